@@ -1,0 +1,91 @@
+"""Time, sleep, random numbers and UUIDs behind one seam: the system's, or virtual and seeded.
+
+The only module that may ask the machine for any of them.
+"""
+
+import random
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the core asks of time and chance."""
+
+    def now_millis(self) -> int:
+        """Return wall-clock time in milliseconds since the epoch."""
+        ...
+
+    def local_now_millis(self) -> int:
+        """Return the local wall clock encoded as if it were UTC, as `_CREATION_TIME` wants it."""
+        ...
+
+    def monotonic_seconds(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+    def uuid(self) -> str:
+        """Return a fresh UUID as text."""
+        ...
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a random number between `low` and `high`."""
+        ...
+
+
+class SystemClock:
+    """The machine's time and chance."""
+
+    def now_millis(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def local_now_millis(self) -> int:
+        local = datetime.now().astimezone()
+        return int(local.replace(tzinfo=UTC).timestamp() * 1000)
+
+    def monotonic_seconds(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def uuid(self) -> str:
+        return str(uuid.uuid4())
+
+    def uniform(self, low: float, high: float) -> float:
+        return random.uniform(low, high)
+
+
+class VirtualClock:
+    """Time that moves only when told, chance that repeats: same seed, same run."""
+
+    def __init__(self, *, seed: int = 0, now_millis: int = 1_700_000_000_000) -> None:
+        self._random = random.Random(seed)
+        self._now_millis = float(now_millis)
+
+    def now_millis(self) -> int:
+        return int(self._now_millis)
+
+    def local_now_millis(self) -> int:
+        return int(self._now_millis)
+
+    def monotonic_seconds(self) -> float:
+        return self._now_millis / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self._now_millis += seconds * 1000
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass (negative: the clock is set back)."""
+        self._now_millis += seconds * 1000
+
+    def uuid(self) -> str:
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def uniform(self, low: float, high: float) -> float:
+        return self._random.uniform(low, high)

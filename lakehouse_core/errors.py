@@ -1,0 +1,83 @@
+"""Errors the core raises, by what to do about them.
+
+LakehouseError
+├── NotFound                 no such table, snapshot or object: check the name
+│   └── SnapshotExpired      it was there: start again from the earliest id, which the message names
+├── InvalidRequest           the call or an option is wrong: fix it, then call again
+│   ├── StaleCommit          this user has committed a later identifier: go on with a fresh user
+│   └── PlanTooLarge         the plan does not fit its bound: add the filter that the message names
+├── UnsupportedFeature       the table uses what we do not implement: upgrade, or use another engine
+├── CommitConflict           someone else's commit won: re-read, re-plan
+├── CommitTimeout            nothing was applied before the deadline: commit the same again
+├── CommitOutcomeUnknown     it may have been applied: commit the same again, which finds out; never abort
+├── BackPressure             compaction lags behind the writers: nothing is lost; wait, then write again
+├── StorageUnavailable       the store did not answer: retry later
+│   ├── WriteOutcomeUnknown  the object may have been written: look before anything else
+│   └── StorageFull          no space left: make room, then call again
+├── TaskFailed               a task failed in each of its attempts: see its cause
+└── CorruptTable             stored bytes contradict the spec or each other: stop, keep the evidence
+"""
+
+
+class LakehouseError(Exception):
+    """The root of everything the core raises on purpose."""
+
+
+class NotFound(LakehouseError):
+    """No such table, snapshot, tag or object."""
+
+
+class SnapshotExpired(NotFound):
+    """The snapshot existed and was expired; the message names the earliest one left."""
+
+
+class InvalidRequest(LakehouseError):
+    """The call, a value or an option is wrong."""
+
+
+class StaleCommit(InvalidRequest):
+    """This commit user has already committed a later identifier."""
+
+
+class PlanTooLarge(InvalidRequest):
+    """The plan does not fit its bound."""
+
+
+class UnsupportedFeature(LakehouseError):
+    """The table asks for something that is not implemented; nothing was guessed."""
+
+
+class CommitConflict(LakehouseError):
+    """Another commit changed what this one relies on; nothing was applied."""
+
+
+class CommitTimeout(LakehouseError):
+    """Every attempt lost its race before the deadline; nothing was applied."""
+
+
+class CommitOutcomeUnknown(LakehouseError):
+    """The commit may have been applied; committing the same again finds out."""
+
+
+class BackPressure(LakehouseError):
+    """Compaction lags behind the writers."""
+
+
+class StorageUnavailable(LakehouseError):
+    """The store did not answer, or answered with a failure that may pass."""
+
+
+class WriteOutcomeUnknown(StorageUnavailable):
+    """The object may have been written."""
+
+
+class StorageFull(StorageUnavailable):
+    """No space left."""
+
+
+class TaskFailed(LakehouseError):
+    """A task failed in each of its attempts."""
+
+
+class CorruptTable(LakehouseError):
+    """Stored bytes contradict the specification or each other."""

@@ -1,0 +1,110 @@
+"""Whole objects under string keys: the only way in which the core touches storage.
+
+A key is a relative path with "/" between its parts. A store is rooted somewhere; `at` roots it deeper, so that table
+code uses keys relative to the table ("snapshot/snapshot-3"). "Not found" is raised only when the storage said so.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import IO, Literal, Protocol
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """How to reach a store from another process; it never holds a client or a secret."""
+
+    scheme: Literal["file", "memory"]
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object of a listing. `modified_millis` is the storage's clock."""
+
+    key: str
+    size: int
+    modified_millis: int
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The names directly below a prefix, sorted; not their keys."""
+
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+class ObjectStore(Protocol):
+    """Create-if-absent and compare-and-set are the only locks anyone relies on."""
+
+    @property
+    def spec(self) -> StoreSpec:
+        """How another process opens the same store: `open_store(spec)`."""
+        ...
+
+    def at(self, prefix: str) -> "ObjectStore":
+        """Return this store rooted at `prefix`."""
+        ...
+
+    def uri(self, key: str) -> str:
+        """Return the address at which another program finds the object (`file:///…`)."""
+        ...
+
+    def read(self, key: str) -> bytes:
+        """Return the whole object. Raises NotFound, StorageUnavailable."""
+        ...
+
+    def open_read(self, key: str) -> pa.NativeFile:
+        """Return the object as a seekable file. Raises NotFound, StorageUnavailable."""
+        ...
+
+    def size(self, key: str) -> int:
+        """Return the object's size in bytes. Raises NotFound, StorageUnavailable."""
+        ...
+
+    def create_new(self, key: str, data: bytes) -> bool:
+        """Create the object atomically and durably; False when `key` already exists. Raises WriteOutcomeUnknown."""
+        ...
+
+    def write(self, key: str, data: bytes) -> None:
+        """Write the whole object, replacing an older one at once. Raises StorageFull, WriteOutcomeUnknown."""
+        ...
+
+    def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        """Return a sink; the object appears when the block ends well and never when an exception leaves it."""
+        ...
+
+    def read_versioned(self, key: str) -> tuple[bytes, str] | None:
+        """Return the object and its version for `replace`, or None when there is none."""
+        ...
+
+    def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
+        """Compare-and-set; `if_version` None means "must not exist". False when another version is there."""
+        ...
+
+    def children(self, prefix: str) -> Children:
+        """Return the names directly below `prefix`; empty when there is no such prefix. Hidden temp files excluded."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Yield every object below `prefix`, deep, all pages or an error; unsorted. Hidden temp files included."""
+        ...
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        """Delete objects (missing ones are fine) and return the keys that could not be deleted."""
+        ...
+
+    def delete_empty_folders(self, prefix: str) -> None:
+        """Remove folders at and below `prefix` that hold nothing; never a file."""
+        ...
+
+    def rename_folder(self, source: str, target: str) -> bool:
+        """Move a folder within this store; False when `target` exists. Raises NotFound."""
+        ...
+
+    def now_millis(self) -> int:
+        """Return the storage's own clock."""
+        ...

@@ -1,0 +1,72 @@
+"""What writers and compactions hand to the committer: messages, and the staged commit that carries them.
+
+Everything is plain data with a versioned JSON form; nothing is ever pickled between two steps.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from lakehouse_core.table.data_file import DataFile
+
+# Batch commits carry no batch number of their own. Stored in snapshots. Never change.
+BATCH_IDENTIFIER = 2**63 - 1
+
+
+class CommitKind(StrEnum):
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMessage:
+    """What one task did to one bucket. `partition` is a serialized BinaryRow."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    new_files: tuple[DataFile, ...] = ()
+    deleted_files: tuple[DataFile, ...] = ()
+    changelog_files: tuple[DataFile, ...] = ()
+    compact_before: tuple[DataFile, ...] = ()
+    compact_after: tuple[DataFile, ...] = ()
+    compact_changelog_files: tuple[DataFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Add files to what is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticOverwrite:
+    """Replace the partitions that match `partition` (column → its text; empty: the whole table)."""
+
+    partition: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicOverwrite:
+    """Replace exactly the partitions in which new files lie."""
+
+
+WriteMode: TypeAlias = Append | StaticOverwrite | DynamicOverwrite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCommit:
+    """Files that are written and visible to nobody yet. The same user and identifier commit once."""
+
+    table: str
+    commit_user: str
+    commit_identifier: int
+    mode: WriteMode
+    messages: tuple[CommitMessage, ...]
+    schema_id: int
+    # The snapshot that the writer saw (None: an empty table); an overwrite removes nothing newer unseen.
+    base_snapshot_id: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    watermark: int | None = None

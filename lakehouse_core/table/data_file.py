@@ -1,0 +1,57 @@
+"""A data file as a manifest describes it. Source: Paimon format, "Manifest record", DataFileMeta.
+
+Keys and statistics stay serialized BinaryRows until somebody compares them: most planning never does.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+# A row without fields: four bytes of arity, eight of header. Stored in every append file's entry.
+EMPTY_ROW = bytes(12)
+
+
+class FileSource(IntEnum):
+    """Stored in every manifest. Never renumber."""
+
+    APPEND = 0
+    COMPACT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleStats:
+    """Minimum, maximum and null count of some columns; rows are serialized BinaryRows of equal arity."""
+
+    min_values: bytes = EMPTY_ROW
+    max_values: bytes = EMPTY_ROW
+    null_counts: tuple[int | None, ...] | None = ()
+
+
+EMPTY_STATS = SimpleStats()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One immutable file of rows. Sizes in bytes, `creation_time_millis` local wall clock as if UTC."""
+
+    file_name: str
+    file_size: int
+    row_count: int
+    min_key: bytes = EMPTY_ROW
+    max_key: bytes = EMPTY_ROW
+    key_stats: SimpleStats = EMPTY_STATS
+    value_stats: SimpleStats = EMPTY_STATS
+    min_sequence_number: int
+    max_sequence_number: int
+    schema_id: int
+    level: int = 0
+    extra_files: tuple[str, ...] = ()
+    creation_time_millis: int | None = None
+    delete_row_count: int | None = 0
+    embedded_index: bytes | None = None
+    file_source: FileSource | None = FileSource.APPEND
+    # None: the statistics cover every value column of the schema; empty: none of them.
+    value_stats_cols: tuple[str, ...] | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+    write_cols_sequences: tuple[int, ...] | None = None
