@@ -1,0 +1,1 @@
+"""One command each, a table as output: `python -m benchmarks.NAME [--quick]`."""
