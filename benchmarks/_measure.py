@@ -23,6 +23,7 @@ import json
 import multiprocessing
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -127,7 +128,11 @@ def tree_cpu_seconds(root: int | None = None) -> float:
 
     Children that ended count when their parent has waited for them.
     """
-    return sum(_cpu_ticks(pid) for pid in _tree(os.getpid() if root is None else root)) / _TICKS_PER_SECOND
+    if root is not None:
+        return sum(map(_cpu_ticks, _tree(root))) / _TICKS_PER_SECOND
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    living = sum(map(_cpu_ticks, _tree(os.getpid())[1:])) / _TICKS_PER_SECOND
+    return time.process_time() + ended.ru_utime + ended.ru_stime + living
 
 
 def peak_bytes(pid: int | None = None) -> int:
