@@ -1,0 +1,169 @@
+"""The data types of a table as values. Two types are equal when every parameter is.
+
+Source: Paimon format, "Schema file". Texts are in `text`, Arrow types in `arrow`, values in `values`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+
+class Root(StrEnum):
+    """The word that begins a type's text."""
+
+    BOOLEAN = "BOOLEAN"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
+    VARIANT = "VARIANT"
+    BLOB = "BLOB"
+
+
+MAX_LENGTH: Final = 2147483647
+MAX_DECIMAL_PRECISION: Final = 38
+
+# The id of a nested field that no schema has numbered yet; `assign_ids` gives it one.
+UNASSIGNED: Final = -1
+
+INTEGER_BITS: Final = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
+STRING_ROOTS: Final = frozenset({Root.CHAR, Root.VARCHAR})
+BINARY_ROOTS: Final = frozenset({Root.BINARY, Root.VARBINARY, Root.BLOB})
+TIMESTAMP_ROOTS: Final = frozenset({Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicType:
+    """A type without parts. `length` belongs to character and binary types, `precision` to DECIMAL, TIME and
+    timestamps, `scale` to DECIMAL; the others are None. STRING is VARCHAR(MAX_LENGTH), BYTES VARBINARY(MAX_LENGTH)."""
+
+    root: Root
+    nullable: bool = True
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    element: "DataType"
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MultisetType:
+    element: "DataType"
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    key: "DataType"
+    value: "DataType"
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowType:
+    fields: "tuple[DataField, ...]"
+    nullable: bool = True
+
+
+DataType: TypeAlias = AtomicType | ArrayType | MultisetType | MapType | RowType
+
+
+@dataclass(frozen=True, slots=True)
+class DataField:
+    """A named, numbered column or nested field."""
+
+    id: int
+    name: str
+    type: DataType
+    description: str | None = None
+    default_value: str | None = None
+
+
+def with_nullable(data_type: DataType, nullable: bool) -> DataType:
+    """Return the type with another nullability at its top; parts keep theirs."""
+    return data_type if data_type.nullable == nullable else replace(data_type, nullable=nullable)
+
+
+def has_same_kind(left: DataType, right: DataType) -> bool:
+    """Whether the types are equal but for the nullability at their top."""
+    return with_nullable(left, True) == with_nullable(right, True)
+
+
+def assign_ids(data_type: DataType, next_id: int) -> tuple[DataType, int]:
+    """Number the fields of every ROW inside the type depth-first from `next_id`; return the type and the next free id.
+
+    Elements, keys and values consume no ids, whatever the old ids were. Source: Paimon format, "Field ids".
+    """
+    match data_type:
+        case AtomicType():
+            return data_type, next_id
+        case ArrayType(element) | MultisetType(element):
+            element, next_id = assign_ids(element, next_id)
+            return replace(data_type, element=element), next_id
+        case MapType(key, value):
+            key, next_id = assign_ids(key, next_id)
+            value, next_id = assign_ids(value, next_id)
+            return replace(data_type, key=key, value=value), next_id
+        case RowType(fields):
+            numbered, next_id = assign_field_ids(fields, next_id)
+            return replace(data_type, fields=numbered), next_id
+
+
+def assign_field_ids(fields: Iterable[DataField], next_id: int) -> tuple[tuple[DataField, ...], int]:
+    """Number fields and everything nested in them depth-first; return them and the next free id."""
+    numbered = []
+    for field in fields:
+        field_id = next_id
+        field_type, next_id = assign_ids(field.type, field_id + 1)
+        numbered.append(replace(field, id=field_id, type=field_type))
+    return tuple(numbered), next_id
+
+
+def field_ids(fields: Iterable[DataField]) -> list[int]:
+    """Return the ids of the fields and of all fields nested in them, depth-first."""
+    ids = []
+    for field in fields:
+        ids.append(field.id)
+        ids += _nested_ids(field.type)
+    return ids
+
+
+def _nested_ids(data_type: DataType) -> list[int]:
+    match data_type:
+        case AtomicType():
+            return []
+        case ArrayType(element) | MultisetType(element):
+            return _nested_ids(element)
+        case MapType(key, value):
+            return _nested_ids(key) + _nested_ids(value)
+        case RowType(fields):
+            return field_ids(fields)
+
+
+def atomic_parts(data_type: DataType) -> list[AtomicType]:
+    """Return every atomic type in the type, depth-first; an atomic type is its own only part."""
+    match data_type:
+        case AtomicType():
+            return [data_type]
+        case ArrayType(element) | MultisetType(element):
+            return atomic_parts(element)
+        case MapType(key, value):
+            return atomic_parts(key) + atomic_parts(value)
+        case RowType(fields):
+            return [part for field in fields for part in atomic_parts(field.type)]
