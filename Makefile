@@ -1,0 +1,85 @@
+# One task runner. `make` alone prints the verbs; each of run, test and ui sets everything up first.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.complete
+
+WAREHOUSE ?= ./warehouse
+START ?= 2013-02-01
+BATCHES ?= 16
+
+# No tool that we start reports home; Spark's workers use this environment's interpreter; loopback is enough.
+export DAGSTER_DISABLE_TELEMETRY := 1
+export PYSPARK_PYTHON := $(abspath $(BIN)/python)
+export SPARK_LOCAL_IP := 127.0.0.1
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help
+help: ## Print this
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: setup ## Set up, run the main job on real data, print what it made and where to look
+	@$(BIN)/python -m orchestration.run --warehouse "$(WAREHOUSE)" --start "$(START)" --batches "$(BATCHES)"
+
+.PHONY: ui
+ui: setup ## The Dagster UI on the warehouse that `make run` filled
+	@$(BIN)/python -m orchestration.ui --warehouse "$(WAREHOUSE)"
+
+.PHONY: test
+test: check ## Set up, pass all tests
+	@$(BIN)/python -m pytest -q -m "(spark or dagster or golden or slow) and not interop"
+
+.PHONY: setup
+setup: $(STAMP) ## The environment .venv from the lock file, git hooks, a Java runtime where there is none
+
+$(STAMP): requirements.lock requirements-java.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing the locked packages into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m resources.java_home --find > /dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock
+	@if git rev-parse --git-dir > /dev/null 2>&1; then git config core.hooksPath .githooks; fi
+	@touch $(STAMP)
+
+.PHONY: fix
+fix: setup ## Format, sort imports, safe fixes
+	@$(BIN)/ruff check --quiet --fix . || true
+	@$(BIN)/ruff format --quiet .
+
+.PHONY: check
+check: setup ## Format, lint, types, imports, fast tests (no JVM)
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
+	@$(BIN)/python -m pytest -q -m "not (spark or dagster or golden or slow or interop)"
+
+$(shell mkdir -p build)
+
+.PHONY: test-spark
+test-spark: setup ## The tests with Spark, alone
+	@$(BIN)/python -m pytest -q -m spark
+
+.PHONY: test-golden
+test-golden: setup ## The tests against tables that Java Paimon wrote, alone
+	@$(BIN)/python -m pytest -q -m golden
+
+.PHONY: interop
+interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and a JDK)
+	@$(BIN)/python -m tests.interop
+
+.PHONY: bench bench-quick
+bench: setup ## All benchmarks, with their floors and peers
+	@$(BIN)/python -m benchmarks
+bench-quick: setup ## A tenth of them
+	@$(BIN)/python -m benchmarks --quick
+
+.PHONY: smells
+smells: setup ## Places worth a look: long modules and functions, many parameters
+	@$(BIN)/python -m tests.smells

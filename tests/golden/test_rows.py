@@ -1,0 +1,106 @@
+"""What we read in tables written by Java equals what Java reads: every snapshot, tag and changelog."""
+
+from pathlib import Path
+
+import pytest
+
+import lakehouse_core as lc
+from tests.golden import sets
+from tests.interop.values import Row, canonical, canonical_changes, java_rows
+
+pytestmark = pytest.mark.golden
+
+# Tables whose answer could be wrong here, by the option that says why. Everything else must read like Java.
+REFUSED = {
+    "merge-engine": [
+        *("agg_bool_sum_seq", "agg_ignore_retract", "agg_max", "agg_min", "agg_nested", "agg_nested_retract"),
+        *("agg_product", "agg_remove", "agg_sketch", "agg_sum", "agg_values"),
+        *("cl_agg_full", "cl_agg_input", "cl_agg_lookup", "cl_pu_full", "cl_pu_input", "cl_pu_lookup"),
+        *("cross_aggregation", "cross_first", "cross_partial", "dv_agg", "dv_pu", "fr_lookup", "fr_none"),
+        *("pu_groups", "pu_groups_agg", "pu_groups_remove", "pu_groups_two_fields", "pu_ignore_delete"),
+        *("pu_plain", "pu_remove"),
+    ],
+    "deletion-vectors.enabled": [
+        *("append_dv", "append_dv64", "dv_bitmap64", "dv_dedup", "dv_input", "dv_lookup", "dv_seq", "dv_write_only"),
+        "dyn_bucket_dv",
+    ],
+    "file.format": [
+        *("append_all_avro", "append_all_orc", "append_bucket_avro", "append_bucket_orc", "evolved_casts_avro"),
+        *("evolved_casts_orc", "evolved_pk_avro", "evolved_pk_orc", "pk_all_avro", "pk_all_orc", "pk_dedup_avro"),
+        *("pk_dedup_orc", "pk_format_per_level"),
+    ],
+    "bucket": ["postpone", "postpone_lookup"],
+    "VARIANT": ["append_variant"],
+    "cast": ["evolved_casts_parquet"],
+}
+REFUSED_BECAUSE = {table: option for option, tables in REFUSED.items() for table in tables}
+# Its changelog files are Avro; its data files are Parquet and read.
+CHANGELOG_REFUSED = {"pk_file_names"}
+
+TABLES = [(name, table) for name in sets.RECORDED for table in sets.docs(name)]
+
+
+@pytest.fixture(scope="module")
+def warehouses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    target = tmp_path_factory.mktemp("golden")
+    return {name: sets.unpack(name, target) for name in sets.RECORDED}
+
+
+def head(doc: sets.Doc) -> list[Row]:
+    rows = doc["head"]
+    return sets.rows_by_snapshot(doc)[rows["same_rows_as"]] if isinstance(rows, dict) else rows
+
+
+@pytest.mark.parametrize(("name", "table"), [pair for pair in TABLES if pair[1] not in REFUSED_BECAUSE])
+def test_rows_at_every_snapshot_and_tag_are_those_that_java_reads(
+    warehouses: dict[str, Path], name: str, table: str
+) -> None:
+    doc = sets.docs(name)[table]
+    opened = lc.connect(str(warehouses[name])).table(f"db.{table}")
+    expected = sets.rows_by_snapshot(doc)
+
+    assert canonical(read(opened, lc.Latest())) == canonical(head(doc))
+    for snapshot_id in sets.retained(doc):
+        assert canonical(read(opened, lc.AtSnapshot(snapshot_id))) == canonical(expected[snapshot_id]), snapshot_id
+    for tag, tagged in doc.get("tags", {}).items():
+        assert canonical(read(opened, lc.AtTag(tag))) == canonical(tagged["rows"]), tag
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        pair
+        for pair in TABLES
+        if pair[1] not in REFUSED_BECAUSE
+        and pair[1] not in CHANGELOG_REFUSED
+        and "changelog" in sets.docs(pair[0])[pair[1]]
+    ],
+)
+def test_changes_of_every_snapshot_are_those_that_java_streams(
+    warehouses: dict[str, Path], name: str, table: str
+) -> None:
+    recorded = sets.docs(name)[table]["changelog"]
+    expected = {step["snapshot"]: step["rows"] for step in recorded["snapshots"]}
+    opened = lc.connect(str(warehouses[name])).table(f"db.{table}")
+    fields = opened.schema.fields
+
+    for snapshot_id in range(recorded["from"], max(expected, default=0) + 1):
+        changes = opened.changes(after=snapshot_id - 1, until=snapshot_id).to_arrow()
+        kinds = changes.column("rowkind").to_pylist()
+        rows = [{"_kind": kind} | row for kind, row in zip(kinds, java_rows(changes, fields), strict=True)]
+        assert canonical_changes(rows) == canonical_changes(expected.get(snapshot_id, [])), snapshot_id
+
+
+@pytest.mark.parametrize(("name", "table"), [pair for pair in TABLES if pair[1] in REFUSED_BECAUSE])
+def test_a_table_that_could_be_read_wrong_is_refused_by_the_name_of_its_option(
+    warehouses: dict[str, Path], name: str, table: str
+) -> None:
+    opened = lc.connect(str(warehouses[name])).table(f"db.{table}")
+
+    with pytest.raises(lc.UnsupportedFeature, match=REFUSED_BECAUSE[table]):
+        opened.scan().to_arrow()
+
+
+def read(table: lc.Table, at: lc.ReadPoint) -> list[Row]:
+    scanned = table.scan(at=at)
+    return java_rows(scanned.to_arrow(), scanned.fields)

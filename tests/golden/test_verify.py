@@ -1,0 +1,23 @@
+"""`verify` finds nothing in any table that Java wrote, whatever its kind."""
+
+from pathlib import Path
+
+import pytest
+
+import lakehouse_core as lc
+from tests.golden import sets
+
+pytestmark = pytest.mark.golden
+
+
+@pytest.mark.parametrize("name", [*sets.RECORDED, *sets.PRINTED])
+def test_verify_finds_nothing_in_tables_of_java(tmp_path: Path, name: str) -> None:
+    catalog = lc.connect(str(sets.unpack(name, tmp_path)))
+    tables = catalog.tables("db")
+
+    findings = {
+        table: report.findings for table in tables if (report := catalog.table(f"db.{table}").verify()).findings
+    }
+
+    assert tables
+    assert findings == {}
