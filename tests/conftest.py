@@ -1,0 +1,42 @@
+"""What all tests share: the Spark session, made once per run and only when a test asks for it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from resources.java_home import ensure_java
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A warm session on two cores whose tasks have three attempts. Never stop it in a test.
+
+    Results are checked against the declared Arrow schema here, which Spark leaves out by default.
+    """
+    from pyspark.sql import SparkSession
+
+    ensure_java()
+    # Spark's workers would otherwise use the first python3 of PATH, which has none of our packages.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2,3]")
+        .appName("tests")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark-warehouse")))
+        .config("spark.sql.execution.arrow.pyspark.validateSchema.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    # The first job of each kind is slow; no test shall pay for it.
+    assert session.range(2).mapInArrow(lambda batches: batches, "id long").count() == 2
+    yield session
+    session.stop()
