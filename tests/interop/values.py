@@ -18,6 +18,7 @@ from lakehouse_core.format.data_types import (
     MultisetType,
     Root,
     RowType,
+    arrow_schema,
 )
 
 Row = dict[str, Any]
@@ -105,3 +106,43 @@ def _timestamp(value: Any, type_: AtomicType) -> str:
 
 def _fraction(text: str, nanos: int, precision: int) -> str:
     return f"{text}.{nanos:09d}"[: len(text) + 1 + precision] if precision else text
+
+
+def arrow_rows(rows: Sequence[Row], fields: Sequence[DataField]) -> pa.Table:
+    """Return rows in the judge's JSON as Arrow columns of the table's types; missing columns are null."""
+    schema = arrow_schema(fields)
+    columns = [
+        pa.array([python_value(row.get(field.name), field.type) for row in rows], arrow.type)
+        for field, arrow in zip(fields, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def python_value(value: Any, type_: DataType) -> Any:
+    """Return the Python value that Arrow takes for a value in the judge's JSON."""
+    if value is None:
+        return None
+    match type_:
+        case ArrayType(element=element):
+            return [python_value(part, element) for part in value]
+        case MapType(key=key, value=inner):
+            return [(python_value(k, key), python_value(v, inner)) for k, v in value]
+        case MultisetType(element=element):
+            return [(python_value(k, element), v) for k, v in value]
+        case RowType(fields=fields):
+            return {field.name: python_value(value[field.name], field.type) for field in fields}
+        case AtomicType(root=root):
+            if root in (Root.FLOAT, Root.DOUBLE):
+                return float(value)
+            if root is Root.DECIMAL:
+                return decimal.Decimal(value)
+            if root in (Root.BINARY, Root.VARBINARY):
+                return bytes.fromhex(value)
+            if root is Root.DATE:
+                return datetime.date.fromisoformat(value)
+            if root is Root.TIME:
+                return datetime.time.fromisoformat(value)
+            if root in (Root.TIMESTAMP, Root.TIMESTAMP_LTZ):
+                zone = datetime.UTC if root is Root.TIMESTAMP_LTZ else None
+                return datetime.datetime.fromisoformat(value.removesuffix("Z")).replace(tzinfo=zone)
+            return value
