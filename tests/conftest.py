@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from resources.java_home import ensure_java
+
+# Examples are bounded in number; a busy machine must not fail a law by the clock.
+settings.register_profile("tests", deadline=None, print_blob=True)
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,52 @@
+"""Conditions: made, bound to a schema, tested against statistics and rows."""
+
+from lakehouse_core.table.predicate.binding import bind
+from lakehouse_core.table.predicate.bounds import ColumnRange, always_matches, may_match
+from lakehouse_core.table.predicate.conditions import (
+    And,
+    Column,
+    Compare,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    all_of,
+    beyond,
+    col,
+    columns_of,
+    conjuncts,
+    within,
+)
+from lakehouse_core.table.predicate.expression import scalar, to_expression
+from lakehouse_core.table.predicate.points import holds, point_values, simplify
+
+__all__ = [
+    "And",
+    "Column",
+    "ColumnRange",
+    "Compare",
+    "Comparison",
+    "In",
+    "IsNull",
+    "Not",
+    "Or",
+    "Predicate",
+    "StartsWith",
+    "all_of",
+    "always_matches",
+    "beyond",
+    "bind",
+    "col",
+    "columns_of",
+    "conjuncts",
+    "holds",
+    "may_match",
+    "point_values",
+    "scalar",
+    "simplify",
+    "to_expression",
+    "within",
+]

@@ -1,0 +1,146 @@
+"""Binding: a condition as the user wrote it meets the schema, and its literals become comparable values.
+
+A number that the column cannot hold is moved to its nearest neighbour in the column, so that `id > 10.5` keeps what
+SQL keeps; every other literal that does not fit is refused.
+"""
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any, Final, assert_never
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.data_types import (
+    INTEGER_BITS,
+    STRING_ROOTS,
+    AtomicType,
+    DataField,
+    Root,
+    to_internal,
+    type_to_sql,
+)
+from lakehouse_core.table.predicate.conditions import (
+    And,
+    Compare,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+)
+
+_EXACT: Final = Context(prec=400)
+_UNORDERED: Final = frozenset({Root.VARIANT, Root.BLOB})
+
+
+def bind(predicate: Predicate, fields: Sequence[DataField]) -> Predicate:
+    """Return the condition with comparable literals. Raises InvalidRequest for unknown columns and unfit literals."""
+    return _bind(predicate, {field.name: field for field in fields})
+
+
+def _bind(predicate: Predicate, fields: Mapping[str, DataField]) -> Predicate:
+    match predicate:
+        case IsNull(column):
+            _field(column, fields)
+            return predicate
+        case StartsWith(column, prefix):
+            kind = _ordered_type(_field(column, fields))
+            if kind.root not in STRING_ROOTS or not isinstance(prefix, str):
+                raise InvalidRequest(
+                    f"Column {column!r} is {type_to_sql(kind)} and the prefix {prefix!r}: "
+                    "only text columns can be tested for a prefix."
+                )
+            return predicate
+        case Compare(column, comparison, value):
+            return _bind_compare(column, comparison, value, _ordered_type(_field(column, fields)))
+        case In(column, values):
+            return _bind_in(column, values, _ordered_type(_field(column, fields)))
+        case Not(part):
+            return Not(_bind(part, fields))
+        case And(parts):
+            return And(tuple(_bind(part, fields) for part in parts))
+        case Or(parts):
+            return Or(tuple(_bind(part, fields) for part in parts))
+        case _:
+            assert_never(predicate)
+
+
+def _field(column: str, fields: Mapping[str, DataField]) -> DataField:
+    if column in fields:
+        return fields[column]
+    near = difflib.get_close_matches(column, fields, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Columns: {', '.join(fields)}."
+    raise InvalidRequest(f"Condition on column {column!r}, which the table does not have. {hint}")
+
+
+def _ordered_type(field: DataField) -> AtomicType:
+    if isinstance(field.type, AtomicType) and field.type.root not in _UNORDERED:
+        return field.type
+    raise InvalidRequest(
+        f"Column {field.name!r} is {type_to_sql(field.type)}, which cannot be compared: only IS NULL applies to it."
+    )
+
+
+def _bind_compare(column: str, comparison: Comparison, value: Any, kind: AtomicType) -> Predicate:
+    exact = _exact(value, kind)
+    if exact is None:
+        return Compare(column, comparison, _literal(column, value, kind))
+    low, high = _limits(kind)
+    floor = max(low, min(high, exact)).quantize(_unit(kind), ROUND_FLOOR, _EXACT)
+    if floor == exact:
+        return Compare(column, comparison, _literal(column, floor, kind))
+    never = In(column, ())
+    greater = comparison in (Comparison.GREATER, Comparison.GREATER_OR_EQUAL)
+    if comparison is Comparison.EQUAL:
+        return never
+    if comparison is Comparison.NOT_EQUAL:
+        return Not(never)
+    if exact < low:
+        return Not(never) if greater else never
+    bound = Comparison.GREATER if greater else Comparison.LESS_OR_EQUAL
+    return Compare(column, bound, _literal(column, floor, kind))
+
+
+def _bind_in(column: str, values: tuple[Any, ...], kind: AtomicType) -> In:
+    kept = set()
+    for value in values:
+        equal = _bind_compare(column, Comparison.EQUAL, value, kind)
+        # NaN equals nothing, and would spoil the order of the values.
+        if isinstance(equal, Compare) and equal.value == equal.value:
+            kept.add(equal.value)
+    return In(column, tuple(sorted(kept)))
+
+
+def _literal(column: str, value: Any, kind: AtomicType) -> Any:
+    if value is None:
+        raise InvalidRequest(f"Column {column!r} is compared with NULL, which is never true: use IS NULL.")
+    try:
+        return to_internal(value, kind)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"Condition on column {column!r}: {error}") from error
+
+
+def _exact(value: Any, kind: AtomicType) -> Decimal | None:
+    """Return a finite number meant for an integer or decimal column exactly, None for anything else."""
+    if kind.root not in INTEGER_BITS and kind.root is not Root.DECIMAL:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
+        return None
+    # The shortest text that means the float is what the user typed.
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def _unit(kind: AtomicType) -> Decimal:
+    return Decimal(1).scaleb(-(kind.scale or 0))
+
+
+def _limits(kind: AtomicType) -> tuple[Decimal, Decimal]:
+    if kind.root is Root.DECIMAL:
+        assert kind.precision is not None
+        high = Decimal((0, (9,) * kind.precision, -(kind.scale or 0)))
+        return high.copy_negate(), high
+    limit = 1 << (INTEGER_BITS[kind.root] - 1)
+    return Decimal(-limit), Decimal(limit - 1)
