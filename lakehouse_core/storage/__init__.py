@@ -1,0 +1,24 @@
+"""Bytes under keys: the store's contract, and the stores that keep it."""
+
+from lakehouse_core.storage.faulty import Call, Fault, FaultKind, FaultyStore, ProcessDied
+from lakehouse_core.storage.keys import child
+from lakehouse_core.storage.local import LocalStore
+from lakehouse_core.storage.memory import MemoryStore
+from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
+from lakehouse_core.storage.opening import open_store
+
+__all__ = [
+    "Call",
+    "Children",
+    "Fault",
+    "FaultKind",
+    "FaultyStore",
+    "LocalStore",
+    "MemoryStore",
+    "ObjectInfo",
+    "ObjectStore",
+    "ProcessDied",
+    "StoreSpec",
+    "child",
+    "open_store",
+]

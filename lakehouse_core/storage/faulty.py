@@ -1,0 +1,232 @@
+"""A store that fails on purpose: every call is numbered, and the plan says what happens at the n-th.
+
+For tests of what survives a crash, a lost answer or a full disk. Stores made by `at` count together with their origin.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from typing import IO, TypeVar
+
+import pyarrow as pa
+
+from lakehouse_core.errors import StorageFull, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.storage.keys import joined
+from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
+
+T = TypeVar("T")
+
+
+class FaultKind(StrEnum):
+    """What happens to one call. Whatever writes is applied or not, and the caller learns it or not."""
+
+    FAIL_BEFORE = "fail before"  # not applied, and the caller knows
+    LOST_BEFORE = "lost before"  # not applied, and the caller cannot know
+    FAIL_AFTER = "fail after"  # applied, and the caller cannot know
+    DIE_BEFORE = "die before"  # the process ends; every later call of it ends too
+    DIE_AFTER = "die after"
+    TORN = "torn"  # a broken store: the first bytes appear under the final name, then the process ends
+    ENOSPC = "no space"  # writes only; others pass
+    EACCES = "no access"
+    FLIP_BIT = "flip a bit"  # reads only: the answer has one bit changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What happens at call number `at` (from 1). `position`: bytes kept when torn, the bit that flips."""
+
+    at: int
+    kind: FaultKind
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as it was numbered; closing a sink is a call of its own."""
+
+    number: int
+    method: str
+    key: str
+    writes: bool
+
+
+class ProcessDied(BaseException):
+    """Stands for the end of the process; no cleaning up in the core can have an effect after it."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What the stores of one origin share: the calls so far, and whether their process is alive."""
+
+    plan: tuple[Fault, ...]
+    on_call: Callable[[Call], None] | None
+    calls: list[Call] = field(default_factory=list)
+    dead: bool = False
+
+
+class FaultyStore:
+    """Passes every call on to `inner` but for those that `plan` names.
+
+    `on_call` is told of each call before it happens, to let another actor move in between. Tasks that open
+    `spec` reach `inner` without faults.
+    """
+
+    def __init__(
+        self, inner: ObjectStore, plan: Iterable[Fault] = (), *, on_call: Callable[[Call], None] | None = None
+    ) -> None:
+        self._inner = inner
+        self._prefix = ""
+        self._progress = _Progress(tuple(plan), on_call)
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """Every call so far, of this store and of all made from it."""
+        return tuple(self._progress.calls)
+
+    @property
+    def spec(self) -> StoreSpec:
+        return self._inner.spec
+
+    def at(self, prefix: str) -> "FaultyStore":
+        deeper = FaultyStore(self._inner.at(prefix))
+        deeper._prefix = joined(self._prefix, prefix)
+        deeper._progress = self._progress
+        return deeper
+
+    def uri(self, key: str) -> str:
+        return self._inner.uri(key)
+
+    def read(self, key: str) -> bytes:
+        return self._read("read", key, lambda: self._inner.read(key))
+
+    def open_read(self, key: str) -> pa.NativeFile:
+        return self._call("open_read", key, lambda: self._inner.open_read(key))
+
+    def size(self, key: str) -> int:
+        return self._call("size", key, lambda: self._inner.size(key))
+
+    def create_new(self, key: str, data: bytes) -> bool:
+        return self._write("create_new", key, data, lambda content: self._inner.create_new(key, content))
+
+    def write(self, key: str, data: bytes) -> None:
+        self._write("write", key, data, lambda content: self._inner.write(key, content))
+
+    @contextmanager
+    def open_write(self, key: str) -> Iterator[IO[bytes]]:
+        self._call("open_write", key, lambda: None)
+        with self._inner.open_write(key) as sink:
+            yield sink
+            fault = self._next("close", key, writes=True)
+            if fault is not None:
+                self._before(fault, key, writes=True)
+        if fault is not None:
+            self._after(fault, key, writes=True)
+
+    def read_versioned(self, key: str) -> tuple[bytes, str] | None:
+        return self._call("read_versioned", key, lambda: self._inner.read_versioned(key))
+
+    def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
+        return self._write(
+            "replace", key, data, lambda content: self._inner.replace(key, content, if_version=if_version)
+        )
+
+    def children(self, prefix: str) -> Children:
+        return self._call("children", prefix, lambda: self._inner.children(prefix))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return iter(self._call("list", prefix, lambda: tuple(self._inner.list(prefix))))
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        left: list[str] = []
+        for key in keys:
+            # One object at a time, so that a process can die between two of them.
+            left.extend(self._call("delete", key, partial(self._inner.delete, [key]), writes=True))
+        return left
+
+    def delete_empty_folders(self, prefix: str) -> None:
+        self._call("delete_empty_folders", prefix, lambda: self._inner.delete_empty_folders(prefix), writes=True)
+
+    def rename_folder(self, source: str, target: str) -> bool:
+        return self._call("rename_folder", source, lambda: self._inner.rename_folder(source, target), writes=True)
+
+    def now_millis(self) -> int:
+        return self._call("now_millis", "", self._inner.now_millis)
+
+    def _call(self, method: str, key: str, action: Callable[[], T], *, writes: bool = False) -> T:
+        fault = self._next(method, key, writes=writes)
+        if fault is None:
+            return action()
+        self._before(fault, key, writes=writes)
+        result = action()
+        self._after(fault, key, writes=writes)
+        return result
+
+    def _read(self, method: str, key: str, action: Callable[[], bytes]) -> bytes:
+        fault = self._next(method, key, writes=False)
+        if fault is None:
+            return action()
+        self._before(fault, key, writes=False)
+        data = action()
+        self._after(fault, key, writes=False)
+        return _with_flipped_bit(data, fault.position) if fault.kind is FaultKind.FLIP_BIT else data
+
+    def _write(self, method: str, key: str, data: bytes, action: Callable[[bytes], T]) -> T:
+        fault = self._next(method, key, writes=True)
+        if fault is None:
+            return action(data)
+        self._before(fault, key, writes=True)
+        result = action(data[: fault.position] if fault.kind is FaultKind.TORN else data)
+        self._after(fault, key, writes=True)
+        return result
+
+    def _next(self, method: str, key: str, *, writes: bool) -> Fault | None:
+        if self._progress.dead:
+            raise ProcessDied(f"{method} {key}: the process died before")
+        call = Call(len(self._progress.calls) + 1, method, joined(self._prefix, key), writes)
+        self._progress.calls.append(call)
+        if self._progress.on_call is not None:
+            self._progress.on_call(call)
+        return next((fault for fault in self._progress.plan if fault.at == call.number), None)
+
+    def _before(self, fault: Fault, key: str, *, writes: bool) -> None:
+        match fault.kind:
+            case FaultKind.DIE_BEFORE:
+                self._die(fault, key)
+            case FaultKind.FAIL_BEFORE:
+                raise StorageUnavailable(f"{key}: injected failure at call {fault.at}, nothing was done.")
+            case FaultKind.EACCES:
+                raise StorageUnavailable(f"{key}: injected refusal of access at call {fault.at}.")
+            case FaultKind.LOST_BEFORE:
+                raise _lost(key, fault) if writes else StorageUnavailable(f"{key}: injected at call {fault.at}.")
+            case FaultKind.ENOSPC if writes:
+                raise StorageFull(f"{key}: injected full disk at call {fault.at}. Make room, then call again.")
+            case _:
+                return
+
+    def _after(self, fault: Fault, key: str, *, writes: bool) -> None:
+        match fault.kind:
+            case FaultKind.DIE_AFTER | FaultKind.TORN:
+                self._die(fault, key)
+            case FaultKind.FAIL_AFTER:
+                raise _lost(key, fault) if writes else StorageUnavailable(f"{key}: injected at call {fault.at}.")
+            case _:
+                return
+
+    def _die(self, fault: Fault, key: str) -> None:
+        self._progress.dead = True
+        raise ProcessDied(f"{key}: the process died at call {fault.at}")
+
+
+def _lost(key: str, fault: Fault) -> WriteOutcomeUnknown:
+    return WriteOutcomeUnknown(f"{key}: injected loss of the answer at call {fault.at}. Look before anything else.")
+
+
+def _with_flipped_bit(data: bytes, bit: int) -> bytes:
+    if not data:
+        return data
+    changed = bytearray(data)
+    place = bit % (8 * len(data))
+    changed[place // 8] ^= 1 << (place % 8)
+    return bytes(changed)

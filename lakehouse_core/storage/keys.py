@@ -1,0 +1,76 @@
+"""Keys and paths: every path of the core is built here, and none leaves its root.
+
+Keys come from schemas, manifests and listings, so they are hostile input: a manifest that names
+`../../other/t/x` must never make anyone read or delete that file.
+"""
+
+import os
+import stat
+
+from lakehouse_core.errors import InvalidRequest
+
+
+def key_parts(key: str) -> list[str]:
+    """Return the parts of `key`, none for "". Raises InvalidRequest for whatever is not a plain relative path."""
+    if not key:
+        return []
+    parts = key.split("/")
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise InvalidRequest(f"Key {key!r}: {_fault_of(part)}. Use a relative path of plain names, as 'a/b/c'.")
+    if "\0" in key or "\\" in key:
+        raise InvalidRequest(f"Key {key!r}: NUL and backslash are not allowed. Use a relative path, as 'a/b/c'.")
+    try:
+        key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"Key {key!r}: character {error.start} is half of a surrogate pair.") from error
+    return parts
+
+
+def joined(prefix: str, key: str) -> str:
+    """Return the key of `key` below `prefix`; either may be empty. Raises InvalidRequest as `key_parts` does."""
+    return "/".join([*key_parts(prefix), *key_parts(key)])
+
+
+def child(root: str, *parts: str) -> str:
+    """Return the local path of the key `parts` below `root`, which is absolute and free of symbolic links.
+
+    Raises InvalidRequest when a part is hostile or a symbolic link on the way leaves `root`, OSError when the disk
+    does not answer.
+    """
+    path = root.rstrip("/")
+    looked_at = True
+    for name in (name for part in parts for name in key_parts(part)):
+        path = f"{path}/{name}"
+        if not looked_at:
+            continue
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            # Nothing below a name that is not there can be a link either.
+            looked_at = False
+            continue
+        if stat.S_ISLNK(mode) and not _is_within(os.path.realpath(path), root):
+            raise InvalidRequest(
+                f"Path {path!r} leaves {root!r}: it is a symbolic link to {os.path.realpath(path)!r}. "
+                "Move the data below the root, or open its real folder."
+            )
+    return path or "/"
+
+
+def is_hidden(name: str) -> bool:
+    """True for names that no reader may see: temporary files of writes under way."""
+    return name.startswith(".")
+
+
+def temp_name(name: str, uuid: str) -> str:
+    """Return the hidden name under which `name` is written before it appears; never longer than a name may be."""
+    return f".{name.encode('utf-8', 'surrogateescape')[:128].decode('utf-8', 'ignore')}.{uuid}.tmp"
+
+
+def _fault_of(part: str) -> str:
+    return "it has an empty part" if not part else f"the part {part!r} is not allowed"
+
+
+def _is_within(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")

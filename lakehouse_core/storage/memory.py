@@ -1,0 +1,177 @@
+"""A store in memory: linearizable, versioned, gone with the process. For tests and for trying things out.
+
+Stores of one name share their objects while any of them lives, so `open_store(spec)` finds them again in this process.
+"""
+
+import io
+import itertools
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+
+from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.errors import NotFound
+from lakehouse_core.storage.keys import is_hidden, joined, key_parts
+from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    data: bytes
+    version: str
+    modified_millis: int
+
+
+@dataclass(eq=False, weakref_slot=True, slots=True)
+class _Space:
+    """The objects of all stores of one name, and the clock that dates them."""
+
+    clock: Clock
+    objects: dict[str, _Object] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    versions: Iterator[int] = field(default_factory=itertools.count)
+
+
+_SPACES: WeakValueDictionary[str, _Space] = WeakValueDictionary()
+_SPACES_LOCK = threading.Lock()
+_UNNAMED = itertools.count(1)
+
+
+class MemoryStore:
+    """An ObjectStore in this process's memory. Without a name it is new and found only by its `spec`.
+
+    `clock` dates the objects; the first store of a name decides.
+    """
+
+    def __init__(self, name: str | None = None, *, prefix: str = "", clock: Clock | None = None) -> None:
+        self._name = name or f"memory-{next(_UNNAMED)}"
+        self._prefix = "/".join(key_parts(prefix))
+        with _SPACES_LOCK:
+            space = _SPACES.get(self._name)
+            if space is None:
+                space = _Space(clock or SystemClock())
+                _SPACES[self._name] = space
+        self._space = space
+
+    @property
+    def spec(self) -> StoreSpec:
+        return StoreSpec("memory", joined(self._name, self._prefix))
+
+    def at(self, prefix: str) -> "MemoryStore":
+        return MemoryStore(self._name, prefix=joined(self._prefix, prefix))
+
+    def uri(self, key: str) -> str:
+        return f"memory://{joined(self._name, self._key(key))}"
+
+    def read(self, key: str) -> bytes:
+        return self._object(key).data
+
+    def open_read(self, key: str) -> pa.NativeFile:
+        return pa.BufferReader(self._object(key).data)
+
+    def size(self, key: str) -> int:
+        return len(self._object(key).data)
+
+    def create_new(self, key: str, data: bytes) -> bool:
+        with self._space.lock:
+            if self._key(key) in self._space.objects:
+                return False
+            self._put(key, data)
+            return True
+
+    def write(self, key: str, data: bytes) -> None:
+        with self._space.lock:
+            self._put(key, data)
+
+    @contextmanager
+    def open_write(self, key: str) -> Iterator[IO[bytes]]:
+        self._key(key)
+        with _Sink() as sink:
+            yield sink
+            self.write(key, sink.getvalue())
+
+    def read_versioned(self, key: str) -> tuple[bytes, str] | None:
+        found = self._space.objects.get(self._key(key))
+        return None if found is None else (found.data, found.version)
+
+    def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
+        with self._space.lock:
+            found = self._space.objects.get(self._key(key))
+            if (None if found is None else found.version) != if_version:
+                return False
+            self._put(key, data)
+            return True
+
+    def children(self, prefix: str) -> Children:
+        files: set[str] = set()
+        folders: set[str] = set()
+        for key, _ in self._below(prefix):
+            name, *deeper = key.split("/", 1)
+            if not is_hidden(name):
+                (folders if deeper else files).add(name)
+        return Children(files=tuple(sorted(files)), folders=tuple(sorted(folders)))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        for key, found in self._below(prefix):
+            yield ObjectInfo(key=joined(prefix, key), size=len(found.data), modified_millis=found.modified_millis)
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        for key in keys:
+            with self._space.lock:
+                self._space.objects.pop(self._key(key), None)
+        return ()
+
+    def delete_empty_folders(self, prefix: str) -> None:
+        key_parts(prefix)
+
+    def rename_folder(self, source: str, target: str) -> bool:
+        with self._space.lock:
+            moving = list(self._below(source))
+            if not moving:
+                raise NotFound(f"{self.uri(source)}: there is no such folder to rename. Check the name.")
+            if next(self._below(target), None) or self._key(target) in self._space.objects:
+                return False
+            for key, found in moving:
+                del self._space.objects[joined(self._key(source), key)]
+                self._space.objects[joined(self._key(target), key)] = found
+            return True
+
+    def now_millis(self) -> int:
+        return self._space.clock.now_millis()
+
+    def _key(self, key: str) -> str:
+        return joined(self._prefix, key)
+
+    def _object(self, key: str) -> _Object:
+        found = self._space.objects.get(self._key(key))
+        if found is None:
+            raise NotFound(f"{self.uri(key)}: there is no such object. Check the name.")
+        return found
+
+    def _put(self, key: str, data: bytes) -> None:
+        self._space.objects[self._key(key)] = _Object(
+            bytes(data), str(next(self._space.versions)), self._space.clock.now_millis()
+        )
+
+    def _below(self, prefix: str) -> Iterator[tuple[str, _Object]]:
+        """Yield the objects below `prefix` with their keys relative to it, of one moment."""
+        whole = self._key(prefix)
+        start = f"{whole}/" if whole else ""
+        with self._space.lock:
+            found = [item for item in self._space.objects.items() if item[0].startswith(start)]
+        return ((key.removeprefix(start), value) for key, value in found)
+
+
+class _Sink(io.BytesIO):
+    """Bytes on their way; a writer that closes it early (as Parquet writers do) must not lose them."""
+
+    def close(self) -> None:
+        """Keep the buffer: the block that opened it decides."""
+
+    def __exit__(self, *_: object) -> None:
+        return None
