@@ -1,0 +1,40 @@
+"""The string map of table options, parsed once into small frozen records with defaults and units."""
+
+from lakehouse_core.options.checks import check_known, check_writable
+from lakehouse_core.options.keys import FORMER_NAMES
+from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
+from lakehouse_core.options.records import (
+    DYNAMIC_BUCKET,
+    POSTPONE_BUCKET,
+    BucketFunction,
+    ChangelogExpiryOptions,
+    ChangelogProducer,
+    CommitOptions,
+    ExpiryOptions,
+    MergeEngine,
+    TableOptions,
+)
+from lakehouse_core.options.units import parse_bool, parse_duration, parse_levels, parse_names, parse_size
+
+__all__ = [
+    "DYNAMIC_BUCKET",
+    "FORMER_NAMES",
+    "KNOWN",
+    "POSTPONE_BUCKET",
+    "BucketFunction",
+    "ChangelogExpiryOptions",
+    "ChangelogProducer",
+    "CommitOptions",
+    "ExpiryOptions",
+    "MergeEngine",
+    "OptionKey",
+    "TableOptions",
+    "Treatment",
+    "check_known",
+    "check_writable",
+    "parse_bool",
+    "parse_duration",
+    "parse_levels",
+    "parse_names",
+    "parse_size",
+]

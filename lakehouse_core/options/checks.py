@@ -1,0 +1,204 @@
+"""Which options a table may be given, and which tables with them may be written.
+
+Source: Paimon semantics A.6 for the rules; the treatment of each option is in `known`.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE
+from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
+from lakehouse_core.options.records import TableOptions
+from lakehouse_core.options.units import (
+    parse_bool,
+    parse_duration,
+    parse_float,
+    parse_int,
+    parse_levels,
+    parse_names,
+    parse_size,
+    parse_word,
+)
+
+_OWN_PREFIX: Final = "lakehouse."
+# Settings of one file format's writer, passed on to it by Java.
+_FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
+_POSITIVE: Final = (
+    "target-file-row-num",
+    "target-file-size",
+    "write-buffer-size",
+    "num-levels",
+    "num-sorted-run.compaction-trigger",
+    "manifest.target-file-size",
+    "source.split.target-size",
+    "snapshot.num-retained.min",
+    "changelog.num-retained.min",
+    "snapshot.expire.limit",
+)
+
+
+def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
+    """Raise InvalidRequest unless every key is known, names known columns, and has a value of its kind."""
+    names = frozenset(columns)
+    for key, value in options.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidRequest(f"Option {key!r} = {value!r}: keys and values of options are text.")
+        if not _check_pattern(key, value, names):
+            _check_value(_known(key), key, value)
+    _check_together(options)
+
+
+def check_writable(options: Mapping[str, str], *, table: str) -> None:
+    """Raise UnsupportedFeature naming the first option that asks for what is not carried out.
+
+    Keys that nobody knows are the user's own notes, as in Java; unknown ones under `lakehouse.` are promises of a newer
+    version of this package.
+    """
+    for key, value in options.items():
+        current = FORMER_NAMES.get(key, key)
+        known = KNOWN.get(current)
+        if known is None:
+            if key.startswith(_OWN_PREFIX) or _pattern_treatment(key) is Treatment.REFUSED:
+                raise _unsupported(table, key, value)
+        elif current in WRITABLE:
+            if value.strip().lower() not in WRITABLE[current]:
+                raise _unsupported(table, key, value)
+        elif known.treatment is Treatment.REFUSED and not _is_default(known, value):
+            raise _unsupported(table, key, value)
+
+
+def _unsupported(table: str, key: str, value: str) -> UnsupportedFeature:
+    return UnsupportedFeature(
+        f"{table}: option {key} = {value} is not supported for writing yet: remove it, or write with Java Paimon."
+    )
+
+
+def _is_default(known: OptionKey, value: str) -> bool:
+    if known.default is None:
+        return False
+    if known.kind == "bool":
+        return value.strip().lower() == known.default
+    if known.kind == "duration":
+        return parse_duration(known.name, value) == parse_duration(known.name, known.default)
+    return value.strip().lower() == known.default.lower()
+
+
+def _known(key: str) -> OptionKey:
+    if (known := KNOWN.get(FORMER_NAMES.get(key, key))) is not None:
+        return known
+    if key in CATALOG_KEYS or key.startswith("table-default."):
+        raise InvalidRequest(f"Option {key} belongs to a catalog, not to a table: give it where you connect.")
+    near = difflib.get_close_matches(key, [*KNOWN, *FORMER_NAMES], n=1, cutoff=0.5)
+    raise InvalidRequest(f"Option {key} is not known{f': did you mean {near[0]}?' if near else '.'}")
+
+
+def _check_value(known: OptionKey, key: str, value: str) -> None:
+    match known.kind:
+        case "bool":
+            parse_bool(key, value)
+        case "int":
+            parse_int(key, value)
+        case "float":
+            parse_float(key, value)
+        case "size":
+            parse_size(key, value)
+        case "duration":
+            parse_duration(key, value)
+        case "levels":
+            parse_levels(key, value)
+        case "text":
+            pass
+        case str(kind):
+            raise AssertionError(f"{key}: no parser for {kind}")
+        case words:
+            parse_word(key, value, words)
+
+
+def _check_pattern(key: str, value: str, columns: frozenset[str]) -> bool:
+    """Whether the key has the form of a known pattern. Raises InvalidRequest when its parts are wrong."""
+    if key in KNOWN or key in FORMER_NAMES:
+        return False
+    if key.startswith("fields."):
+        _check_field_key(key, columns)
+        return True
+    if key.startswith("file-index.") and key.endswith(".columns"):
+        for column in parse_names(value):
+            _check_column(key, column.partition("[")[0], columns)
+        return True
+    return _pattern_treatment(key) is not None
+
+
+def _check_field_key(key: str, columns: frozenset[str]) -> None:
+    ending = _field_ending(key)
+    if ending is None:
+        word = key.rpartition(".")[2]
+        near = difflib.get_close_matches(word, FIELD_ENDINGS, n=1, cutoff=0.5)
+        raise InvalidRequest(f"Option {key} is not known{f': did you mean the ending .{near[0]}?' if near else '.'}")
+    middle = key.removeprefix("fields.")
+    middle = middle[: middle.rindex(f".{ending}")]
+    if middle in columns:
+        return
+    for column in middle.split(","):
+        _check_column(key, column.strip(), columns)
+
+
+def _check_column(key: str, column: str, columns: frozenset[str]) -> None:
+    if column not in columns:
+        near = difflib.get_close_matches(column, columns, n=1)
+        raise InvalidRequest(
+            f"Option {key} names the column {column!r}, which the table does not have"
+            f"{f': did you mean {near[0]}?' if near else '.'}"
+        )
+
+
+def _field_ending(key: str) -> str | None:
+    if ".map." in key:
+        return "map"
+    ending = key.rpartition(".")[2]
+    return ending if ending in FIELD_ENDINGS and key.count(".") >= 2 else None
+
+
+def _pattern_treatment(key: str) -> Treatment | None:
+    """Return what becomes of a key with names inside it; None for a key of no such form."""
+    if key.startswith("fields."):
+        ending = _field_ending(key)
+        return None if ending is None else FIELD_ENDINGS[ending]
+    if key.startswith("file-index."):
+        # Only the list of columns switches an index on.
+        return Treatment.REFUSED if key.endswith(".columns") else Treatment.HARMLESS
+    if key.startswith(("commit.callback.", "tag.callback.")) and key.endswith(".param"):
+        return Treatment.HARMLESS
+    if key.startswith(_FORMAT_PREFIXES):
+        # Only Parquet's writer runs here, and it takes none of Java's settings.
+        return Treatment.REFUSED if key.startswith("parquet.") else Treatment.HARMLESS
+    return None
+
+
+def _check_together(options: Mapping[str, str]) -> None:
+    """Check the bounds of single options and of those that only make sense together."""
+    parsed = TableOptions.parse(options)
+    for key in _POSITIVE:
+        text = options.get(key)
+        if text is not None and (parse_size if KNOWN[key].kind == "size" else parse_int)(key, text) < 1:
+            raise InvalidRequest(f"Option {key} is {text}: it must be at least 1.")
+    for prefix, limits in (("snapshot", parsed.expiry), ("changelog", parsed.changelog_expiry)):
+        if limits.max_retained < limits.min_retained:
+            raise InvalidRequest(
+                f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: "
+                "set 1 <= min <= max."
+            )
+    if not 0 <= parsed.small_file_ratio <= 1:
+        raise InvalidRequest(f"Option compaction.small-file-ratio is {parsed.small_file_ratio}: expected 0 to 1.")
+    for key, prefix in (
+        ("data-file.prefix", parsed.data_file_prefix),
+        ("changelog-file.prefix", parsed.changelog_file_prefix),
+        ("partition.default-name", parsed.partition_default_name),
+    ):
+        hidden = prefix[:1] in (".", "_") and key != "partition.default-name"
+        if not prefix.strip() or hidden or set(prefix) & set("/\\\0"):
+            raise InvalidRequest(f"Option {key} is {prefix!r}: expected a part of a file name.")
+    folder = parsed.data_file_directory
+    if folder is not None and any(part in ("", ".", "..") for part in folder.split("/")):
+        raise InvalidRequest(f"Option data-file.path-directory is {folder!r}: expected a folder below the table's.")

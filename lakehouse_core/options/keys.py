@@ -1,0 +1,81 @@
+"""What the table of known options cannot say in a line: writable values, former names, names with columns in them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakehouse_core.options.known import Treatment
+
+# Of an option that is carried out for some values only: those values.
+WRITABLE: Final[Mapping[str, frozenset[str]]] = {
+    "type": frozenset({"table"}),
+    "merge-engine": frozenset({"deduplicate"}),
+    "changelog-producer": frozenset({"none", "input"}),
+    "file.format": frozenset({"parquet"}),
+    "file.compression": frozenset({"zstd", "snappy", "gzip", "lz4", "none", "uncompressed"}),
+    "manifest.format": frozenset({"avro"}),
+    "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null", "none"}),
+    "scan.mode": frozenset({"default", "latest-full", "full", "latest"}),
+}
+
+# Older names of options, read where the current name is not set.
+FORMER_NAMES: Final[Mapping[str, str]] = {
+    "first-row.ignore-delete": "ignore-delete",
+    "deduplicate.ignore-delete": "ignore-delete",
+    "partial-update.ignore-delete": "ignore-delete",
+    "write.compaction-skip": "write-only",
+    "log.scan": "scan.mode",
+    "log.scan.timestamp-millis": "scan.timestamp-millis",
+    "log.scan.remove-normalize": "scan.remove-normalize",
+    "snapshot.expire.clean-empty-directories": "snapshot.clean-empty-directories",
+    "orc.write.batch-size": "write.batch-size",
+    "delete-file.thread-num": "file-operation.thread-num",
+    "changelog-producer.lookup-wait": "lookup-wait",
+    "changelog.precommit-compact": "precommit-compact",
+    "sink.clustering.by-columns": "clustering.columns",
+    "sink.clustering.strategy": "clustering.strategy",
+    "streaming-read.shuffle-bucket-with-partition": "read.shuffle-bucket-with-partition",
+    "lookup.dynamic-partition": "scan.partitions",
+    "parquet.variant.shreddingSchema": "variant.shreddingSchema",
+    "blob.stored-descriptor-fields": "blob-descriptor-field",
+}
+
+# Options of a catalog that look like a table's.
+CATALOG_KEYS: Final = frozenset(
+    {
+        "warehouse",
+        "metastore",
+        "uri",
+        "table.type",
+        "lock.enabled",
+        "lock.type",
+        "lock-check-max-sleep",
+        "lock-acquire-timeout",
+        "client-pool-size",
+        "cache-enabled",
+        "case-sensitive",
+        "allow-upper-case",
+        "sync-all-properties",
+        "format-table.enabled",
+        "resolving-file-io.enabled",
+        "file-io.allow-cache",
+    }
+)
+
+# Endings of `fields.<column>[,<column>…].<ending>`.
+FIELD_ENDINGS: Final[Mapping[str, Treatment]] = {
+    "stats-mode": Treatment.HONOURED,
+    # The merge engines that read these are refused themselves.
+    "aggregate-function": Treatment.HARMLESS,
+    "ignore-retract": Treatment.HARMLESS,
+    "distinct": Treatment.HARMLESS,
+    "list-agg-delimiter": Treatment.HARMLESS,
+    "nested-key": Treatment.HARMLESS,
+    "nested-key-null-strategy": Treatment.HARMLESS,
+    "nested-sequence-field": Treatment.HARMLESS,
+    "count-limit": Treatment.HARMLESS,
+    "ts-field": Treatment.HARMLESS,
+    "sequence-group": Treatment.HARMLESS,
+    # A default of the column itself takes the place of this old option; a map layout changes the data files.
+    "default-value": Treatment.REFUSED,
+    "map": Treatment.REFUSED,
+}

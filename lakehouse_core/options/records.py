@@ -1,0 +1,328 @@
+"""Table options, parsed once: frozen records with defaults and units, grouped by concern.
+
+Parsing takes any table, also one that other engines wrote with options unknown here; what may be created, written or
+read is decided by `checks` and by the rules of a schema.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.options.keys import FORMER_NAMES
+from lakehouse_core.options.known import KNOWN
+from lakehouse_core.options.units import (
+    parse_bool,
+    parse_duration,
+    parse_float,
+    parse_int,
+    parse_names,
+    parse_size,
+    parse_word,
+)
+
+DYNAMIC_BUCKET: Final = -1
+POSTPONE_BUCKET: Final = -2
+
+# Java retries without a deadline; a caller here gets an answer.
+DEFAULT_COMMIT_TIMEOUT_MILLIS: Final = 120_000
+
+COMPACTION_TRIGGER_KEY: Final = "num-sorted-run.compaction-trigger"
+
+_FIELD_STATS: Final = re.compile(r"fields\.(?P<column>.+)\.stats-mode")
+_STATS_MODE: Final = re.compile(r"none|counts|full|truncate\(\s*(?P<length>\d{1,9})\s*\)", re.IGNORECASE)
+
+
+class MergeEngine(StrEnum):
+    DEDUPLICATE = "deduplicate"
+    PARTIAL_UPDATE = "partial-update"
+    AGGREGATION = "aggregation"
+    FIRST_ROW = "first-row"
+
+
+class ChangelogProducer(StrEnum):
+    NONE = "none"
+    INPUT = "input"
+    FULL_COMPACTION = "full-compaction"
+    LOOKUP = "lookup"
+
+
+class BucketFunction(StrEnum):
+    DEFAULT = "default"
+    MOD = "mod"
+    HIVE = "hive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """How long and how often a commit tries. `ignore_empty` None: batch commits ignore empty ones, streams do not."""
+
+    max_retries: int = 10
+    timeout_millis: int = DEFAULT_COMMIT_TIMEOUT_MILLIS
+    min_retry_wait_millis: int = 10
+    max_retry_wait_millis: int = 10_000
+    # Longer between the look at the latest snapshot and the claim of the next means: look again.
+    max_stall_millis: int = 120_000
+    ignore_empty: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryOptions:
+    """How much history stays; `limit` bounds the snapshots of one run."""
+
+    min_retained: int = 10
+    max_retained: int = 2147483647
+    max_age_millis: int = 3_600_000
+    limit: int = 50
+    # Expiry refuses when the latest snapshot lies further in the future than this.
+    max_skew_millis: int = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogExpiryOptions:
+    """How much changelog stays; each figure is the snapshots' own unless set.
+
+    `decoupled`: changelogs outlive their snapshots, as they do when any figure is larger than the snapshots'.
+    """
+
+    min_retained: int = 10
+    max_retained: int = 2147483647
+    max_age_millis: int = 3_600_000
+    limit: int = 50
+    decoupled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What a table's options say. Sizes are bytes; names as given by the user."""
+
+    # Buckets.
+    bucket: int = DYNAMIC_BUCKET
+    bucket_key: tuple[str, ...] = ()
+    bucket_function: BucketFunction = BucketFunction.DEFAULT
+
+    # What becomes of one key.
+    merge_engine: MergeEngine = MergeEngine.DEDUPLICATE
+    changelog_producer: ChangelogProducer = ChangelogProducer.NONE
+    sequence_fields: tuple[str, ...] = ()
+    sequence_descending: bool = False
+    rowkind_field: str | None = None
+    ignore_delete: bool = False
+    ignore_update_before: bool = False
+
+    # Data files.
+    file_format: str = "parquet"
+    file_compression: str = "zstd"
+    zstd_level: int = 1
+    explicit_target_file_size_bytes: int | None = None
+    target_file_row_num: int = 2**63 - 1
+    write_buffer_bytes: int = 256 << 20
+    write_only: bool = False
+    thin_mode: bool = False
+    data_file_prefix: str = "data-"
+    changelog_file_prefix: str = "changelog-"
+    data_file_directory: str | None = None
+
+    # Statistics: none, counts, full, truncate(n).
+    stats_mode: str = "truncate(16)"
+    stats_mode_by_column: Mapping[str, str] = field(default_factory=dict)
+    stats_dense: bool = True
+    stats_keep_first_n_columns: int = -1
+
+    # Manifests.
+    manifest_target_bytes: int = 8 << 20
+    manifest_merge_min_count: int = 30
+    manifest_full_compaction_bytes: int = 16 << 20
+    manifest_compression: str = "zstd"
+
+    # Partitions.
+    partition_default_name: str = "__DEFAULT_PARTITION__"
+    partition_legacy_name: bool = True
+    dynamic_partition_overwrite: bool = True
+
+    # Levels and compaction.
+    num_levels: int = 6
+    compaction_min_file_num: int = 5
+    small_file_ratio: float = 0.7
+    overwrite_upgrade: bool = True
+
+    # Reading.
+    split_target_bytes: int = 128 << 20
+    split_open_cost_bytes: int = 4 << 20
+    read_grace_millis: int = 3_600_000
+    read_verify: bool = True
+
+    # Alterations.
+    null_to_not_null_disabled: bool = True
+    explicit_casts_disabled: bool = False
+    add_column_before_partition: bool = False
+
+    commit: CommitOptions = CommitOptions()
+    expiry: ExpiryOptions = ExpiryOptions()
+    changelog_expiry: ChangelogExpiryOptions = ChangelogExpiryOptions()
+
+    def target_file_size_bytes(self, has_key: bool) -> int:
+        """Return where data files roll: 128 MB with a primary key, 256 MB without, unless set."""
+        if self.explicit_target_file_size_bytes is not None:
+            return self.explicit_target_file_size_bytes
+        return (128 if has_key else 256) << 20
+
+    def stats_mode_of(self, column: str) -> str:
+        """Return the statistics mode of a value column: its own if set, else the table's."""
+        return self.stats_mode_by_column.get(column, self.stats_mode)
+
+    @staticmethod
+    def parse(options: Mapping[str, str]) -> "TableOptions":
+        """Return the options of a table, whoever wrote it; unknown keys mean nothing.
+
+        Raises InvalidRequest when the value of an option that is carried out does not parse.
+        """
+        return _parse(_Source(options))
+
+
+class _Source:
+    """Options under their current names, read by kind, defaults filled in."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        former = {FORMER_NAMES[key]: value for key, value in options.items() if key in FORMER_NAMES}
+        self.values = former | dict(options)
+
+    def text(self, key: str) -> str | None:
+        return self.values.get(key, KNOWN[key].default)
+
+    def required(self, key: str) -> str:
+        text = self.text(key)
+        assert text is not None, key
+        return text
+
+    def names(self, key: str) -> tuple[str, ...]:
+        return parse_names(self.text(key) or "")
+
+    def word(self, key: str) -> str:
+        kind = KNOWN[key].kind
+        assert isinstance(kind, tuple)
+        return parse_word(key, self.required(key), kind)
+
+    def flag(self, key: str) -> bool:
+        return parse_bool(key, self.required(key))
+
+    def whole(self, key: str) -> int:
+        return parse_int(key, self.required(key))
+
+    def fraction(self, key: str) -> float:
+        return parse_float(key, self.required(key))
+
+    def size(self, key: str) -> int:
+        return parse_size(key, self.required(key))
+
+    def millis(self, key: str) -> int:
+        return parse_duration(key, self.required(key))
+
+    def has(self, key: str) -> bool:
+        return self.text(key) is not None
+
+
+def _parse(source: _Source) -> TableOptions:
+    size = "target-file-size"
+    levels = source.whole("num-levels") if source.has("num-levels") else source.whole(COMPACTION_TRIGGER_KEY) + 1
+    return TableOptions(
+        bucket=source.whole("bucket"),
+        bucket_key=source.names("bucket-key"),
+        bucket_function=BucketFunction(source.word("bucket-function.type")),
+        merge_engine=MergeEngine(source.word("merge-engine")),
+        changelog_producer=ChangelogProducer(source.word("changelog-producer")),
+        sequence_fields=source.names("sequence.field"),
+        sequence_descending=source.word("sequence.field.sort-order") == "descending",
+        rowkind_field=source.text("rowkind.field"),
+        ignore_delete=source.flag("ignore-delete"),
+        ignore_update_before=source.flag("ignore-update-before"),
+        file_format=source.required("file.format").lower(),
+        file_compression=source.required("file.compression").lower(),
+        zstd_level=source.whole("file.compression.zstd-level"),
+        explicit_target_file_size_bytes=source.size(size) if source.has(size) else None,
+        target_file_row_num=source.whole("target-file-row-num"),
+        write_buffer_bytes=source.size("write-buffer-size"),
+        write_only=source.flag("write-only"),
+        thin_mode=source.flag("data-file.thin-mode"),
+        data_file_prefix=source.required("data-file.prefix"),
+        changelog_file_prefix=source.required("changelog-file.prefix"),
+        data_file_directory=source.text("data-file.path-directory"),
+        stats_mode=parse_stats_mode("metadata.stats-mode", source.required("metadata.stats-mode")),
+        stats_mode_by_column=_stats_modes(source.values),
+        stats_dense=source.flag("metadata.stats-dense-store"),
+        stats_keep_first_n_columns=source.whole("metadata.stats-keep-first-n-columns"),
+        manifest_target_bytes=source.size("manifest.target-file-size"),
+        manifest_merge_min_count=source.whole("manifest.merge-min-count"),
+        manifest_full_compaction_bytes=source.size("manifest.full-compaction-threshold-size"),
+        manifest_compression=source.required("manifest.compression").lower(),
+        partition_default_name=source.required("partition.default-name"),
+        partition_legacy_name=source.flag("partition.legacy-name"),
+        dynamic_partition_overwrite=source.flag("dynamic-partition-overwrite"),
+        num_levels=levels,
+        compaction_min_file_num=source.whole("compaction.min.file-num"),
+        small_file_ratio=source.fraction("compaction.small-file-ratio"),
+        overwrite_upgrade=source.flag("overwrite-upgrade"),
+        split_target_bytes=source.size("source.split.target-size"),
+        split_open_cost_bytes=source.size("source.split.open-file-cost"),
+        read_grace_millis=source.millis("lakehouse.read.grace"),
+        read_verify=source.flag("lakehouse.read.verify"),
+        null_to_not_null_disabled=source.flag("alter-column-null-to-not-null.disabled"),
+        explicit_casts_disabled=source.flag("disable-explicit-type-casting"),
+        add_column_before_partition=source.flag("add-column-before-partition"),
+        commit=_commit(source),
+        expiry=_expiry(source),
+        changelog_expiry=_changelog_expiry(source, _expiry(source)),
+    )
+
+
+def _commit(source: _Source) -> CommitOptions:
+    timeout, ignore_empty = "commit.timeout", "snapshot.ignore-empty-commit"
+    return CommitOptions(
+        max_retries=source.whole("commit.max-retries"),
+        timeout_millis=source.millis(timeout) if source.has(timeout) else DEFAULT_COMMIT_TIMEOUT_MILLIS,
+        min_retry_wait_millis=source.millis("commit.min-retry-wait"),
+        max_retry_wait_millis=source.millis("commit.max-retry-wait"),
+        max_stall_millis=source.millis("lakehouse.commit.max-stall"),
+        ignore_empty=source.flag(ignore_empty) if source.has(ignore_empty) else None,
+    )
+
+
+def _expiry(source: _Source) -> ExpiryOptions:
+    return ExpiryOptions(
+        min_retained=source.whole("snapshot.num-retained.min"),
+        max_retained=source.whole("snapshot.num-retained.max"),
+        max_age_millis=source.millis("snapshot.time-retained"),
+        limit=source.whole("snapshot.expire.limit"),
+        max_skew_millis=source.millis("lakehouse.expire.max-skew"),
+    )
+
+
+def _changelog_expiry(source: _Source, snapshots: ExpiryOptions) -> ChangelogExpiryOptions:
+    low, high, age = "changelog.num-retained.min", "changelog.num-retained.max", "changelog.time-retained"
+    min_retained = source.whole(low) if source.has(low) else snapshots.min_retained
+    max_retained = source.whole(high) if source.has(high) else snapshots.max_retained
+    max_age_millis = source.millis(age) if source.has(age) else snapshots.max_age_millis
+    return ChangelogExpiryOptions(
+        min_retained=min_retained,
+        max_retained=max_retained,
+        max_age_millis=max_age_millis,
+        limit=snapshots.limit,
+        decoupled=max_retained > snapshots.max_retained
+        or max_age_millis > snapshots.max_age_millis
+        or min_retained > snapshots.min_retained,
+    )
+
+
+def _stats_modes(options: Mapping[str, str]) -> dict[str, str]:
+    matches = ((key, _FIELD_STATS.fullmatch(key), mode) for key, mode in options.items())
+    return {match["column"]: parse_stats_mode(key, mode) for key, match, mode in matches if match}
+
+
+def parse_stats_mode(key: str, text: str) -> str:
+    """Return none, counts, full or truncate(n), n ≥ 1, in lower case. Raises InvalidRequest naming the option."""
+    match = _STATS_MODE.fullmatch(text.strip())
+    if match is None or (match["length"] and int(match["length"]) == 0):
+        raise InvalidRequest(f"Option {key} is {text!r}: expected none, counts, full or truncate(16).")
+    return f"truncate({int(match['length'])})" if match["length"] else match[0].lower()
