@@ -1,0 +1,25 @@
+"""What the table assets ask of a source of batches: its version, a batch as a DataFrame, and how many rows it makes."""
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class FeedResource(dg.ConfigurableResource):
+    """A source of named feeds; `batch` is a partition key, or None for a feed that is loaded whole."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """Return what identifies the source's content and the rules that make feeds of it."""
+
+    @abstractmethod
+    def frame(self, session: "SparkSession", feed: str, batch: str | None) -> "DataFrame":
+        """Return the rows of one batch; none is an empty frame."""
+
+    @abstractmethod
+    def expected_rows(self, feed: str, through: str | None) -> int:
+        """Return how many rows a table has that took every batch of `feed` up to and including `through`."""

@@ -1,0 +1,206 @@
+"""A Spark session as a Dagster resource: one per process, made at the first use, its settings never silently other ones.
+
+`pyspark` is imported where a session is first needed: code locations, sensors and checks load without it and Java.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import dagster as dg
+
+import lakehouse_core as lc
+from resources.java_home import ensure_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What a newcomer on one machine would trip over. A value in `conf` wins over each of them.
+_LOCAL_DEFAULTS: Mapping[str, str] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_DEFAULTS: Mapping[str, str] = {
+    # Partition dates are days of UTC on every machine.
+    "spark.sql.session.timeZone": "UTC",
+    # Planning reads the table's own metadata; a Spark job that stats each path would cost ten times as much.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+}
+# Settings below spark.sql that a running session cannot change.
+_STATIC_SQL = (
+    "spark.sql.warehouse.dir",
+    "spark.sql.extensions",
+    "spark.sql.catalogImplementation",
+    "spark.sql.streaming.ui.",
+)
+
+_LOCK = threading.Lock()
+# The static settings with which this process's session was made by us.
+_STARTED_WITH: dict[str, str] = {}
+
+
+class SessionSource(Protocol):
+    """Anything with a session: `SparkRuntime`, and the PySparkResource and LazyPySparkResource of dagster-pyspark."""
+
+    @property
+    def spark_session(self) -> Any: ...
+
+
+class SparkRuntime(dg.ConfigurableResource):
+    """How to reach Spark: a master, or the URL of a Spark Connect server in `remote`."""
+
+    master: str = "local[*]"
+    app_name: str = "lakehouse"
+    remote: str | None = None
+    conf: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
+    # Off: the session lives as long as the process, so that the next run of this process starts warm.
+    stop_on_teardown: bool = False
+    # Name Spark's jobs after the table and operation, and cancel them when the step ends early.
+    job_description: bool = True
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        if self.stop_on_teardown:
+            self.stop()
+
+    @property
+    def spark_session(self) -> "SparkSession":
+        """The process's session, made now if there is none.
+
+        Raises InvalidRequest when the process already has a session whose static settings differ from ours, JavaMissing
+        when no Java can be found.
+        """
+        with _LOCK:
+            session = self._session()
+        if self.job_description and self.remote is None:
+            _describe(session)
+        return session
+
+    def stop(self) -> None:
+        """End the process's session, if it has one."""
+        if "pyspark" not in sys.modules:
+            return
+        with _LOCK:
+            session = _active_session()
+            _STARTED_WITH.clear()
+            if session is not None:
+                session.stop()
+
+    def _session(self) -> "SparkSession":
+        static, runtime = _split(self._settings())
+        session = _active_session()
+        if session is None:
+            session = self._start(static)
+        else:
+            _refuse_other_settings(session, self._asked_static())
+        differing = {key: value for key, value in runtime.items() if session.conf.get(key, None) != value}
+        if differing:
+            # Same context, own SQL settings: another resource's session must not change under its feet.
+            session = session.newSession() if self.remote is None and _STARTED_WITH.get("served") else session
+            for key, value in differing.items():
+                session.conf.set(key, value)
+        _STARTED_WITH["served"] = "yes"
+        return session
+
+    def _start(self, static: Mapping[str, str]) -> "SparkSession":
+        # Spark's workers would otherwise use the first python3 of PATH, which need not have our packages.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if self.remote is None:
+            ensure_java()
+            if self.master.startswith("local"):
+                os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        from pyspark.sql import SparkSession  # noqa: PLC0415  # see the module's text
+
+        builder = SparkSession.builder.appName(self.app_name)
+        builder = builder.master(self.master) if self.remote is None else builder.remote(self.remote)
+        session = builder.config(map=dict(static)).getOrCreate()
+        if self.remote is None:
+            session.sparkContext.setLogLevel("ERROR")
+        _STARTED_WITH.clear()
+        _STARTED_WITH.update(static)
+        return session
+
+    def _settings(self) -> dict[str, str]:
+        if self.remote is not None:
+            return dict(_DEFAULTS) | self.conf
+        local = dict(_LOCAL_DEFAULTS) if self.master.startswith("local") else {}
+        return local | dict(_DEFAULTS) | {"spark.sql.shuffle.partitions": str(_local_cores(self.master))} | self.conf
+
+    def _asked_static(self) -> dict[str, str]:
+        """The static settings that whoever configured this resource wrote down, the defaults left out."""
+        return _split(self.conf)[0]
+
+
+@contextmanager
+def spark_job(group: str, description: str) -> Iterator[None]:
+    """Name the Spark jobs started inside, and cancel what still runs when the block is left by an error or a stop.
+
+    Starts no session: the name is given to the first one that is used inside.
+    """
+    _CURRENT.job = (group, description)
+    finished = False
+    try:
+        yield
+        finished = True
+    finally:
+        _CURRENT.job = None
+        session = _active_session() if "pyspark" in sys.modules else None
+        if session is not None and _is_classic(session):
+            context = session.sparkContext
+            if not finished:
+                context.cancelJobGroup(group)
+            for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+                context.setLocalProperty(key, None)
+
+
+class _Current(threading.local):
+    job: tuple[str, str] | None = None
+
+
+_CURRENT = _Current()
+
+
+def _describe(session: "SparkSession") -> None:
+    if _CURRENT.job is not None and _is_classic(session):
+        group, description = _CURRENT.job
+        session.sparkContext.setJobGroup(group, description, interruptOnCancel=True)
+
+
+def _active_session() -> "SparkSession | None":
+    """The running session of this process, whoever made it."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # see the module's text
+
+    session = SparkSession.getActiveSession() or getattr(SparkSession, "_instantiatedSession", None)
+    if session is None or not _is_classic(session):
+        return session
+    return None if session.sparkContext._jsc is None or session.sparkContext._jsc.sc().isStopped() else session
+
+
+def _is_classic(session: "SparkSession") -> bool:
+    return type(session).__module__ == "pyspark.sql.session"
+
+
+def _split(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Part settings into what must be known when Spark starts and what each session may have of its own."""
+    runtime = {k: v for k, v in settings.items() if k.startswith("spark.sql.") and not k.startswith(_STATIC_SQL)}
+    return {k: v for k, v in settings.items() if k not in runtime}, runtime
+
+
+def _refuse_other_settings(session: "SparkSession", asked: Mapping[str, str]) -> None:
+    found = {key: session.conf.get(key, None) for key in asked}
+    differing = sorted(key for key in asked if found[key] != asked[key])
+    if differing:
+        raise lc.InvalidRequest(
+            "SparkRuntime: this process already has a Spark session, made with other settings: "
+            + "; ".join(f"{key} is {found[key]}, asked for {asked[key]}" for key in differing)
+            + ". Give both resources the same `conf`, or run them in processes of their own."
+        )
+
+
+def _local_cores(master: str) -> int:
+    inside = master.partition("[")[2].rstrip("]").partition(",")[0]
+    return int(inside) if inside.isdigit() else os.cpu_count() or 2
