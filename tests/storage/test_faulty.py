@@ -20,6 +20,19 @@ def faulty(kind: FaultKind, at: int = 1, position: int = 0) -> tuple[MemoryStore
     return inner, FaultyStore(inner, [Fault(at=at, kind=kind, position=position)])
 
 
+def store_at_once(store: ObjectStore) -> None:
+    store.write("a", b"x")
+
+
+def create(store: ObjectStore) -> None:
+    store.create_new("a", b"x")
+
+
+def stream(store: ObjectStore) -> None:
+    with store.open_write("a") as sink:
+        sink.write(b"x")
+
+
 def names(store: ObjectStore) -> list[str]:
     return [info.key for info in store.list("")]
 
@@ -59,14 +72,10 @@ def test_every_call_is_numbered_also_those_of_deeper_stores() -> None:
 def test_a_write_is_applied_or_not_and_the_caller_learns_it_or_not(
     kind: FaultKind, error: type[BaseException], applied: bool
 ) -> None:
-    for verb in ("write", "create_new", "close"):
-        inner, store = faulty(kind, at=2 if verb == "close" else 1)
+    for verb, at in ((store_at_once, 1), (create, 1), (stream, 2)):
+        inner, store = faulty(kind, at=at)
         with pytest.raises(error):
-            if verb == "close":
-                with store.open_write("a") as sink:
-                    sink.write(b"x")
-            else:
-                getattr(store, verb)("a", b"x")
+            verb(store)
 
         assert names(inner) == (["a"] if applied else [])
 
