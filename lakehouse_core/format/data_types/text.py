@@ -29,7 +29,8 @@ from lakehouse_core.format.data_types.types import (
 _FOREIGN_ROOTS: Final = frozenset({"VECTOR", "GEOMETRY", "GEOGRAPHY"})
 _SYNONYMS: Final = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}
 # A parser that recurses needs a bound that hostile input meets before Python's own.
-_MAX_DEPTH: Final = 100
+# 20 levels are 63 of JSON in a schema file, one below what `strict_json` takes.
+_MAX_DEPTH: Final = 20
 
 _TOKEN: Final = re.compile(
     r"""\s*(?: (?P<word>[^\W\d]\w*) | `(?P<quoted>(?:[^`]|``)*)` | (?P<number>\d+) | '(?P<text>(?:[^']|'')*)'
@@ -127,7 +128,7 @@ def _atomic_sql(data_type: AtomicType) -> str:
 
 def _from_json(source: str | Mapping[str, Any], depth: int) -> DataType:
     if depth > _MAX_DEPTH:
-        raise InvalidRequest(f"A type is nested deeper than {_MAX_DEPTH} levels: flatten it.")
+        raise UnsupportedFeature(f"A type is nested deeper than {_MAX_DEPTH} levels: flatten it.")
     if isinstance(source, str):
         return _SqlText(source).whole_type(depth)
     if not isinstance(source, Mapping):
@@ -199,7 +200,7 @@ class _SqlText:
 
     def _type(self, depth: int) -> DataType:
         if depth > _MAX_DEPTH:
-            raise InvalidRequest(f"A type is nested deeper than {_MAX_DEPTH} levels: flatten it.")
+            raise UnsupportedFeature(f"A type is nested deeper than {_MAX_DEPTH} levels: flatten it.")
         kind, word = self._take()
         if kind != "word":
             raise self._error("expected the name of a type")
