@@ -1,0 +1,100 @@
+"""Names of databases, tables and tags: what new ones may look like, and how a wrong one is answered.
+
+Names made by other engines are opened as long as they are safe as one part of a path; only new ones follow our rules.
+"""
+
+import difflib
+import unicodedata
+from collections.abc import Iterable
+from typing import Final
+
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+
+SYSTEM_DATABASE: Final = "sys"
+DATABASE_SUFFIX: Final = ".db"
+
+_LONGEST_BYTES: Final = 200
+_DEVICES: Final = frozenset(
+    {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(1, 10)), *(f"lpt{i}" for i in range(1, 10))}
+)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return database and table of `database.table`. Raises InvalidRequest, UnsupportedFeature for a branch."""
+    if not isinstance(name, str):
+        raise InvalidRequest(f"Table name {name!r}: expected text as 'database.table'.")
+    database, dot, table = name.partition(".")
+    if not (dot and database and table):
+        raise InvalidRequest(f"Table name {name!r}: expected 'database.table'.")
+    base, dollar, rest = table.partition("$")
+    if dollar and rest.startswith("branch_"):
+        raise UnsupportedFeature(f"{name}: branches cannot be opened yet. Open {database}.{base}.")
+    if dollar:
+        raise InvalidRequest(
+            f"{name}: system tables are verbs here. Open {database}.{base} and call snapshots(), files(), tags() …"
+        )
+    check_part(database, "database")
+    check_part(table, "table")
+    return database, table
+
+
+def check_part(name: str, noun: str) -> None:
+    """Refuse what is no single, visible part of a path; every existing name passes that another engine could make."""
+    if problem := _unsafe(name):
+        raise InvalidRequest(f"Invalid {noun} name {_shown(name)}: {problem}. Use letters, digits, '_' and '-'.")
+
+
+def check_new_name(name: str, noun: str) -> None:
+    """Refuse a new database or table name that some file system or engine would trip over."""
+    check_part(name, noun)
+    if problem := _unportable(name):
+        raise InvalidRequest(f"Invalid {noun} name {_shown(name)}: {problem}. Use letters, digits, '_' and '-'.")
+
+
+def check_no_twin(name: str, existing: Iterable[str], noun: str) -> None:
+    """Refuse a name that differs from an existing one only by case: some file systems hold one folder for both."""
+    for other in existing:
+        if other != name and other.casefold() == name.casefold():
+            raise InvalidRequest(f"Invalid {noun} name {name!r}: it differs from the {noun} {other!r} only by case.")
+
+
+def near(name: str, existing: Iterable[str]) -> str:
+    """Return advice for a name that does not exist: the nearest ones that do, or all of few."""
+    known = sorted(existing)
+    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if matches:
+        return f"Did you mean {' or '.join(map(repr, matches))}?"
+    if not known:
+        return "There is none."
+    shown = ", ".join(known[:10]) + (" …" if len(known) > 10 else "")
+    return f"There are: {shown}."
+
+
+def _unsafe(name: str) -> str | None:
+    if not name or not name.strip():
+        return "it is empty"
+    for character in name:
+        if character in "/\\":
+            return f"{character!r} is not allowed"
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            return f"the control character {character!r} is not allowed"
+    if name.startswith("."):
+        return "it begins with '.'"
+    if len(name.encode()) > _LONGEST_BYTES:
+        return f"it has {len(name.encode())} bytes, at most {_LONGEST_BYTES} are allowed"
+    return None
+
+
+def _unportable(name: str) -> str | None:
+    for character in name:
+        if not (character.isalnum() or character in "_-"):
+            return f"{character!r} is not allowed"
+    if unicodedata.normalize("NFC", name) != name:
+        return "it is not in Unicode's composed form (NFC), so that a twin would look the same"
+    if name.casefold() in _DEVICES:
+        return "it names a device on some systems"
+    return None
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 60 else name[:57] + "...")

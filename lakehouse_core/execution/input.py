@@ -1,0 +1,283 @@
+"""What users hand to write → batches of exactly the table's columns, in its order and types.
+
+Columns are matched by name, a missing nullable column is null, and no value is cast with loss: what does not fit is
+refused with its row. Nulls in NOT NULL columns, defaults and row kinds are the write task's business.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.data_types import (
+    TIMESTAMP_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    Root,
+    RowType,
+    arrow_type,
+    timestamp_unit,
+    to_internal,
+    type_to_sql,
+)
+
+# Rows of a list that are turned into Arrow at once.
+_CHUNK_ROWS: Final = 65_536
+
+
+def input_batches(
+    data: object, fields: Sequence[DataField], *, rowkind_column: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Return the rows of `data` as batches of `fields` (and the row kind column last, when it is no field).
+
+    Columns are checked at once, values as the batches are taken. Raises InvalidRequest.
+    """
+    match data:
+        case pa.Table():
+            return _of_arrow(data.schema, data.to_batches(max_chunksize=1 << 20), fields, rowkind_column)
+        case pa.RecordBatch():
+            return _of_arrow(data.schema, [data], fields, rowkind_column)
+        case pa.RecordBatchReader():
+            return _of_arrow(data.schema, data, fields, rowkind_column)
+        case list() | tuple() if all(isinstance(row, Mapping) for row in data):
+            return _of_rows(data, fields, rowkind_column)
+        case _:
+            raise InvalidRequest(
+                f"Cannot write {type(data).__module__}.{type(data).__qualname__}: expected a pyarrow Table, "
+                "RecordBatch or RecordBatchReader, a list of dicts, or a Spark DataFrame."
+            )
+
+
+def _of_arrow(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], fields: Sequence[DataField], rowkind_column: str | None
+) -> Iterator[pa.RecordBatch]:
+    wanted = _output_fields(fields, rowkind_column)
+    _check_columns(schema.names, fields, rowkind_column)
+    target = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in wanted])
+    casts: list[tuple[int, Callable[[pa.Array], pa.Array]] | None] = []
+    for field in wanted:
+        index = schema.get_field_index(field.name)
+        casts.append(None if index < 0 else (index, _cast(schema.field(index).type, field)))
+    return _converted(batches, target, casts)
+
+
+def _converted(
+    batches: Iterable[pa.RecordBatch],
+    target: pa.Schema,
+    casts: Sequence[tuple[int, Callable[[pa.Array], pa.Array]] | None],
+) -> Iterator[pa.RecordBatch]:
+    first_row = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        columns = []
+        for cast, field in zip(casts, target, strict=True):
+            if cast is None:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            index, convert = cast
+            try:
+                columns.append(convert(batch.column(index)))
+            except pa.ArrowInvalid as error:
+                raise _misfit_row(batch.column(index), convert, field, first_row) from error
+        first_row += batch.num_rows
+        yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _of_rows(
+    rows: Sequence[Mapping[str, Any]], fields: Sequence[DataField], rowkind_column: str | None
+) -> Iterator[pa.RecordBatch]:
+    wanted = _output_fields(fields, rowkind_column)
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
+    if rows:
+        _check_columns(list(names), fields, rowkind_column)
+    return _rows_converted(rows, wanted)
+
+
+def _rows_converted(rows: Sequence[Mapping[str, Any]], fields: Sequence[DataField]) -> Iterator[pa.RecordBatch]:
+    target = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
+    for start in range(0, len(rows), _CHUNK_ROWS):
+        chunk = rows[start : start + _CHUNK_ROWS]
+        columns = [_column_of(chunk, start, field) for field in fields]
+        yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _column_of(rows: Sequence[Mapping[str, Any]], start: int, field: DataField) -> pa.Array:
+    values = []
+    for index, row in enumerate(rows):
+        try:
+            values.append(arrow_value(to_internal(row.get(field.name), field.type), field.type))
+        except InvalidRequest as error:
+            raise InvalidRequest(f"Row {start + index}, column {field.name!r}: {error}") from error
+    return pa.array(values, arrow_type(field.type))
+
+
+def arrow_value(value: Any, data_type: DataType) -> Any:
+    """Return what `pyarrow.array` takes for a comparable value: integers for timestamps, so that no digit is lost."""
+    if value is None:
+        return None
+    match data_type:
+        case AtomicType(root=root, precision=precision) if root in TIMESTAMP_ROOTS:
+            millis, nanos = value
+            unit = timestamp_unit(precision if precision is not None else 6)
+            return millis if unit == "ms" else millis * 1000 + nanos // 1000 if unit == "us" else millis * 10**6 + nanos
+        case AtomicType():
+            return value
+        case ArrayType(element):
+            return [arrow_value(item, element) for item in value]
+        case MapType(key, item_type):
+            return [(arrow_value(k, key), arrow_value(v, item_type)) for k, v in value]
+        case MultisetType(element):
+            return [(arrow_value(k, element), v) for k, v in value]
+        case RowType(fields):
+            return {part.name: arrow_value(item, part.type) for part, item in zip(fields, value, strict=True)}
+
+
+def _output_fields(fields: Sequence[DataField], rowkind_column: str | None) -> list[DataField]:
+    if rowkind_column is None or any(field.name == rowkind_column for field in fields):
+        return list(fields)
+    return [*fields, DataField(-1, rowkind_column, AtomicType(Root.VARCHAR, length=2))]
+
+
+def _check_columns(names: Sequence[str], fields: Sequence[DataField], rowkind_column: str | None) -> None:
+    known = [field.name for field in fields]
+    if len(set(names)) < len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        raise InvalidRequest(f"The data has two columns {twice!r}: rename or drop one.")
+    for name in names:
+        if name not in known and name != rowkind_column:
+            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]!r}?" if near else f" Columns: {', '.join(known)}."
+            raise InvalidRequest(f"The data has a column {name!r}, which the table does not have.{hint}")
+    if rowkind_column is not None and rowkind_column not in names:
+        raise InvalidRequest(f"The data has no column {rowkind_column!r}, which was to hold the row kinds.")
+    for field in fields:
+        if not field.type.nullable and field.default_value is None and field.name not in names:
+            raise InvalidRequest(f"The data has no column {field.name!r}, which is {type_to_sql(field.type)}: add it.")
+
+
+def _cast(source: pa.DataType, field: DataField) -> Callable[[pa.Array], pa.Array]:
+    """Return the lossless conversion of a column; it raises ArrowInvalid for values that do not fit."""
+    target = arrow_type(field.type)
+    if source.equals(target):
+        return lambda array: array
+    if not _fits(source, target):
+        raise InvalidRequest(
+            f"Column {field.name!r} is {type_to_sql(field.type)} and the data has {source}: "
+            f"cast it to {target} before writing."
+        )
+    if _may_round(source, target):
+        return lambda array: _exactly(array, target)
+    return lambda array: array.cast(target)
+
+
+# Which kinds of Arrow values may become which; a safe cast then checks each value.
+_ACCEPTED: Final = {
+    "integer": frozenset({"integer", "floating", "decimal"}),
+    "floating": frozenset({"floating", "integer"}),
+    "decimal": frozenset({"decimal", "integer"}),
+    "zoned": frozenset({"zoned", "naive"}),
+}
+
+
+def _fits(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values of `source` may be values of `target` without a change of meaning."""
+    if pt.is_dictionary(source):
+        return _fits(source.value_type, target)
+    if source.equals(target) or pt.is_null(source):
+        return True
+    if kind := _kind(target):
+        return _kind(source) in _ACCEPTED.get(kind, {kind})
+    if pt.is_list(target):
+        return _is_any_list(source) and _nested_fits(source.value_type, target.value_type)
+    if pt.is_map(target):
+        keys = pt.is_map(source) and _nested_fits(source.key_type, target.key_type)
+        return keys and _nested_fits(source.item_type, target.item_type)
+    if pt.is_struct(target):
+        # Arrow casts structs by position, so names must agree in their order.
+        same = pt.is_struct(source) and [part.name for part in source] == [part.name for part in target]
+        return same and all(_nested_fits(a.type, b.type) for a, b in zip(source, target, strict=True))
+    return False
+
+
+def _nested_fits(source: pa.DataType, target: pa.DataType) -> bool:
+    return _fits(source, target) and not _may_round(source, target)
+
+
+def _kind(arrow: pa.DataType) -> str | None:
+    if pt.is_timestamp(arrow):
+        return "naive" if arrow.tz is None else "zoned"
+    for kind, tests in _KINDS.items():
+        if any(test(arrow) for test in tests):
+            return kind
+    return None
+
+
+_KINDS: Final = {
+    "boolean": (pt.is_boolean,),
+    "integer": (pt.is_integer,),
+    "floating": (pt.is_floating,),
+    "decimal": (pt.is_decimal,),
+    "text": (pt.is_string, pt.is_large_string, pt.is_string_view),
+    "binary": (pt.is_binary, pt.is_large_binary, pt.is_binary_view, pt.is_fixed_size_binary),
+    "date": (pt.is_date,),
+    "time": (pt.is_time,),
+}
+
+
+def _is_any_list(arrow: pa.DataType) -> bool:
+    return bool(pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_fixed_size_list(arrow))
+
+
+def _may_round(source: pa.DataType, target: pa.DataType) -> bool:
+    """Casts to floating point that Arrow carries out without telling of a rounding."""
+    if not pt.is_floating(target):
+        return False
+    return bool(pt.is_integer(source) or (pt.is_floating(source) and source.bit_width > target.bit_width))
+
+
+def _exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
+    cast = array.cast(target, safe=False)
+    back = cast.cast(array.type, safe=False)
+    changed = pc.not_equal(back, array)
+    if pt.is_floating(array.type):
+        changed = pc.and_(changed, pc.invert(pc.is_nan(array)))
+    if pc.any(changed).as_py():
+        raise pa.ArrowInvalid("rounded")
+    return cast
+
+
+def _misfit_row(
+    array: pa.Array, convert: Callable[[pa.Array], pa.Array], field: pa.Field, first_row: int
+) -> InvalidRequest:
+    """Find the first row that does not convert, by halving."""
+    start, count = 0, len(array)
+    while count > 1:
+        half = count // 2
+        if _converts(array.slice(start, half), convert):
+            start, count = start + half, count - half
+        else:
+            count = half
+    # Python cannot hold every value (nanoseconds, far years), so Arrow prints it.
+    shown = " ".join(array.slice(start, 1).to_string().split())[1:-1].strip()
+    return InvalidRequest(
+        f"Row {first_row + start}, column {field.name!r}: {shown[:100]} does not fit {field.type} without loss."
+    )
+
+
+def _converts(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> bool:
+    try:
+        convert(array)
+    except pa.ArrowInvalid:
+        return False
+    return True

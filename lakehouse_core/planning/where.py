@@ -1,0 +1,237 @@
+"""SQL conditions as predicates: `dt >= DATE '2013-01-05' AND amount > 10`.
+
+The text is parsed by sqlglot; this module only maps what a predicate can say. Every other piece is refused by name:
+a condition is never half understood.
+"""
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlglot import exp, parse_one
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokens import Tokenizer
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.data_types import AtomicType, Root, from_internal, parse_literal
+from lakehouse_core.table.predicate import (
+    And,
+    Compare,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+)
+
+MAX_TEXT_LENGTH: Final = 1 << 20
+
+_ALLOWED: Final = (
+    "Use columns compared with literals (=, <>, <, <=, >, >=, IN, BETWEEN, IS NULL, LIKE 'x%'), joined by AND, OR, NOT."
+)
+
+
+class _Conditions(Dialect):  # type: ignore[misc]
+    """Names in double quotes or backticks, binary literals as X'CAFE'."""
+
+    class Tokenizer(Tokenizer):  # type: ignore[misc]
+        IDENTIFIERS = ['"', "`"]  # noqa: RUF012  # sqlglot reads a plain list
+        HEX_STRINGS = [("x'", "'"), ("X'", "'")]  # noqa: RUF012
+
+
+def parse_where(text: str) -> Predicate:
+    """Return the condition that the SQL text states. Raises InvalidRequest naming the piece that it cannot state."""
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidRequest(f"The condition has {len(text)} characters: at most {MAX_TEXT_LENGTH} are read.")
+    try:
+        return _condition(parse_one(text, dialect=_Conditions))
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        place = f" at character {first['col']}" if first.get("col") else ""
+        raise InvalidRequest(f"Condition {_shown(text)} is no SQL{place}. {_ALLOWED}") from error
+    except SqlglotError as error:
+        raise InvalidRequest(f"Condition {_shown(text)} is no SQL: a quote is not closed. {_ALLOWED}") from error
+    except RecursionError as error:
+        raise InvalidRequest(f"Condition {_shown(text)} is nested too deeply: use IN for long lists.") from error
+
+
+_COMPARISONS: Final[dict[type, Comparison]] = {
+    exp.EQ: Comparison.EQUAL,
+    exp.NEQ: Comparison.NOT_EQUAL,
+    exp.LT: Comparison.LESS,
+    exp.LTE: Comparison.LESS_OR_EQUAL,
+    exp.GT: Comparison.GREATER,
+    exp.GTE: Comparison.GREATER_OR_EQUAL,
+}
+_MIRRORED: Final = {
+    Comparison.LESS: Comparison.GREATER,
+    Comparison.LESS_OR_EQUAL: Comparison.GREATER_OR_EQUAL,
+    Comparison.GREATER: Comparison.LESS,
+    Comparison.GREATER_OR_EQUAL: Comparison.LESS_OR_EQUAL,
+}
+
+
+def _condition(node: Any) -> Predicate:
+    if isinstance(node, exp.Paren):
+        return _condition(node.this)
+    if isinstance(node, exp.Column):
+        return Compare(_column(node), Comparison.EQUAL, True)
+    if type(node) in _COMPARISONS:
+        return _comparison(node, _COMPARISONS[type(node)])
+    if type(node) in _SHAPES:
+        allowed, shape = _SHAPES[type(node)]
+        if set_args := {name for name, value in node.args.items() if value} - allowed:
+            raise _refused(node, f"{sorted(set_args)[0]} in {type(node).__name__.upper()}")
+        return shape(node)
+    raise _refused(node, type(node).__name__.upper())
+
+
+def _comparison(node: Any, comparison: Comparison) -> Predicate:
+    left, right = node.this, node.expression
+    if _is_column(left):
+        return Compare(_column(left), comparison, _literal(right))
+    if _is_column(right):
+        return Compare(_column(right), _MIRRORED.get(comparison, comparison), _literal(left))
+    raise _refused(node, "a comparison without a column on one side")
+
+
+def _and(node: Any) -> Predicate:
+    return And(tuple(_condition(part) for part in node.flatten()))
+
+
+def _or(node: Any) -> Predicate:
+    return Or(tuple(_condition(part) for part in node.flatten()))
+
+
+def _not(node: Any) -> Predicate:
+    return Not(_condition(node.this))
+
+
+def _in(node: Any) -> Predicate:
+    if not node.expressions:
+        raise _refused(node, "IN without values")
+    return In(_column(node.this), tuple(_literal(value) for value in node.expressions))
+
+
+def _between(node: Any) -> Predicate:
+    column = _column(node.this)
+    return And(
+        (
+            Compare(column, Comparison.GREATER_OR_EQUAL, _literal(node.args["low"])),
+            Compare(column, Comparison.LESS_OR_EQUAL, _literal(node.args["high"])),
+        )
+    )
+
+
+def _is(node: Any) -> Predicate:
+    if not isinstance(node.expression, exp.Null):
+        raise _refused(node, "IS with anything but NULL")
+    return IsNull(_column(node.this))
+
+
+def _like(node: Any) -> Predicate:
+    column, pattern = _column(node.this), _literal(node.expression)
+    if not isinstance(pattern, str):
+        raise _refused(node, "LIKE with anything but a text")
+    prefix = pattern.removesuffix("%")
+    if any(wildcard in prefix for wildcard in "%_\\"):
+        raise _refused(node, f"the pattern {pattern!r} (only a trailing % is)")
+    found: Predicate = Compare(column, Comparison.EQUAL, pattern) if prefix == pattern else StartsWith(column, prefix)
+    return Not(found) if node.args.get("negate") else found
+
+
+_SHAPES: Final[dict[type, tuple[frozenset[str], Callable[[Any], Predicate]]]] = {
+    exp.And: (frozenset({"this", "expression"}), _and),
+    exp.Or: (frozenset({"this", "expression"}), _or),
+    exp.Not: (frozenset({"this"}), _not),
+    exp.In: (frozenset({"this", "expressions"}), _in),
+    exp.Between: (frozenset({"this", "low", "high"}), _between),
+    exp.Is: (frozenset({"this", "expression"}), _is),
+    exp.Like: (frozenset({"this", "expression", "negate"}), _like),
+}
+
+
+def _is_column(node: Any) -> bool:
+    return isinstance(node.unnest() if isinstance(node, exp.Paren) else node, exp.Column)
+
+
+def _column(node: Any) -> str:
+    column = node.unnest() if isinstance(node, exp.Paren) else node
+    if not isinstance(column, exp.Column):
+        raise _refused(node, type(column).__name__.upper())
+    if column.args.get("table"):
+        raise _refused(node, "a nested or qualified column (quote a name that has a dot)")
+    if not isinstance(column.this, exp.Identifier):
+        raise _refused(node, type(column.this).__name__.upper())
+    return str(column.this.this)
+
+
+_ZONE: Final = re.compile(r"(Z|[+-]\d{2}:?\d{2})$", re.IGNORECASE)
+_TYPED: Final = {
+    "DATE": AtomicType(Root.DATE),
+    "TIME": AtomicType(Root.TIME, precision=3),
+    "TIMESTAMP": AtomicType(Root.TIMESTAMP, precision=9),
+    "TIMESTAMPNTZ": AtomicType(Root.TIMESTAMP, precision=9),
+    "DATETIME": AtomicType(Root.TIMESTAMP, precision=9),
+    "TIMESTAMPLTZ": AtomicType(Root.TIMESTAMP_LTZ, precision=9),
+    "TIMESTAMPTZ": AtomicType(Root.TIMESTAMP_LTZ, precision=9),
+}
+
+
+def _literal(node: Any) -> Any:
+    """Return the Python value of a literal; None for NULL, which binding then refuses with advice."""
+    match node:
+        case exp.Paren():
+            return _literal(node.unnest())
+        case exp.Null():
+            return None
+        case exp.Boolean():
+            return bool(node.this)
+        case exp.Literal() if node.is_string:
+            return str(node.this)
+        case exp.Literal():
+            return _number(node, str(node.this))
+        case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return -_number(node, str(node.this.this))
+        case exp.HexString():
+            return _bytes(node)
+        case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string and not node.to.expressions:
+            return _typed(node)
+    raise _refused(node, f"{type(node).__name__.upper()} where a literal is expected")
+
+
+def _number(node: Any, text: str) -> int | Decimal:
+    if text.isdecimal() and text.isascii():
+        return int(text) if len(text) <= 400 else Decimal(text)
+    try:
+        return Decimal(text)
+    except ArithmeticError as error:
+        raise _refused(node, f"the number {text[:50]!r}") from error
+
+
+def _bytes(node: Any) -> bytes:
+    # sqlglot keeps the digits as text; an odd number of them is no byte string.
+    try:
+        return bytes.fromhex(str(node.this))
+    except ValueError as error:
+        raise _refused(node, "an odd number of hexadecimal digits") from error
+
+
+def _typed(node: Any) -> Any:
+    name, text = node.to.this.name, str(node.this.this)
+    kind = _TYPED.get("TIMESTAMPLTZ" if name == "TIMESTAMP" and _ZONE.search(text) else name)
+    if kind is None:
+        raise _refused(node, f"a literal of type {name}")
+    return from_internal(parse_literal(text, kind), kind)
+
+
+def _refused(node: Any, piece: str) -> InvalidRequest:
+    return InvalidRequest(f"Condition {_shown(node.sql())}: {piece} is not understood. {_ALLOWED}")
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 100 else text[:97] + "...")
