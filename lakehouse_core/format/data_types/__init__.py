@@ -37,6 +37,7 @@ from lakehouse_core.format.data_types.types import (
     atomic_parts,
     field_ids,
     has_same_kind,
+    nanosecond_columns,
     with_nullable,
 )
 from lakehouse_core.format.data_types.values import (
@@ -82,6 +83,7 @@ __all__ = [
     "field_to_json",
     "from_internal",
     "has_same_kind",
+    "nanosecond_columns",
     "parse_literal",
     "parse_type",
     "timestamp_unit",

@@ -167,3 +167,18 @@ def atomic_parts(data_type: DataType) -> list[AtomicType]:
             return atomic_parts(key) + atomic_parts(value)
         case RowType(fields):
             return [part for field in fields for part in atomic_parts(field.type)]
+
+
+def nanosecond_columns(fields: Iterable[DataField]) -> tuple[list[str], list[str]]:
+    """Return the columns that hold timestamps of more than 6 digits, and those that hold coarser ones.
+
+    Java reads the former as INT96 and the latter as INT64. Source: Paimon format, "Parquet".
+    """
+    fine, coarse = [], []
+    for field in fields:
+        digits = [part.precision for part in atomic_parts(field.type) if part.root in TIMESTAMP_ROOTS]
+        if any(precision is not None and precision > 6 for precision in digits):
+            fine.append(field.name)
+        if any(precision is not None and precision <= 6 for precision in digits):
+            coarse.append(field.name)
+    return fine, coarse

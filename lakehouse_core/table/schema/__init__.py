@@ -1,5 +1,20 @@
 """The schema of a table: its record and file, how one is made, and what may be read and written."""
 
+from lakehouse_core.table.schema.creation import ColumnDeclarations, new_schema
 from lakehouse_core.table.schema.record import SCHEMA_VERSION, TableSchema, parse_schema, serialize_schema
+from lakehouse_core.table.schema.rules import RESERVED_NAMES, RESERVED_PREFIX, check_schema
+from lakehouse_core.table.schema.support import read_supported, write_supported
 
-__all__ = ["SCHEMA_VERSION", "TableSchema", "parse_schema", "serialize_schema"]
+__all__ = [
+    "RESERVED_NAMES",
+    "RESERVED_PREFIX",
+    "SCHEMA_VERSION",
+    "ColumnDeclarations",
+    "TableSchema",
+    "check_schema",
+    "new_schema",
+    "parse_schema",
+    "read_supported",
+    "serialize_schema",
+    "write_supported",
+]

@@ -80,8 +80,8 @@ class TableSchema:
         if (found := self._by_name.get(name)) is not None:
             return found
         near = difflib.get_close_matches(name, self._by_name, n=3)
-        known = ", ".join(near) if near else ", ".join(self._by_name)
-        raise InvalidRequest(f"There is no column {name!r}: {'did you mean' if near else 'the table has'} {known}?")
+        hint = f"did you mean {' or '.join(near)}?" if near else f"the table has {', '.join(self._by_name)}."
+        raise InvalidRequest(f"There is no column {name!r}: {hint}")
 
     def has_field(self, name: str) -> bool:
         return name in self._by_name

@@ -1,0 +1,223 @@
+"""What a schema must fulfil, at its creation and after every alteration. Source: Paimon semantics A.6, by number.
+
+The rules of features that are refused altogether (see `support`) are not repeated here.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.format.data_types import (
+    BINARY_ROOTS,
+    STRING_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    Root,
+    RowType,
+    atomic_parts,
+    nanosecond_columns,
+    parse_literal,
+    type_to_sql,
+)
+from lakehouse_core.options import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction, ChangelogProducer
+from lakehouse_core.table.schema.record import TableSchema
+
+RESERVED_PREFIX: Final = "_KEY_"
+RESERVED_NAMES: Final = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "_ROW_ID", "rowkind"})
+
+# Their values may lie in several columns or in other files.
+_UNSUPPORTED_ROOTS: Final = frozenset({Root.VARIANT, Root.BLOB})
+
+
+def check_schema(schema: TableSchema) -> None:
+    """Raise InvalidRequest for what no table may be, UnsupportedFeature for types that files here cannot hold."""
+    check_columns(schema.fields)
+    check_types(schema.fields)
+    _check_keys(schema)
+    _check_buckets(schema)
+    _check_sequence(schema)
+    _check_rowkind_and_changelog(schema)
+    _check_defaults(schema)
+
+
+def check_columns(fields: Sequence[DataField]) -> None:
+    """Check that there are columns and that each can be named so (rule 15), nested fields included."""
+    if not fields:
+        raise InvalidRequest("A table needs at least one column.")
+    _check_names([field.name for field in fields], "The table")
+    for field in fields:
+        if field.name in RESERVED_NAMES or field.name.startswith(RESERVED_PREFIX):
+            raise InvalidRequest(
+                f"Column {field.name!r}: the name is reserved, as are {', '.join(sorted(RESERVED_NAMES))} and every "
+                f"name that starts with {RESERVED_PREFIX}. Choose another."
+            )
+        _check_nested(field.type, field.name)
+
+
+def _check_names(names: Sequence[str], owner: str) -> None:
+    for name, count in Counter(names).items():
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidRequest(f"{owner} has a column named {name!r}: a name needs a character that is not blank.")
+        if count > 1:
+            raise InvalidRequest(f"{owner} has {count} columns named {name!r}: names must differ.")
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            raise InvalidRequest(f"{owner} has a column named {name!r}, which is not valid Unicode: choose another.")
+
+
+def _check_nested(data_type: DataType, path: str) -> None:
+    match data_type:
+        case AtomicType():
+            pass
+        case ArrayType(element) | MultisetType(element):
+            _check_nested(element, path)
+        case MapType(key, value):
+            _check_nested(key, path)
+            _check_nested(value, path)
+        case RowType(fields):
+            if not fields:
+                raise InvalidRequest(f"Column {path}: a ROW needs at least one field; Parquet holds no empty ones.")
+            _check_names([field.name for field in fields], f"Column {path}")
+            for field in fields:
+                _check_nested(field.type, f"{path}.{field.name}")
+
+
+def check_types(fields: Sequence[DataField]) -> None:
+    """Raise UnsupportedFeature naming the first column whose type Parquet files here cannot hold for Java to read."""
+    for field in fields:
+        for part in atomic_parts(field.type):
+            if part.root in _UNSUPPORTED_ROOTS:
+                raise UnsupportedFeature(f"Column {field.name}: the type {part.root} is not supported yet.")
+    fine, coarse = nanosecond_columns(fields)
+    if fine and coarse:
+        # Java reads timestamps of up to 6 digits as INT64 and finer ones as INT96; a file here holds one kind only.
+        raise UnsupportedFeature(
+            f"Column {fine[0]} has a timestamp of more than 6 digits and column {coarse[0]} one of at most 6: one "
+            "Parquet file cannot hold both for every Java reader. Declare all of them with at most 6 digits."
+        )
+
+
+def _check_keys(schema: TableSchema) -> None:
+    """Rule 1, and that key columns exist once."""
+    for what, names in (("primary", schema.primary_keys), ("partition", schema.partition_keys)):
+        for name, count in Counter(names).items():
+            field = schema.field(name)
+            if count > 1:
+                raise InvalidRequest(f"The {what} key names column {name!r} {count} times: once is enough.")
+            if not isinstance(field.type, AtomicType):
+                raise InvalidRequest(
+                    f"Column {name} is {type_to_sql(field.type)}, which cannot be part of the {what} key: "
+                    "only types without parts can."
+                )
+    if schema.primary_keys and not schema.trimmed_primary_keys:
+        raise InvalidRequest(
+            f"The primary key ({', '.join(schema.primary_keys)}) has partition columns only, so that a partition could "
+            "hold one row: add the column that tells rows of a partition apart."
+        )
+    if schema.table_options.partition_legacy_name:
+        for field in schema.partition_fields:
+            if isinstance(field.type, AtomicType) and field.type.root in BINARY_ROOTS:
+                raise InvalidRequest(
+                    f"Column {field.name} is {type_to_sql(field.type)} and a partition key: its folder would have no "
+                    "stable name. Use a string, or set partition.legacy-name to false."
+                )
+
+
+def _check_buckets(schema: TableSchema) -> None:
+    """Rules 3 to 6, and what the bucket function takes."""
+    options, explicit = schema.table_options, schema.table_options.bucket_key
+    if options.bucket == DYNAMIC_BUCKET:
+        if explicit:
+            raise InvalidRequest(
+                f"bucket-key is {','.join(explicit)}, and bucket is -1, which needs none: set bucket to 1 or more, or "
+                "remove bucket-key."
+            )
+        return
+    if options.bucket < 1 and not (options.bucket == POSTPONE_BUCKET and schema.primary_keys):
+        raise InvalidRequest(f"Option bucket is {options.bucket}: expected 1 or more, or -1.")
+    if not schema.bucket_keys:
+        raise InvalidRequest(
+            f"Option bucket is {options.bucket} on a table without primary key: set bucket-key, or bucket to -1."
+        )
+    if len(set(explicit)) < len(explicit):
+        raise InvalidRequest(f"bucket-key is {','.join(explicit)}: a column occurs more than once.")
+    for field in schema.bucket_fields:
+        if field.name in schema.partition_keys:
+            raise InvalidRequest(
+                f"bucket-key names {field.name}, a partition column: it says nothing inside a partition."
+            )
+        if schema.primary_keys and field.name not in schema.primary_keys:
+            raise InvalidRequest(
+                f"bucket-key names {field.name}, which is not in the primary key ({', '.join(schema.primary_keys)}): "
+                "versions of one row would lie in different buckets."
+            )
+        if not isinstance(field.type, AtomicType):
+            raise InvalidRequest(
+                f"bucket-key names {field.name}, a {type_to_sql(field.type)}: only types without parts."
+            )
+    _check_bucket_function(schema)
+
+
+def _check_bucket_function(schema: TableSchema) -> None:
+    function, fields = schema.table_options.bucket_function, schema.bucket_fields
+    roots = [field.type.root for field in fields if isinstance(field.type, AtomicType)]
+    if function is BucketFunction.MOD and (len(roots) != 1 or roots[0] not in (Root.INT, Root.BIGINT)):
+        raise InvalidRequest(
+            f"bucket-function.type is mod, which takes one INT or BIGINT column; the bucket key is "
+            f"({', '.join(f'{field.name} {type_to_sql(field.type)}' for field in fields)})."
+        )
+    if function is BucketFunction.HIVE and {Root.TIMESTAMP, Root.TIMESTAMP_LTZ} & set(roots):
+        raise InvalidRequest("bucket-function.type is hive, which takes no timestamps: use default.")
+
+
+def _check_sequence(schema: TableSchema) -> None:
+    """Rule 9."""
+    names = schema.table_options.sequence_fields
+    if not names:
+        return
+    if not schema.primary_keys:
+        raise InvalidRequest("sequence.field orders the versions of one key: the table needs a primary key.")
+    if schema.is_cross_partition:
+        raise InvalidRequest(
+            "sequence.field needs all partition columns in the primary key: otherwise a key moves between partitions."
+        )
+    for name, count in Counter(names).items():
+        field = schema.field(name)
+        if count > 1:
+            raise InvalidRequest(f"sequence.field names {name} {count} times: once is enough.")
+        if not isinstance(field.type, AtomicType):
+            raise InvalidRequest(f"sequence.field names {name}, a {type_to_sql(field.type)}, which has no order.")
+        if f"fields.{name}.aggregate-function" in schema.options:
+            raise InvalidRequest(f"Column {name} is a sequence.field: it takes no aggregate-function.")
+
+
+def _check_rowkind_and_changelog(schema: TableSchema) -> None:
+    """Rules 11 and 19."""
+    options = schema.table_options
+    if options.rowkind_field is not None:
+        field = schema.field(options.rowkind_field)
+        if not isinstance(field.type, AtomicType) or field.type.root not in STRING_ROOTS:
+            raise InvalidRequest(f"rowkind.field names {field.name}, a {type_to_sql(field.type)}: it must be a STRING.")
+    if options.changelog_producer is not ChangelogProducer.NONE and not schema.primary_keys:
+        raise InvalidRequest(
+            f"changelog-producer is {options.changelog_producer}: only a table with a primary key has a changelog."
+        )
+
+
+def _check_defaults(schema: TableSchema) -> None:
+    """Rule 28."""
+    for field in schema.fields:
+        if field.default_value is None:
+            continue
+        if not isinstance(field.type, AtomicType):
+            raise UnsupportedFeature(
+                f"Column {field.name}: a default of {type_to_sql(field.type)} is not supported yet."
+            )
+        try:
+            parse_literal(field.default_value, field.type)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"Column {field.name}, its default: {error}") from error

@@ -1,0 +1,115 @@
+"""Which tables are written and read, and which are refused because the answer could be wrong.
+
+Source: Paimon semantics C to G for what each feature does to files and rows.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.format.data_types import Root, atomic_parts
+from lakehouse_core.options import (
+    DYNAMIC_BUCKET,
+    POSTPONE_BUCKET,
+    MergeEngine,
+    TableOptions,
+    check_writable,
+    parse_bool,
+    parse_levels,
+)
+from lakehouse_core.table.schema.record import TableSchema
+from lakehouse_core.table.schema.rules import check_types
+
+# Switches that change what a reader must do; each is refused when it is on.
+_READ_SWITCHES: Final = (
+    "deletion-vectors.enabled",
+    "sequence.snapshot-ordering",
+    "pk-clustering-override",
+    "data-evolution.enabled",
+    "chain-table.enabled",
+    "primary-key.nullable",
+    "query-auth.enabled",
+)
+# Settings that move a read to other files or another state; each is refused when it is set.
+_READ_SETTINGS: Final = (
+    "data-file.external-paths",
+    "scan.fallback-branch",
+    "scan.primary-branch",
+    "scan.timestamp",
+    "scan.timestamp-millis",
+    "scan.watermark",
+    "scan.file-creation-time-millis",
+    "scan.creation-time-millis",
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.version",
+    "scan.bucket",
+    "incremental-between",
+    "incremental-between-timestamp",
+    "incremental-to-auto-tag",
+)
+_WHOLE_TABLE_MODES: Final = frozenset({"default", "latest-full", "full", "latest"})
+
+
+def write_supported(schema: TableSchema, *, table: str = "The table") -> None:
+    """Raise UnsupportedFeature, naming option or column, unless every promise of the table can be kept when writing."""
+    options = schema.table_options
+    check_writable(schema.options, table=table)
+    check_types(schema.fields)
+    if schema.primary_keys and options.bucket == DYNAMIC_BUCKET:
+        raise UnsupportedFeature(
+            f"{table}: option bucket = -1 (dynamic buckets, the default with a primary key) is not supported yet: "
+            "set bucket to 1 or more."
+        )
+    if options.bucket == POSTPONE_BUCKET:
+        raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
+
+
+def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "The table") -> None:
+    """Raise UnsupportedFeature, naming option or column, where reading `columns` (None: all) could answer wrongly.
+
+    Tables that only Java may write read fine as long as their files say all: other changelog producers, dynamic
+    buckets, row tracking. Formats of single files are the file's matter, see `tasks.data_file`.
+    """
+    options = schema.table_options
+    if schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE:
+        raise _unsupported(table, "merge-engine", options.merge_engine)
+    if options.bucket == POSTPONE_BUCKET:
+        raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
+    for key in _READ_SWITCHES:
+        if key in schema.options and parse_bool(key, schema.options[key]):
+            raise _unsupported(table, key, schema.options[key])
+    for key in _READ_SETTINGS:
+        if key in schema.options:
+            raise _unsupported(table, key, schema.options[key])
+    _check_values(schema, options, table)
+    for field in schema.fields:
+        if columns is not None and field.name not in columns:
+            continue
+        for part in atomic_parts(field.type):
+            # A VARIANT may be shredded into columns of its own, a BLOB lies in files of its own.
+            if part.root in (Root.VARIANT, Root.BLOB):
+                raise UnsupportedFeature(f"{table}: column {field.name} is a {part.root}, which is not supported yet.")
+
+
+def _check_values(schema: TableSchema, options: TableOptions, table: str) -> None:
+    if options.file_format != "parquet":
+        raise _unsupported(table, "file.format", options.file_format)
+    per_level = schema.options.get("file.format.per.level", "")
+    if any(name.lower() != "parquet" for name in parse_levels("file.format.per.level", per_level).values()):
+        raise _unsupported(table, "file.format.per.level", per_level)
+    mode = schema.options.get("scan.mode", "default")
+    if mode.lower() not in _WHOLE_TABLE_MODES:
+        raise _unsupported(table, "scan.mode", mode)
+    kind = schema.options.get("type", "table")
+    if kind.lower() not in ("table", "materialized-table"):
+        raise _unsupported(table, "type", kind)
+    if schema.options.get("branch", "main") != "main":
+        raise _unsupported(table, "branch", schema.options["branch"])
+    for key, value in schema.options.items():
+        if key.startswith("fields.") and key.endswith(".storage-layout") and value.lower() != "default":
+            raise _unsupported(table, key, value)
+
+
+def _unsupported(table: str, key: str, value: str) -> UnsupportedFeature:
+    return UnsupportedFeature(f"{table}: option {key} = {value} is not supported yet: use Java Paimon for this table.")
