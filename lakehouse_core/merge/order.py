@@ -18,6 +18,7 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 TieWords: TypeAlias = Callable[[Rows], Sequence[Words]]
 
 _WORD_BITS = 64
+_DIGIT_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +81,31 @@ def pack(words: Sequence[Words]) -> list[Words]:
 
 
 def _stable_order(word: Words) -> Rows:
-    """Stable argsort of a packed word, by an in-place sort of word and row number together where both fit."""
+    """Stable argsort of a packed word in any order.
+
+    Measured for 125,000 rows: argsort 10 ms; two radix passes 2 ms; word and row number sorted together 1.2 ms, but 5 ms
+    on processors where NumPy's SIMD sort is slow (AMD Zen 4 with AVX-512). So radix passes where two are enough.
+    """
+    value_bits = int(word.max()).bit_length()
+    if value_bits <= 2 * _DIGIT_BITS:
+        return _radix_order(word, value_bits)
     row_bits = max(1, (len(word) - 1).bit_length())
-    if int(word.max()).bit_length() + row_bits > _WORD_BITS:
+    if value_bits + row_bits > _WORD_BITS:
         return np.argsort(word, kind="stable")
-    # NumPy sorts plain integers with SIMD, ten times faster than it argsorts; the row number makes it stable.
     keyed = word << np.uint64(row_bits)
     keyed |= np.arange(len(word), dtype=np.uint64)
     keyed.sort()
     keyed &= np.uint64((1 << row_bits) - 1)
     return keyed.view(np.int64)
+
+
+def _radix_order(word: Words, value_bits: int) -> Rows:
+    """Least significant digit first; NumPy's stable argsort of 16-bit numbers is a counting sort."""
+    rows = np.argsort(word.astype(np.uint16), kind="stable")
+    if value_bits > _DIGIT_BITS:
+        high = (word >> np.uint64(_DIGIT_BITS)).astype(np.uint16)
+        rows = rows[np.argsort(high[rows], kind="stable")]
+    return rows
 
 
 def _grouped(packed: Sequence[Words], rows: Rows, tie_words: TieWords | None) -> KeyOrder:

@@ -1,0 +1,76 @@
+"""Files whose keys do not overlap, in key order. Source: Paimon semantics, C.3 and C.7."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, TypeAlias
+
+from lakehouse_core.errors import CorruptTable
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.table.data_file import DataFile
+
+Key: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedFile:
+    """A data file of a key table with its exact key range, both ends included, as Python orders keys."""
+
+    file: DataFile
+    min_key: Key
+    max_key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRun:
+    """Files in key order, disjoint; never empty."""
+
+    files: tuple[KeyedFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(keyed.file.file_size for keyed in self.files)
+
+    @property
+    def row_count(self) -> int:
+        return sum(keyed.file.row_count for keyed in self.files)
+
+    @property
+    def min_key(self) -> Key:
+        return self.files[0].min_key
+
+    @property
+    def max_key(self) -> Key:
+        return self.files[-1].max_key
+
+    @property
+    def data_files(self) -> tuple[DataFile, ...]:
+        return tuple(keyed.file for keyed in self.files)
+
+
+def keyed_files(files: Iterable[DataFile], key_types: Sequence[DataType]) -> tuple[KeyedFile, ...]:
+    """Decode the key ranges. Raises CorruptTable when one cannot be decoded, or ends before it begins."""
+    return tuple(_keyed(file, key_types) for file in files)
+
+
+def _keyed(file: DataFile, key_types: Sequence[DataType]) -> KeyedFile:
+    try:
+        low, high = (_comparable(deserialize_row(key, key_types)) for key in (file.min_key, file.max_key))
+    except CorruptTable as error:
+        raise CorruptTable(f"{file.file_name}: its smallest or greatest key cannot be decoded: {error}") from error
+    if low > high:
+        raise CorruptTable(
+            f"{file.file_name}: its smallest key {low} lies above its greatest {high}. "
+            "Do not compact or expire; run `lakehouse verify` and keep its report."
+        )
+    return KeyedFile(file, low, high)
+
+
+def _comparable(key: Key) -> Key:
+    """Floats become pairs: NaN equals itself and comes last, as the merge orders it."""
+    if not any(isinstance(value, float) for value in key):
+        return key
+    return tuple(
+        ((True, 0.0) if isnan(value) else (False, value)) if isinstance(value, float) else value for value in key
+    )
