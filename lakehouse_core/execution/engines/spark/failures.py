@@ -1,0 +1,79 @@
+"""Errors between a task on an executor and the caller: the same classes as in this process, never a Java stack trace.
+
+What another attempt cannot cure comes back as a result and is raised on the driver. What may pass (storage, memory, a
+lost process) fails the attempt, so that Spark tries again; the last failure carries class and message in a mark.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from lakehouse_core import errors
+from lakehouse_core.errors import InvalidRequest, LakehouseError, StorageUnavailable, TaskFailed
+
+# Finds our text in the Python traceback inside Spark's message; ASCII JSON has no line breaks.
+_MARK: Final = "lakehouse-task-error "
+_CLASSES: Final[dict[str, type[LakehouseError]]] = {
+    name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, LakehouseError)
+}
+# What Spark says of a session that is gone: in Python, in Java.
+_STOPPED: Final = ("SESSION_OR_CONTEXT_NOT_EXISTS", "stopped SparkContext", "SparkContext was shut down")
+
+
+class AttemptFailed(Exception):
+    """One attempt of a task failed in a way that may pass."""
+
+
+def may_pass(error: LakehouseError) -> bool:
+    """Whether another attempt of the same task may succeed."""
+    return isinstance(error, StorageUnavailable)
+
+
+def to_text(error: LakehouseError) -> str:
+    """Return the error as text for `from_text`."""
+    return json.dumps({"class": type(error).__name__, "message": str(error)})
+
+
+def from_text(text: str) -> LakehouseError:
+    """Return the error of which `to_text` made the text, whatever follows it."""
+    record, _ = json.JSONDecoder().raw_decode(text)
+    return _CLASSES[record["class"]](record["message"])
+
+
+def failed_attempt(error: LakehouseError) -> AttemptFailed:
+    """Return what a task raises so that Spark tries again and the driver learns the last cause."""
+    return AttemptFailed(_MARK + to_text(error))
+
+
+@contextmanager
+def translated(job: str) -> Iterator[None]:
+    """Raise Spark's failures as the core's errors; `job` says what failed."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        if any(sign in text for sign in _STOPPED):
+            raise InvalidRequest(
+                f"{job}: the Spark session is stopped. Connect again with a running session, or with a function that "
+                "makes one."
+            ) from error
+        _, mark, record = text.partition(_MARK)
+        if mark:
+            raise from_text(record) from error
+        raise TaskFailed(f"{job}: a task failed in each of its attempts: {_summary(text)}") from error
+
+
+def _summary(text: str) -> str:
+    """Return the line of Spark's report that says what happened."""
+    if "Python worker exited unexpectedly" in text:
+        return (
+            "its Python process died, most often for lack of memory. Raise spark.executor.memoryOverhead, lower the "
+            "table's write-buffer-size, or run fewer tasks at once."
+        )
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
+    # A Python traceback ends with the exception; Java's report begins with it.
+    return lines[-1] if any(line.startswith("Traceback") for line in lines) else next(iter(lines), "no reason given")

@@ -1,0 +1,71 @@
+"""Tasks on Spark: one Spark task per input, files in and files out; no row crosses into the JVM."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.engines.spark.failures import failed_attempt, from_text, may_pass, to_text, translated
+
+T = TypeVar("T")
+
+# Each row is a result, or the error that no other attempt would cure.
+ANSWER_SCHEMA: Final = "result string, error string"
+_ANSWER_ARROW: Final = pa.schema([("result", pa.string()), ("error", pa.string())])
+
+
+def run_tasks(session: SparkSession, task: Callable[[T], str], inputs: Sequence[T]) -> Iterator[str]:
+    """Yield `task(input)` of each input, in order, of the attempt that won.
+
+    Tasks start in order, so put the largest first; all have run when the first result comes. Raises the error of the
+    first input that failed; TaskFailed when it is no LakehouseError.
+    """
+    if not inputs:
+        return
+    count = len(inputs)
+    # A task unpickles what its function holds. It shall read its own input only: with all of them in the open, a
+    # thousand tasks would read a million.
+    packed = [CPickleSerializer().dumps(value) for value in inputs]
+
+    def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield answer(partial(_one_result, task, packed[index]))
+
+    job = f"{count} times {getattr(task, '__name__', 'a task')} on Spark"
+    with translated(job):
+        yield from results(session.range(0, count, 1, count).mapInArrow(answers, ANSWER_SCHEMA))
+
+
+def _one_result(task: Callable[[T], str], packed: bytes) -> list[str]:
+    return [task(CPickleSerializer().loads(packed))]
+
+
+def answer(make: Callable[[], Sequence[str]]) -> pa.RecordBatch:
+    """Return, in a task, the rows that carry what `make` returns to the driver, or its error."""
+    # Spark runs a task per core: each takes the threads of one, or N tasks start N threads each.
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(2)
+    try:
+        texts: Sequence[str | None] = make()
+        failures: Sequence[str | None] = [None] * len(texts)
+    except LakehouseError as error:
+        if may_pass(error):
+            raise failed_attempt(error) from error
+        texts, failures = [None], [to_text(error)]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(texts, pa.string()), pa.array(failures, pa.string())], schema=_ANSWER_ARROW
+    )
+
+
+def results(answers: DataFrame) -> list[str]:
+    """Run the job and return its results. Raises the first error among them."""
+    rows: list[Any] = answers.collect()
+    for row in rows:
+        if row.error is not None:
+            raise from_text(row.error)
+    return [row.result for row in rows]

@@ -1,0 +1,175 @@
+"""The types of a table as Spark's, and back.
+
+Spark has microseconds, no TIME and no multiset: what it can hold is read and written without loss, the rest is refused
+by name. Read columns are nullable, as those of Spark's own files are.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyspark.sql.types as st
+
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.format.data_types import (
+    MAX_LENGTH,
+    UNASSIGNED,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    Root,
+    RowType,
+    type_to_sql,
+    with_nullable,
+)
+
+# Spark's timestamps count microseconds.
+_TIMESTAMP_PRECISION: Final = 6
+
+_TO_SPARK: Final[dict[Root, st.DataType]] = {
+    Root.BOOLEAN: st.BooleanType(),
+    Root.TINYINT: st.ByteType(),
+    Root.SMALLINT: st.ShortType(),
+    Root.INT: st.IntegerType(),
+    Root.BIGINT: st.LongType(),
+    Root.FLOAT: st.FloatType(),
+    Root.DOUBLE: st.DoubleType(),
+    Root.CHAR: st.StringType(),
+    Root.VARCHAR: st.StringType(),
+    Root.BINARY: st.BinaryType(),
+    Root.VARBINARY: st.BinaryType(),
+    Root.BLOB: st.BinaryType(),
+    Root.DATE: st.DateType(),
+    Root.TIMESTAMP: st.TimestampNTZType(),
+    Root.TIMESTAMP_LTZ: st.TimestampType(),
+}
+_TO_ARROW: Final[dict[Root, pa.DataType]] = {
+    Root.BOOLEAN: pa.bool_(),
+    Root.TINYINT: pa.int8(),
+    Root.SMALLINT: pa.int16(),
+    Root.INT: pa.int32(),
+    Root.BIGINT: pa.int64(),
+    Root.FLOAT: pa.float32(),
+    Root.DOUBLE: pa.float64(),
+    Root.CHAR: pa.string(),
+    Root.VARCHAR: pa.string(),
+    Root.BINARY: pa.binary(),
+    Root.VARBINARY: pa.binary(),
+    Root.BLOB: pa.binary(),
+    Root.DATE: pa.date32(),
+    Root.TIMESTAMP: pa.timestamp("us"),
+    Root.TIMESTAMP_LTZ: pa.timestamp("us", "UTC"),
+}
+_FROM_SPARK: Final[dict[type[st.DataType], AtomicType]] = {
+    st.BooleanType: AtomicType(Root.BOOLEAN),
+    st.ByteType: AtomicType(Root.TINYINT),
+    st.ShortType: AtomicType(Root.SMALLINT),
+    st.IntegerType: AtomicType(Root.INT),
+    st.LongType: AtomicType(Root.BIGINT),
+    st.FloatType: AtomicType(Root.FLOAT),
+    st.DoubleType: AtomicType(Root.DOUBLE),
+    st.StringType: AtomicType(Root.VARCHAR, length=MAX_LENGTH),
+    st.BinaryType: AtomicType(Root.VARBINARY, length=MAX_LENGTH),
+    st.DateType: AtomicType(Root.DATE),
+    st.TimestampNTZType: AtomicType(Root.TIMESTAMP, precision=_TIMESTAMP_PRECISION),
+    st.TimestampType: AtomicType(Root.TIMESTAMP_LTZ, precision=_TIMESTAMP_PRECISION),
+    st.VariantType: AtomicType(Root.VARIANT),
+}
+
+
+def spark_schema(fields: Iterable[DataField]) -> st.StructType:
+    """Return the schema in which Spark reads the columns. Raises UnsupportedFeature naming a column it cannot hold."""
+    return st.StructType([st.StructField(field.name, _spark_type(field), True) for field in fields])
+
+
+def spark_type(data_type: DataType) -> st.DataType:
+    """Return Spark's counterpart of the type. Raises UnsupportedFeature for TIME and VARIANT."""
+    match data_type:
+        case AtomicType(Root.DECIMAL, precision=int(precision), scale=int(scale)):
+            return st.DecimalType(precision, scale)
+        case AtomicType(root):
+            if root not in _TO_SPARK:
+                raise UnsupportedFeature(
+                    f"{type_to_sql(data_type)} has no counterpart in Spark: leave the column out, or read in this "
+                    "process with `to_arrow()`."
+                )
+            return _TO_SPARK[root]
+        case ArrayType(element):
+            return st.ArrayType(spark_type(element), True)
+        case MultisetType(element):
+            return st.MapType(spark_type(element), st.IntegerType(), True)
+        case MapType(key, value):
+            return st.MapType(spark_type(key), spark_type(value), True)
+        case RowType(fields):
+            return spark_schema(fields)
+
+
+def _spark_type(field: DataField) -> st.DataType:
+    try:
+        return spark_type(field.type)
+    except UnsupportedFeature as error:
+        raise UnsupportedFeature(f"Column {field.name!r}: {error}") from error
+
+
+def exchange_schema(fields: Iterable[DataField]) -> pa.Schema:
+    """Return the Arrow schema in which a task hands the columns to Spark, which takes nothing but exactly this.
+
+    REQUIRES: `spark_schema(fields)` did not raise.
+    """
+    return pa.schema([pa.field(field.name, _exchange_type(field.type)) for field in fields])
+
+
+def _exchange_type(data_type: DataType) -> pa.DataType:
+    match data_type:
+        case AtomicType(Root.DECIMAL, precision=precision, scale=scale):
+            return pa.decimal128(precision, scale)
+        case AtomicType(root):
+            return _TO_ARROW[root]
+        case ArrayType(element):
+            return pa.list_(pa.field("element", _exchange_type(element)))
+        case MultisetType(element):
+            return pa.map_(_exchange_type(element), pa.int32())
+        case MapType(key, value):
+            return pa.map_(_exchange_type(key), _exchange_type(value))
+        case RowType(fields):
+            return pa.struct([pa.field(field.name, _exchange_type(field.type)) for field in fields])
+
+
+def fields_from_spark(schema: st.StructType) -> tuple[DataField, ...]:
+    """Return the columns of a new table, ids UNASSIGNED, comments kept. Raises InvalidRequest naming the column."""
+    return tuple(_field_from_spark(field) for field in schema.fields)
+
+
+def _field_from_spark(field: st.StructField) -> DataField:
+    try:
+        data_type = _type_from_spark(field.dataType)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"Column {field.name!r}: {error}") from error
+    metadata: dict[str, Any] = field.metadata or {}
+    return DataField(UNASSIGNED, field.name, with_nullable(data_type, field.nullable), metadata.get("comment"))
+
+
+def _type_from_spark(data_type: st.DataType) -> DataType:
+    match data_type:
+        case st.DecimalType():
+            return AtomicType(Root.DECIMAL, precision=data_type.precision, scale=data_type.scale)
+        case st.CharType():
+            return AtomicType(Root.CHAR, length=data_type.length)
+        case st.VarcharType():
+            return AtomicType(Root.VARCHAR, length=data_type.length)
+        case st.ArrayType():
+            return ArrayType(with_nullable(_type_from_spark(data_type.elementType), data_type.containsNull))
+        case st.MapType():
+            value = with_nullable(_type_from_spark(data_type.valueType), data_type.valueContainsNull)
+            return MapType(with_nullable(_type_from_spark(data_type.keyType), False), value)
+        case st.StructType():
+            return RowType(fields_from_spark(data_type))
+    atomic = _FROM_SPARK.get(type(data_type))
+    if atomic is None or data_type.simpleString().startswith("string collate"):
+        raise InvalidRequest(
+            f"Spark's {data_type.simpleString()} has no counterpart in a table: cast it first, for example to a string."
+        )
+    return atomic
