@@ -1,0 +1,1 @@
+"""When: jobs, schedules, sensors, and the definitions where all meet."""

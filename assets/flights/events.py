@@ -68,7 +68,7 @@ class History:
         return np.arange(first, last)
 
     def from_day(self, events: Rows, start: date) -> Rows:
-        """Keep the events of flights on or after `start`; without an upper bound, or batches would change their meaning."""
+        """Keep the events of flights from `start` on. With an upper bound a batch would change its meaning."""
         return events[self.flight_day[self.row[events]] >= (start - EPOCH).days]
 
 

@@ -48,7 +48,8 @@ class FlightsFeed(FeedResource):
     start: str = "2013-02-01"
     # A folder of Parquet files instead of the installed package.
     folder: str | None = None
-    cache: str
+    # Empty: LAKEHOUSE_FEED_CACHE of the environment, else the user's cache folder.
+    cache: str = ""
 
     def version(self) -> str:
         return f"{source_version(self._folder)}-rules-{RULE_VERSION}"
@@ -94,7 +95,8 @@ class FlightsFeed(FeedResource):
         return date.fromisoformat(self.start)
 
     def _root(self) -> Path:
-        return Path(self.cache) / self.version()
+        cache = self.cache or os.environ.get("LAKEHOUSE_FEED_CACHE", "")
+        return (Path(cache) if cache else Path.home() / ".cache" / "paimon-lakehouse" / "flights") / self.version()
 
     def _file(self, feed: str, batch: str | None) -> Path:
         if feed in DIMENSIONS:

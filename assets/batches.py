@@ -1,0 +1,56 @@
+"""Batches of a feed, and the identity under which each is committed once.
+
+A batch is a partition key of Dagster; its ordinal is the commit identifier, so that it never depends on a clock.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import dagster as dg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One batch: its partition key (None: the feed is loaded whole) and its ordinal among all batches."""
+
+    key: str | None
+    identifier: int
+
+
+WHOLE = Batch(key=None, identifier=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """A source as the assets of a table see it: the upstream asset, the resource that reads it, its batches."""
+
+    key: dg.AssetKey
+    # What the feed is made from; feeds that are loaded whole hang on it directly.
+    source: dg.AssetKey
+    resource: str
+    batches: dg.TimeWindowPartitionsDefinition
+
+    def batch(self, key: str) -> Batch:
+        return Batch(key=key, identifier=self.batches.get_partition_keys().index(key))
+
+    def batch_key(self, identifier: int) -> str | None:
+        """Return the partition key of a commit identifier, None for one that no batch has."""
+        keys = self.batches.get_partition_keys()
+        return keys[identifier] if 0 <= identifier < len(keys) else None
+
+
+def batches_of(context: dg.AssetExecutionContext, feed: Feed) -> list[Batch]:
+    """Return the batches that a step is asked for, oldest first: one partition, a range, or the whole feed."""
+    if not context.has_partition_key and not context.has_partition_key_range:
+        return [WHOLE]
+    return sorted((feed.batch(key) for key in context.partition_keys), key=lambda batch: batch.identifier)
+
+
+def commit_user(*, write_mode: Literal["merge", "append"], table: str, feed: str, root_run_id: str) -> str:
+    """Return who commits a batch of `feed` to `table`.
+
+    A merge is harmless when it is repeated, and wanted when a batch is delivered again: the user is the root run, the
+    same for each re-execution. An append would double the rows: its user is the feed itself, for all runs, so that the
+    table takes each batch once and for ever.
+    """
+    return f"{root_run_id}/{table}" if write_mode == "merge" else f"feed/{feed}/{table}"

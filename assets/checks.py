@@ -1,0 +1,89 @@
+"""The checks of a table: is it sound, complete, compacted, expired. Metadata and one count; no Spark session."""
+
+from collections.abc import Iterator, Mapping
+
+import dagster as dg
+
+import lakehouse_core as lc
+from assets.batches import Feed
+from assets.failures import no_retry_in_vain
+from assets.metadata import findings
+from assets.specs import TableSpec
+from assets.state import last_identifier, read_state
+from resources import FeedResource, LakehouseResource
+
+DESCRIPTIONS: Mapping[str, str] = {
+    "verify": "Metadata, files and totals agree with each other; blocks what comes after.",
+    "source_row_count": "As many rows as the source makes of the batches committed so far.",
+    "sorted_runs": "No bucket has more sorted runs than its specification allows: compaction keeps up.",
+    "snapshot_count": "No more snapshots than the specification allows: expiry keeps up.",
+}
+
+
+def table_checks(spec: TableSpec, key: dg.AssetKey, feed: Feed) -> dg.AssetChecksDefinition:
+    """Return the checks of the table at `key`."""
+    specs = [
+        dg.AssetCheckSpec(name, asset=key, blocking=name == "verify", description=text)
+        for name, text in DESCRIPTIONS.items()
+    ]
+
+    @dg.multi_asset_check(
+        name=f"{'__'.join(key.path)}__checks",
+        specs=specs,
+        can_subset=True,
+        required_resource_keys={"lakehouse", feed.resource},
+        op_tags={"lakehouse/table": spec.identifier, "lakehouse/operation": "check"},
+    )
+    def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        lakehouse: LakehouseResource = context.resources.lakehouse
+        source: FeedResource = getattr(context.resources, feed.resource)
+        wanted = {check.name for check in context.selected_asset_check_keys}
+        with no_retry_in_vain(spec.identifier, "check"):
+            table = lakehouse.local_catalog().table(spec.identifier)
+            state = read_state(table)
+            if "verify" in wanted:
+                yield _verify(table, key)
+            if "source_row_count" in wanted:
+                last = last_identifier(table, "/".join(key.path))
+                through = feed.batch_key(last) if spec.feed.batches and last is not None else None
+                yield _source_row_count(table, key, source.expected_rows(spec.feed.name, through), through)
+            if "sorted_runs" in wanted:
+                yield _at_most(key, "sorted_runs", state.sorted_runs, spec.maintenance.max_sorted_runs)
+            if "snapshot_count" in wanted:
+                yield _at_most(key, "snapshot_count", state.snapshots_retained, spec.maintenance.max_snapshots)
+
+    return checks
+
+
+def _verify(table: lc.Table, key: dg.AssetKey) -> dg.AssetCheckResult:
+    report = table.verify()
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name="verify",
+        passed=not report.findings,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata=findings(report),
+    )
+
+
+def _source_row_count(table: lc.Table, key: dg.AssetKey, expected: int, through: str | None) -> dg.AssetCheckResult:
+    found = table.scan().count()
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name="source_row_count",
+        passed=found == expected,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=f"{found} rows, the source makes {expected}" + (f" through {through}" if through else ""),
+        metadata={"dagster/row_count": found, "paimon/rows_expected": expected, "paimon/through": through or ""},
+    )
+
+
+def _at_most(key: dg.AssetKey, name: str, found: int, limit: int) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=name,
+        passed=found <= limit,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{found}, at most {limit}",
+        metadata={f"paimon/{name}": found, "paimon/limit": limit},
+    )

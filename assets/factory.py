@@ -1,0 +1,299 @@
+"""The five assets of a table, and its checks, made from its specification.
+
+    <lake>/<database>/<table>/ingest     writes the files of the batches and stages their commits
+    <lake>/<database>/<table>            commits what is staged: the table itself
+    <lake>/<database>/<table>/compact_manifests, .../compact_full, .../expire
+
+Nothing here looks at a warehouse: a slow store cannot break the code location.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+import lakehouse_core as lc
+from assets.batches import Feed, batches_of, commit_user
+from assets.checks import table_checks
+from assets.failures import RETRIES, no_retry_in_vain
+from assets.ingestion import commit_batches, create_table, stage_batches
+from assets.maintenance import OPERATIONS
+from assets.metadata import (
+    before_and_after,
+    commit_metadata,
+    definition_metadata,
+    details,
+    input_snapshots,
+    report_metadata,
+    staged_metadata,
+    state_metadata,
+)
+from assets.specs import TableSpec
+from assets.state import TableState, read_state
+from resources import FeedResource, LakehouseResource, spark_job
+
+# Part of the code version of each asset: raise it when the assets do something else than before.
+FACTORY_VERSION = 1
+
+
+class CompactConfig(dg.Config):
+    """What one run may change about a compaction."""
+
+    dry_run: bool = False
+
+
+class ExpireConfig(dg.Config):
+    """What one run may change about retention; what is left out comes from the table's options."""
+
+    dry_run: bool = False
+    retain_max: int | None = None
+    retain_min: int | None = None
+    older_than_hours: float | None = None
+
+
+def build_table_definitions(spec: TableSpec, feed: Feed, *, lake: str = "lake") -> dg.Definitions:
+    """Return assets and checks of one table. `lake` is the name of its warehouse, the first part of the asset keys."""
+    names = _Names(spec=spec, feed=feed, lake=lake)
+    return dg.Definitions(
+        assets=[_ingest(names), _table(names), _compact_manifests(names), _compact_full(names), _expire(names)],
+        asset_checks=[table_checks(spec, names.key, feed)],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    """What the assets of one table have in common."""
+
+    spec: TableSpec
+    feed: Feed
+    lake: str
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return dg.AssetKey([self.lake, self.spec.database, self.spec.name])
+
+    def operation(self, name: str) -> dg.AssetKey:
+        return dg.AssetKey([*self.key.path, name])
+
+    def common(self, operation: str) -> dict[str, Any]:
+        """The arguments that every asset of the table is defined with."""
+        tags = {"lakehouse/table": self.spec.identifier, "lakehouse/operation": operation}
+        return {
+            "group_name": self.spec.database,
+            "kinds": {"paimon", "spark"},
+            "owners": list(self.spec.owners) or None,
+            "tags": {**tags, "lakehouse/database": self.spec.database, **self.spec.tags},
+            "op_tags": tags,
+            # Two runs never commit to one table at a time. The table would refuse the loser; this saves its work.
+            "pool": "/".join(self.key.path),
+            "retry_policy": RETRIES,
+            "code_version": f"{FACTORY_VERSION}-{self.spec.digest}",
+            "required_resource_keys": {"lakehouse"},
+        }
+
+    def batched(self, operation: str) -> dict[str, Any]:
+        """The arguments of the two assets that take batches: one run for any range of them."""
+        common = self.common(operation)
+        if self.spec.feed.batches:
+            common |= {"partitions_def": self.feed.batches, "backfill_policy": dg.BackfillPolicy.single_run()}
+        return common | {"required_resource_keys": {"lakehouse", self.feed.resource}}
+
+    def commit_user(self, context: dg.AssetExecutionContext) -> str:
+        return commit_user(
+            write_mode=self.spec.write_mode,
+            table="/".join(self.key.path),
+            feed=f"{self.spec.feed.source}/{self.spec.feed.name}",
+            root_run_id=context.run.root_run_id or context.run_id,
+        )
+
+
+def _ingest(names: _Names) -> dg.AssetsDefinition:
+    spec, feed = names.spec, names.feed
+
+    @dg.asset(
+        key=names.operation("ingest"),
+        deps=[feed.key if spec.feed.batches else feed.source],
+        description=f"Files for {spec.identifier}, made of feed {spec.feed.name} and staged: no reader sees them yet.",
+        **names.batched("ingest"),
+    )
+    def ingest(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        lakehouse: LakehouseResource = context.resources.lakehouse
+        source: FeedResource = getattr(context.resources, feed.resource)
+        user = names.commit_user(context)
+        with _step(context, names, "ingest"):
+            table = create_table(lakehouse.catalog(), spec, lakehouse.table_defaults)
+            batches = batches_of(context, feed)
+            staged = []
+            for part in stage_batches(
+                table,
+                batches,
+                lambda batch: source.frame(lakehouse.spark.spark_session, spec.feed.name, batch.key),
+                commit_user=user,
+            ):
+                staged.append(part)
+                if part.batch.key is not None:
+                    context.add_asset_metadata(staged_metadata([part]), partition_key=part.batch.key)
+            rows = sum(part.rows for part in staged)
+            context.log.info(f"{spec.identifier}: {rows} rows staged in {len(staged)} batches")
+            return dg.MaterializeResult(
+                metadata={
+                    **staged_metadata(staged),
+                    "paimon/commit_user": user,
+                    **input_snapshots([(feed.key.to_user_string(), source.version(), 0)]),
+                }
+            )
+
+    return ingest
+
+
+def _table(names: _Names) -> dg.AssetsDefinition:
+    spec, feed = names.spec, names.feed
+
+    @dg.asset(
+        key=names.key,
+        deps=[names.operation("ingest")],
+        description=spec.comment,
+        metadata=definition_metadata(spec),
+        **names.batched("commit"),
+    )
+    def table(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        lakehouse: LakehouseResource = context.resources.lakehouse
+        source: FeedResource = getattr(context.resources, feed.resource)
+        user = names.commit_user(context)
+        with _step(context, names, "commit"):
+            opened = lakehouse.catalog().table(spec.identifier)
+            committed = []
+            for part in commit_batches(
+                opened,
+                batches_of(context, feed),
+                commit_user=user,
+                run_id=context.run_id,
+                tag_batches=spec.tag_batches,
+            ):
+                committed.append(part)
+                if part.batch.key is not None and part.report is not None:
+                    context.add_asset_metadata(report_metadata([part.report]), partition_key=part.batch.key)
+            state = read_state(opened)
+            context.log.info(
+                f"{spec.identifier}: {len(committed)} batches committed, now at snapshot {state.snapshot_id}"
+            )
+            return dg.MaterializeResult(
+                data_version=dg.DataVersion(state.content_version),
+                metadata={
+                    **commit_metadata(committed),
+                    **state_metadata(state),
+                    "dagster/row_count": opened.scan().count(),
+                    "dagster/uri": f"{lakehouse.uri}/{spec.database}.db/{spec.name}",
+                    "paimon/commit_user": user,
+                    **input_snapshots([(feed.key.to_user_string(), source.version(), 0)]),
+                },
+            )
+
+    return table
+
+
+def _compact_manifests(names: _Names) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=names.operation("compact_manifests"),
+        deps=[names.key],
+        description=f"The manifests of {names.spec.identifier} merged into few; its rows stay as they are.",
+        **_maintenance(names, "compact_manifests"),
+    )
+    def compact_manifests(context: dg.AssetExecutionContext, config: CompactConfig) -> dg.MaterializeResult[Any]:
+        return _maintain(context, names, "compact_manifests", lambda t: t.compact_manifests(dry_run=config.dry_run))
+
+    return compact_manifests
+
+
+def _compact_full(names: _Names) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=names.operation("compact_full"),
+        deps=[names.key],
+        description=f"The files of each bucket of {names.spec.identifier} merged into few large ones.",
+        **_maintenance(names, "compact_full"),
+    )
+    def compact_full(context: dg.AssetExecutionContext, config: CompactConfig) -> dg.MaterializeResult[Any]:
+        return _maintain(context, names, "compact_full", lambda t: t.compact(full=True, dry_run=config.dry_run))
+
+    return compact_full
+
+
+def _expire(names: _Names) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=names.operation("expire"),
+        deps=[names.key],
+        description=f"Old snapshots of {names.spec.identifier} dropped, with the files that only they needed.",
+        **_maintenance(names, "expire"),
+    )
+    def expire(context: dg.AssetExecutionContext, config: ExpireConfig) -> dg.MaterializeResult[Any]:
+        older_than = None if config.older_than_hours is None else timedelta(hours=config.older_than_hours)
+        return _maintain(
+            context,
+            names,
+            "expire",
+            lambda t: t.expire_snapshots(
+                retain_max=config.retain_max,
+                retain_min=config.retain_min,
+                older_than=older_than,
+                dry_run=config.dry_run,
+            ),
+        )
+
+    return expire
+
+
+def _maintenance(names: _Names, operation: str) -> dict[str, Any]:
+    common = names.common(operation)
+    # In one run: manifests first, expiry last, without claiming that one was made from the other.
+    priority = str(len(OPERATIONS) - OPERATIONS.index(operation))
+    return common | {"op_tags": {**common["op_tags"], "dagster/priority": priority}}
+
+
+def _maintain(
+    context: dg.AssetExecutionContext, names: _Names, operation: str, verb: Callable[[lc.Table], Any]
+) -> dg.MaterializeResult[Any]:
+    """Carry out one maintenance verb and tell its own page, and the page of the table, what it did."""
+    lakehouse: LakehouseResource = context.resources.lakehouse
+    spec = names.spec
+    with _step(context, names, operation):
+        table = lakehouse.catalog().table(spec.identifier)
+        before = read_state(table)
+        report = verb(table)
+        after = read_state(table)
+        metadata = {
+            **details(report),
+            **report_metadata([report]),
+            **before_and_after(before, after),
+            **state_metadata(after),
+            **input_snapshots([(names.key.to_user_string(), before.content_version, before.snapshot_id or 0)]),
+        }
+        context.log.info(f"{spec.identifier}: {operation} {report.noop_reason or _summary(before, after)}")
+        if report.noop_reason is None:
+            context.log_event(
+                dg.AssetObservation(
+                    asset_key=names.key,
+                    description=operation,
+                    metadata={"paimon/operation": operation, **state_metadata(after)},
+                    tags={"dagster/data_version": after.content_version},
+                )
+            )
+        version = f"{after.incarnation}/{after.branch}@{after.snapshot_id or 0}"
+        return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=metadata)
+
+
+def _summary(before: TableState, after: TableState) -> str:
+    return (
+        f"files {before.files_total} -> {after.files_total}, manifests {before.manifests_total} -> "
+        f"{after.manifests_total}, snapshots {before.snapshots_retained} -> {after.snapshots_retained}"
+    )
+
+
+@contextmanager
+def _step(context: dg.AssetExecutionContext, names: _Names, operation: str) -> Iterator[None]:
+    """Name the step's Spark jobs after it, and let Dagster retry only what may pass."""
+    group = f"{context.run_id}/{context.op_execution_context.op_handle}"
+    with no_retry_in_vain(names.spec.identifier, operation), spark_job(group, f"{operation} {names.spec.identifier}"):
+        yield

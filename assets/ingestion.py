@@ -1,0 +1,113 @@
+"""Batches into a table, in two steps: files staged under a stable identity, then committed once each.
+
+Between the two, the staged commits lie in the table's own folder: whoever is killed there goes on from them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import lakehouse_core as lc
+from assets.batches import Batch
+from assets.specs import TableSpec
+from assets.state import BATCH, RUN_ID, applied
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A batch and the files written for it; none when an earlier attempt has committed it already."""
+
+    batch: Batch
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """A batch and the report of its commit; None when it was committed before and nothing is pending any more."""
+
+    batch: Batch
+    report: lc.CommitReport | None
+
+
+def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, str]) -> lc.Table:
+    """Return the table of the specification, created now where it is missing; an existing one is left as it is."""
+    catalog.create_database(spec.database, exist_ok=True)
+    return catalog.create_table(
+        spec.identifier,
+        {name: column.type for name, column in spec.columns.items()},
+        partition_keys=list(spec.partition_by),
+        primary_keys=list(spec.primary_key),
+        options={**defaults, **spec.options},
+        comment=spec.comment,
+        exist_ok=True,
+    )
+
+
+def stage_batches(
+    table: lc.Table, batches: Iterable[Batch], read: Callable[[Batch], "DataFrame"], *, commit_user: str
+) -> Iterator[Staged]:
+    """Write the files of each batch and keep its staged commit in the table's folder, one batch after the other.
+
+    What an earlier attempt has staged or committed under the same user is not written again.
+    """
+    done = applied(table).get(commit_user)
+    for batch in batches:
+        if done is not None and batch.identifier <= done.identifier:
+            yield Staged(batch=batch)
+            continue
+        staged = table.pending(commit_user, batch.identifier)
+        if staged is None:
+            staged = table.stage(read(batch), commit_user=commit_user, commit_identifier=batch.identifier)
+            table.keep_pending(staged)
+        files = [file for message in staged.messages for file in message.new_files]
+        yield Staged(
+            batch=batch,
+            files=len(files),
+            rows=sum(file.row_count for file in files),
+            bytes=sum(file.file_size for file in files),
+        )
+
+
+def commit_batches(
+    table: lc.Table, batches: Iterable[Batch], *, commit_user: str, run_id: str, tag_batches: bool
+) -> Iterator[Committed]:
+    """Commit each staged batch, oldest first, and tag the table after it.
+
+    Safe to repeat at any point: a batch that is committed stays so, once. What is pending is forgotten after the last
+    batch. Raises NotFound for a batch that is neither staged nor committed.
+    """
+    done = applied(table).get(commit_user)
+    finished = []
+    for batch in batches:
+        staged = table.pending(commit_user, batch.identifier)
+        if staged is None and done is not None and batch.identifier <= done.identifier:
+            yield Committed(batch=batch, report=None)
+            continue
+        if staged is None:
+            raise lc.NotFound(
+                f"{table.name}: nothing is staged under {commit_user} for batch {batch.key or 'whole load'}; "
+                "materialise its ingest asset first, in the same run or a re-execution of it."
+            )
+        properties = {**staged.properties, RUN_ID: run_id, **({BATCH: batch.key} if batch.key else {})}
+        report = table.commit(replace(staged, properties=properties))
+        if tag_batches and batch.key is not None and report.snapshot_id is not None:
+            _tag(table, f"batch-{batch.key}", report.snapshot_id)
+        finished.append(staged)
+        yield Committed(batch=batch, report=report)
+    for staged in finished:
+        table.forget_pending(staged)
+
+
+def _tag(table: lc.Table, name: str, snapshot_id: int) -> None:
+    """Tag the snapshot of a batch. A batch that is delivered again moves its tag."""
+    existing = table.tags().get(name)
+    if existing is not None and existing.snapshot.id == snapshot_id:
+        return
+    if existing is not None:
+        table.delete_tag(name)
+    table.create_tag(name, at=snapshot_id)

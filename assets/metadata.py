@@ -1,0 +1,196 @@
+"""From reports and table states to what Dagster shows. The one place that knows the names of metadata keys.
+
+Numbers are always there, also when zero, and the keys of an asset are the same on each run: Dagster plots them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import dagster as dg
+
+import lakehouse_core as lc
+from assets.ingestion import Committed, Staged
+from assets.specs import TableSpec
+from assets.state import TableState
+
+Metadata: TypeAlias = dict[str, Any]
+
+# Lists longer than this would make an event slow to read on every page; the table itself has them all.
+_MOST_ROWS = 20
+
+_SUMMED = (
+    "files_added",
+    "files_removed",
+    "rows_added",
+    "rows_removed",
+    "bytes_added",
+    "bytes_removed",
+    "attempts",
+    "duration_seconds",
+)
+_PAIRED = {
+    "files": "files_total",
+    "bytes": "bytes_total",
+    "manifests": "manifests_total",
+    "snapshots": "snapshots_retained",
+    "changelogs": "changelogs_retained",
+}
+
+
+def definition_metadata(spec: TableSpec) -> Metadata:
+    """What is known of a table before it exists."""
+    return {
+        "dagster/column_schema": column_schema(spec),
+        "dagster/table_name": spec.identifier,
+        "dagster/storage_kind": "paimon",
+        "paimon/specification": f"assets/tables/{spec.identifier}.yaml",
+        "paimon/primary_key": ", ".join(spec.primary_key),
+        "paimon/partition_by": ", ".join(spec.partition_by),
+        "paimon/options": dg.MetadataValue.json(dict(spec.options)),
+    }
+
+
+def column_schema(spec: TableSpec) -> dg.TableSchema:
+    """The columns with the types as the table has them; key and partition columns are marked."""
+    columns = []
+    for name, column in spec.columns.items():
+        roles = [
+            role
+            for role, names in (("primary key", spec.primary_key), ("partition", spec.partition_by))
+            if name in names
+        ]
+        columns.append(
+            dg.TableColumn(
+                name=name,
+                type=column.type,
+                description=column.description or None,
+                constraints=dg.TableColumnConstraints(nullable="NOT NULL" not in column.type.upper(), other=roles),
+            )
+        )
+    return dg.TableSchema(columns=columns)
+
+
+def report_metadata(reports: Sequence[Any]) -> Metadata:
+    """What one or more verbs did: counts added up, the first snapshot before and the last one made.
+
+    Where nothing was made, `paimon/snapshot_id` is the one before, so that its plot goes on.
+    """
+    before = next((r.snapshot_id_before for r in reports if r.snapshot_id_before is not None), None)
+    made = [r.snapshot_id for r in reports if r.snapshot_id is not None]
+    kinds = [str(r.commit_kind) for r in reports if r.commit_kind is not None]
+    reasons = [r.noop_reason for r in reports]
+    summed = {name: sum(getattr(r, name) or 0 for r in reports) for name in _SUMMED}
+    return {
+        "paimon/snapshot_id": made[-1] if made else before or 0,
+        "paimon/snapshot_id_before": before or 0,
+        "paimon/snapshots_made": len(made),
+        "paimon/commit_kind": kinds[-1] if kinds else "",
+        "paimon/noop_reason": reasons[0] if reasons and all(reasons) else "",
+        **{f"paimon/{name}": _number(value) for name, value in summed.items()},
+    }
+
+
+def staged_metadata(staged: Sequence[Staged]) -> Metadata:
+    """What was written and is not visible yet."""
+    return {
+        "paimon/batches": len(staged),
+        "paimon/rows_staged": sum(part.rows for part in staged),
+        "paimon/files_staged": sum(part.files for part in staged),
+        "paimon/bytes_staged": sum(part.bytes for part in staged),
+    }
+
+
+def commit_metadata(committed: Sequence[Committed]) -> Metadata:
+    """What the commits of a step's batches did together, and each of them in a table."""
+    reports = [part.report for part in committed if part.report is not None]
+    return {
+        "paimon/batches": len(committed),
+        "paimon/replayed": sum(part.report is None or part.report.replayed for part in committed),
+        "paimon/commit_identifier": committed[-1].batch.identifier if committed else 0,
+        **report_metadata(reports),
+        "paimon/commits": records(
+            {
+                "batch": part.batch.key or "whole load",
+                "snapshot": part.report.snapshot_id or 0,
+                "kind": str(part.report.commit_kind or ""),
+                "rows added": part.report.rows_added,
+                "nothing done because": part.report.noop_reason or "",
+            }
+            for part in committed
+            if part.report is not None
+        ),
+    }
+
+
+def state_metadata(state: TableState) -> Metadata:
+    """The state of a table after the step."""
+    return {
+        "paimon/content_version": state.content_version,
+        "paimon/schema_id": state.schema_id,
+        "paimon/files_total": state.files_total,
+        "paimon/bytes_total": state.bytes_total,
+        "paimon/records_total": state.records_total,
+        "paimon/small_files": state.small_files,
+        "paimon/sorted_runs": state.sorted_runs,
+        "paimon/manifests_total": state.manifests_total,
+        "paimon/snapshots_retained": state.snapshots_retained,
+        "paimon/changelogs_retained": state.changelogs_retained,
+        "paimon/earliest_snapshot_id": state.earliest_snapshot_id or 0,
+        "paimon/tags": state.tags,
+        "paimon/recent_snapshots": records(
+            {
+                "snapshot": fact.id,
+                "kind": fact.kind,
+                "time": fact.time.isoformat(timespec="seconds"),
+                "rows added": fact.rows_added,
+                "run": fact.run_id,
+            }
+            for fact in state.recent
+        ),
+    }
+
+
+def before_and_after(before: TableState, after: TableState) -> Metadata:
+    """Pairs that show what a maintenance step changed."""
+    pairs: Metadata = {}
+    for name, field in _PAIRED.items():
+        pairs[f"paimon/{name}_before"] = getattr(before, field)
+        pairs[f"paimon/{name}_after"] = getattr(after, field)
+    return pairs
+
+
+def details(report: Any) -> Metadata:
+    """The scalars that a verb reports beyond what all reports have."""
+    plain = report.to_dict()
+    return {
+        f"paimon/{name}": _number(value)
+        for name, value in plain.items()
+        if name not in _SUMMED and isinstance(value, int | float | bool) and not name.startswith("snapshot_id")
+    }
+
+
+def input_snapshots(inputs: Iterable[tuple[str, str, int]]) -> Metadata:
+    """What was read: for each upstream its key, the version of its content and its snapshot (0: it has none)."""
+    rows = ({"upstream": key, "content version": version, "snapshot": snapshot} for key, version, snapshot in inputs)
+    return {"paimon/input_snapshots": records(rows)}
+
+
+def records(rows: Iterable[Mapping[str, str | int | float | bool]]) -> dg.TableMetadataValue:
+    """A table of metadata, the first rows of it."""
+    return dg.MetadataValue.table(
+        records=[dg.TableRecord(dict(row)) for _, row in zip(range(_MOST_ROWS), rows, strict=False)]
+    )
+
+
+def findings(report: lc.VerifyReport) -> Metadata:
+    """What `verify` found, the first of it."""
+    return {
+        "paimon/findings_count": len(report.findings),
+        "paimon/findings": dg.MetadataValue.md(
+            "\n".join(f"- {finding}" for finding in report.findings[:_MOST_ROWS]) or "none"
+        ),
+    }
+
+
+def _number(value: float) -> float:
+    return round(value, 3) if isinstance(value, float) else value
