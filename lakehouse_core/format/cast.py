@@ -1,0 +1,320 @@
+"""Implicit casts: how values of an old file become values of the column's present type. Java's semantics.
+
+Source: Paimon semantics A.8. Explicit casts (text to number, narrowing, …) are named and refused.
+"""
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.format.data_types import (
+    INTEGER_BITS,
+    MILLIS_PER_DAY,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    Root,
+    RowType,
+    arrow_type,
+    timestamp_unit,
+    type_to_sql,
+)
+
+_INTEGERS: Final = tuple(INTEGER_BITS)
+_NUMBERS: Final = frozenset({*_INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL})
+_STRINGS: Final = STRING_ROOTS
+_TIMES: Final = TIMESTAMP_ROOTS
+
+# To each type, the other types whose values it takes by itself. Same roots always cast, see `_cast_atomic`.
+_IMPLICIT: Final[dict[Root, frozenset[Root]]] = {
+    Root.VARCHAR: frozenset({Root.CHAR}),
+    Root.VARBINARY: frozenset({Root.BINARY}),
+    Root.SMALLINT: frozenset(_INTEGERS[:1]),
+    Root.INT: frozenset(_INTEGERS[:2]),
+    Root.BIGINT: frozenset(_INTEGERS[:3]),
+    Root.FLOAT: frozenset({*_INTEGERS, Root.DECIMAL}),
+    Root.DOUBLE: _NUMBERS,
+    Root.DECIMAL: _NUMBERS,
+    Root.DATE: frozenset({Root.TIMESTAMP}),
+    Root.TIME: frozenset({Root.TIMESTAMP}),
+    Root.TIMESTAMP: _TIMES,
+    Root.TIMESTAMP_LTZ: _TIMES,
+}
+
+# The casts beyond those that Java carries out when a user asks for them.
+_EXPLICIT: Final[dict[Root, frozenset[Root]]] = {
+    Root.CHAR: frozenset({*_NUMBERS, *_STRINGS, Root.BOOLEAN, Root.BINARY, Root.VARBINARY}),
+    Root.VARCHAR: frozenset({*_NUMBERS, *_STRINGS, Root.BOOLEAN, Root.BINARY, Root.VARBINARY}),
+    Root.BOOLEAN: frozenset({*_STRINGS, *_INTEGERS}),
+    Root.BINARY: frozenset({*_STRINGS, Root.VARBINARY}),
+    Root.VARBINARY: _STRINGS,
+    Root.DECIMAL: frozenset({*_STRINGS, Root.BOOLEAN}),
+    **{root: frozenset({*_NUMBERS, *_STRINGS, Root.BOOLEAN}) for root in (Root.TINYINT, Root.SMALLINT)},
+    **{root: frozenset({*_NUMBERS, *_STRINGS, *_TIMES, Root.BOOLEAN}) for root in (Root.INT, Root.BIGINT)},
+    Root.FLOAT: frozenset({*_STRINGS, Root.BOOLEAN, Root.DOUBLE}),
+    Root.DOUBLE: frozenset({*_STRINGS, Root.BOOLEAN}),
+    Root.DATE: frozenset({*_STRINGS, Root.TIMESTAMP_LTZ}),
+    Root.TIME: frozenset({*_STRINGS, Root.TIMESTAMP_LTZ}),
+    **{root: frozenset({*_STRINGS, Root.INT, Root.BIGINT, Root.DATE, Root.TIME}) for root in _TIMES},
+}
+
+_HALF_UP: Final = Context(prec=400, rounding=ROUND_HALF_UP)
+# Integers up to here, and powers of ten up to 10^22, are exact doubles: one division rounds once.
+_EXACT_DOUBLE_DIGITS: Final = 15
+_EXACT_DOUBLE_SCALE: Final = 22
+_UNITS_PER_SECOND: Final = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def can_cast(source: DataType, target: DataType, *, explicit: bool = False) -> bool:
+    """Whether values of `source` can become values of `target`; with `explicit`, also where Java asks for a wish.
+
+    Nullability at the top does not count. ROW is matched by field id, ARRAY by element, MAP by value.
+    """
+    match source, target:
+        case AtomicType(), AtomicType():
+            if source.root == target.root:
+                # Java has no cast between precisions of TIME.
+                return source.root is not Root.TIME or source.precision == target.precision
+            if source.root in _IMPLICIT.get(target.root, ()):
+                return True
+            return explicit and source.root in _EXPLICIT.get(target.root, ())
+        case ArrayType(element), ArrayType(target_element):
+            return can_cast(element, target_element, explicit=explicit)
+        case MapType(key, value), MapType(target_key, target_value):
+            return _is_same(key, target_key) and can_cast(value, target_value, explicit=explicit)
+        case MultisetType(element), MultisetType(target_element):
+            return _is_same(element, target_element)
+        case RowType(fields), RowType(target_fields):
+            by_id = {field.id: field.type for field in fields}
+            return all(
+                field.id not in by_id or can_cast(by_id[field.id], field.type, explicit=explicit)
+                for field in target_fields
+            )
+    return False
+
+
+def cast_array(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
+    """Return the values of `source` as values of `target`, of `target`'s Arrow type.
+
+    Decimals are rounded HALF_UP, and NULL where they do not fit; strings and binaries are cut to their length, CHAR and
+    BINARY filled up to it; timestamps lose digits they have no room for. A ROW field that the source lacks is NULL.
+    TIMESTAMP and TIMESTAMP_LTZ meet in UTC. Raises UnsupportedFeature naming both types for other casts, and where
+    Arrow's nanoseconds cannot hold a time.
+    """
+    wanted = arrow_type(source)
+    if array.type != wanted:
+        array = array.cast(wanted)
+    if _is_same(source, target):
+        return array if array.type == arrow_type(target) else array.cast(arrow_type(target))
+    match source, target:
+        case AtomicType(), AtomicType() if can_cast(source, target):
+            return _cast_atomic(array, source, target)
+        case ArrayType(element), ArrayType(target_element):
+            return _cast_list(array, element, target_element)
+        case MapType(key, value), MapType(target_key, target_value) if _is_same(key, target_key):
+            return _cast_map(array, value, target, target_value)
+        case RowType(), RowType():
+            return _cast_row(array, source, target)
+    raise UnsupportedFeature(
+        f"Values of {type_to_sql(source)} cannot be read as {type_to_sql(target)} yet: only casts that lose no kind of "
+        "value are supported."
+    )
+
+
+def _is_same(source: DataType, target: DataType) -> bool:
+    """Whether no value changes: the types are equal but for nullability, names and comments at any depth."""
+    match source, target:
+        case AtomicType(), AtomicType():
+            same = (source.root, source.length, source.precision, source.scale)
+            return same == (target.root, target.length, target.precision, target.scale)
+        case (ArrayType(element), ArrayType(other)) | (MultisetType(element), MultisetType(other)):
+            return _is_same(element, other)
+        case MapType(key, value), MapType(other_key, other_value):
+            return _is_same(key, other_key) and _is_same(value, other_value)
+        case RowType(fields), RowType(others):
+            return len(fields) == len(others) and all(
+                field.id == other.id and _is_same(field.type, other.type)
+                for field, other in zip(fields, others, strict=True)
+            )
+    return False
+
+
+def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    match target.root:
+        case Root.CHAR | Root.VARCHAR:
+            return _fit_text(array, target)
+        case Root.BINARY | Root.VARBINARY:
+            return _fit_bytes(array, target)
+        case Root.DECIMAL:
+            return _to_decimal(array, source, target)
+        case Root.FLOAT | Root.DOUBLE if source.root is Root.DECIMAL:
+            return _decimal_to_floating(array, source, target)
+        case Root.DATE | Root.TIME | Root.TIMESTAMP | Root.TIMESTAMP_LTZ if source.root in _TIMES:
+            return _cast_timestamp(array, source, target)
+        case _:
+            # Java rounds integers to the nearest float, too.
+            return array.cast(arrow_type(target), safe=False)
+
+
+def _fit_text(array: pa.Array, target: AtomicType) -> pa.Array:
+    assert target.length is not None
+    cut = pc.utf8_slice_codeunits(array, 0, target.length)
+    return pc.utf8_rpad(cut, target.length) if target.root is Root.CHAR else cut
+
+
+def _fit_bytes(array: pa.Array, target: AtomicType) -> pa.Array:
+    length = target.length
+    assert length is not None
+    cut = pc.binary_slice(array, 0, length)
+    if target.root is Root.VARBINARY:
+        return cut
+    return pa.array([None if value is None else value.ljust(length, b"\0") for value in cut.to_pylist()], pa.binary())
+
+
+def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    assert target.precision is not None
+    assert target.scale is not None
+    if source.root in (Root.FLOAT, Root.DOUBLE):
+        return _floating_to_decimal(array, target)
+    source_scale = source.scale or 0
+    # 76 digits hold 38 before and 38 after the point, so that nothing overflows before the check below.
+    wide = array.cast(pa.decimal256(76, source_scale))
+    if source_scale > target.scale:
+        wide = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
+    wide = wide.cast(pa.decimal256(76, target.scale))
+    bound = pa.scalar(Decimal(10) ** (target.precision - target.scale), pa.decimal256(76, target.scale))
+    fits = pc.less(pc.abs(wide), bound)
+    return pc.if_else(fits, wide, pa.scalar(None, wide.type)).cast(arrow_type(target))
+
+
+def _floating_to_decimal(array: pa.Array, target: AtomicType) -> pa.Array:
+    assert target.precision is not None
+    assert target.scale is not None
+    unit, bound = Decimal(1).scaleb(-target.scale), Decimal(10) ** (target.precision - target.scale)
+    result: list[Decimal | None] = []
+    for value in array.cast(pa.float64()).to_pylist():
+        if value is None:
+            result.append(None)
+            continue
+        if not math.isfinite(value):
+            raise UnsupportedFeature(
+                f"{value} has no value of {type_to_sql(target)}: correct the row with its old type."
+            )
+        rounded = Decimal(repr(value)).quantize(unit, context=_HALF_UP)
+        result.append(rounded if abs(rounded) < bound else None)
+    return pa.array(result, arrow_type(target))
+
+
+def _decimal_to_floating(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    assert source.precision is not None
+    assert source.scale is not None
+    exact = source.precision <= _EXACT_DOUBLE_DIGITS and source.scale <= _EXACT_DOUBLE_SCALE
+    if exact and target.root is Root.DOUBLE:
+        unscaled = _unscaled(array, source.scale)
+        return pc.divide(unscaled.cast(pa.float64()), float(10**source.scale))
+    # Java rounds to double first for FLOAT, too; so does this.
+    doubles = pa.array([None if value is None else float(value) for value in array.to_pylist()], pa.float64())
+    return doubles.cast(arrow_type(target), safe=False)
+
+
+def _unscaled(array: pa.Array, scale: int) -> pa.Array:
+    """Return value × 10^scale as int64; the decimals have at most 15 digits."""
+    shift = pa.scalar(Decimal(10**scale), pa.decimal128(scale + 1, 0))
+    return pc.multiply(array, shift).cast(pa.decimal256(76, scale)).cast(pa.int64())
+
+
+def _cast_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    assert source.precision is not None
+    units = _UNITS_PER_SECOND[timestamp_unit(source.precision)]
+    ticks = array.cast(pa.int64())
+    if target.root in (Root.DATE, Root.TIME):
+        millis = _floor_divide(ticks, units // 1_000)
+        if target.root is Root.DATE:
+            # Towards zero, as in Java: a time of day before 1970 belongs to the day after.
+            return pc.divide(millis, MILLIS_PER_DAY).cast(pa.int32()).cast(pa.date32())
+        days = _floor_divide(millis, MILLIS_PER_DAY)
+        return pc.subtract(millis, pc.multiply(days, MILLIS_PER_DAY)).cast(pa.int32()).cast(pa.time32("ms"))
+    assert target.precision is not None
+    if target.precision < source.precision:
+        ticks, units = _truncate(ticks, units, target.precision)
+    target_units = _UNITS_PER_SECOND[timestamp_unit(target.precision)]
+    try:
+        if target_units > units:
+            ticks = pc.multiply_checked(ticks, target_units // units)
+        elif target_units < units:
+            ticks = _floor_divide(ticks, units // target_units)
+    except pa.ArrowInvalid as error:
+        raise UnsupportedFeature(
+            f"A value of {type_to_sql(source)} lies outside 1677 to 2262, beyond what {type_to_sql(target)} holds here."
+        ) from error
+    return ticks.cast(arrow_type(target))
+
+
+def _truncate(ticks: pa.Array, units: int, precision: int) -> tuple[pa.Array, int]:
+    """Drop the digits of a second beyond `precision`; return the ticks and how many there are to a second.
+
+    As in Java, digits below a millisecond go down and those above towards zero.
+    """
+    if precision < 3:
+        step = 10 ** (3 - precision)
+        return pc.multiply(pc.divide(_floor_divide(ticks, units // 1_000), step), step), 1_000
+    step = max(1, units // 10**precision)
+    return pc.multiply(_floor_divide(ticks, step), step), units
+
+
+def _floor_divide(ticks: pa.Array, divisor: int) -> pa.Array:
+    """Return the quotients rounded down; Arrow's own division rounds towards zero."""
+    quotient = pc.divide(ticks, divisor)
+    remainder = pc.subtract(ticks, pc.multiply(quotient, divisor))
+    return pc.subtract(quotient, pc.less(remainder, 0).cast(pa.int64()))
+
+
+def _cast_list(array: pa.Array, element: DataType, target_element: DataType) -> pa.Array:
+    offsets, values = _offsets(array), array.values
+    field = pa.field("element", arrow_type(target_element), target_element.nullable)
+    cast = _cast_between(values, offsets, lambda part: cast_array(part, element, target_element))
+    return pa.ListArray.from_arrays(_from_zero(offsets), cast, type=pa.list_(field), mask=array.is_null())
+
+
+def _cast_map(array: pa.Array, value: DataType, target: DataType, target_value: DataType) -> pa.Array:
+    offsets = _offsets(array)
+    items = _cast_between(array.items, offsets, lambda part: cast_array(part, value, target_value))
+    keys = _cast_between(array.keys, offsets, lambda part: part)
+    return pa.MapArray.from_arrays(_from_zero(offsets), keys, items, type=arrow_type(target), mask=array.is_null())
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Return the offsets of a list or map array; of a slice too, where they do not begin at 0."""
+    return array.offsets
+
+
+def _from_zero(offsets: pa.Array) -> pa.Array:
+    return pc.subtract(offsets, offsets[0])
+
+
+def _cast_between(values: pa.Array, offsets: pa.Array, cast: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    start, stop = offsets[0].as_py(), offsets[-1].as_py()
+    return cast(values.slice(start, stop - start))
+
+
+def _cast_row(array: pa.Array, source: RowType, target: RowType) -> pa.Array:
+    positions = {field.id: index for index, field in enumerate(source.fields)}
+    children, fields = [], []
+    for field in target.fields:
+        wanted = arrow_type(field.type)
+        if (index := positions.get(field.id)) is None:
+            children.append(pa.nulls(len(array), wanted))
+        else:
+            # `field` of a struct array honours the slice, and the parent's nulls come from the mask below.
+            children.append(cast_array(array.field(index), source.fields[index].type, field.type))
+        fields.append(pa.field(field.name, wanted, field.type.nullable))
+    return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
