@@ -1,0 +1,48 @@
+"""Manifests: which files a table is made of, as values, as Avro files and as columns."""
+
+from lakehouse_core.table.manifest.avro import (
+    Keep,
+    decode_index_manifest,
+    decode_manifest_list,
+    encode_index_manifest,
+    encode_manifest,
+    encode_manifest_list,
+)
+from lakehouse_core.table.manifest.columns import ABSENT, EntryColumns, RareFields, columns_of, concatenate
+from lakehouse_core.table.manifest.decoding import decode_manifest, decode_manifest_columns
+from lakehouse_core.table.manifest.entry import (
+    DeletionVectorRange,
+    EntryKind,
+    GlobalIndex,
+    Identifier,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFile,
+    file_identifier,
+    merge_entries,
+)
+
+__all__ = [
+    "ABSENT",
+    "DeletionVectorRange",
+    "EntryColumns",
+    "EntryKind",
+    "GlobalIndex",
+    "Identifier",
+    "IndexManifestEntry",
+    "Keep",
+    "ManifestEntry",
+    "ManifestFile",
+    "RareFields",
+    "columns_of",
+    "concatenate",
+    "decode_index_manifest",
+    "decode_manifest",
+    "decode_manifest_columns",
+    "decode_manifest_list",
+    "encode_index_manifest",
+    "encode_manifest",
+    "encode_manifest_list",
+    "file_identifier",
+    "merge_entries",
+]
