@@ -1,7 +1,10 @@
-"""From a specification to the store it means: what a task does first in its own process."""
+"""From what a user or a specification says to the store it means."""
 
+import os
+import re
 from typing import assert_never
 
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
@@ -17,3 +20,32 @@ def open_store(spec: StoreSpec) -> ObjectStore:
             return MemoryStore(name, prefix=prefix)
         case _:
             assert_never(spec.scheme)
+
+
+def parse_location(text: str) -> StoreSpec:
+    """Return where a warehouse lies: a path (relative ones are taken from the working folder) or a file:// URI.
+
+    Percent signs in a URI stand for themselves, as in Hadoop's paths. Raises InvalidRequest, or UnsupportedFeature for
+    stores that cannot be used yet.
+    """
+    scheme, colon, rest = text.partition(":")
+    if not text.strip() or "\0" in text or "\n" in text:
+        raise InvalidRequest(f"Warehouse {text!r}: expected a file path or a file:// URI.")
+    if not (colon and _SCHEME.fullmatch(scheme)):
+        return StoreSpec("file", os.path.abspath(text))
+    if scheme == "memory":
+        return StoreSpec("memory", rest.lstrip("/"))
+    if scheme != "file":
+        raise UnsupportedFeature(f"Warehouse {text!r}: stores of {scheme}: are not supported yet. Use a file path.")
+    path = rest
+    if rest.startswith("//"):
+        host, slash, below = rest[2:].partition("/")
+        path = slash + below
+        if host not in ("", "localhost"):
+            raise InvalidRequest(f"Warehouse {text!r}: a file URI names no host, and this one names {host!r}.")
+    if not path.startswith("/"):
+        raise InvalidRequest(f"Warehouse {text!r}: expected an absolute path, as in file:///data/warehouse.")
+    return StoreSpec("file", os.path.normpath(path))
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+")

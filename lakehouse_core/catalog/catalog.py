@@ -1,0 +1,247 @@
+"""The file-system catalog: databases are folders `<name>.db` of the warehouse, tables are folders with a schema.
+
+Source: Paimon format, "Filesystem catalog". A table is there from the moment its schema 0 is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from lakehouse_core.catalog.names import (
+    DATABASE_SUFFIX,
+    SYSTEM_DATABASE,
+    check_new_name,
+    check_no_twin,
+    check_part,
+    near,
+    split_name,
+)
+from lakehouse_core.catalog.table import Table
+from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.storage import ObjectStore, open_store, parse_location
+from lakehouse_core.table.layout import SCHEMA_FOLDER
+from lakehouse_core.table.schema import ColumnDeclarations, new_schema
+
+# Named for the reader: this module must not know Spark.
+SparkSession: TypeAlias = Any
+StructType: TypeAlias = Any
+
+# An empty database must exist somewhere: object stores know no empty folders. Hidden, so that nobody takes it for one
+# of the tables.
+_DATABASE_MARK: Final = ".lakehouse-database"
+_DROPPED_PREFIX: Final = ".dropped-"
+
+
+def connect(
+    warehouse: str,
+    *,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    storage: Mapping[str, str] | None = None,
+    metastore: str | None = None,
+) -> "Catalog":
+    """Open the catalog of a warehouse: a file path or file:// URI, which need not exist yet.
+
+    With `spark`, a session or a function that makes one at the first task, tasks run there; else in this process.
+    Raises InvalidRequest, UnsupportedFeature.
+    """
+    if metastore is not None:
+        raise UnsupportedFeature("connect: SQL catalogs (metastore=…) are not supported yet. Leave metastore out.")
+    if storage:
+        raise InvalidRequest(
+            f"connect: the store of {warehouse} takes no settings, and was given {', '.join(sorted(storage))}. "
+            "Leave storage out."
+        )
+    clock = SystemClock()
+    engine: Callable[[], Engine] = cache(lambda: LocalEngine(clock))
+    if spark is not None:
+        engine = cache(lambda: _spark_engine(spark))
+    return Catalog(open_store(parse_location(warehouse)), engine=engine, clock=clock)
+
+
+def _spark_engine(spark: Any) -> Engine:
+    # Imported with the first session: catalogs for sensors, checks and the shell never load Spark.
+    from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
+
+    return SparkEngine(spark)
+
+
+class Catalog:
+    """Names → tables. `store` is rooted at the warehouse; `engine` makes the engine at the first task."""
+
+    def __init__(
+        self, store: ObjectStore, *, engine: Callable[[], Engine] | None = None, clock: Clock | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._engine = engine or cache(lambda: LocalEngine(self._clock))
+
+    @property
+    def uri(self) -> str:
+        """The warehouse's address."""
+        return self._store.uri("")
+
+    def databases(self) -> list[str]:
+        """Return the names of all databases, sorted."""
+        folders = self._store.children("").folders
+        return sorted(
+            name.removesuffix(DATABASE_SUFFIX)
+            for name in folders
+            if name.endswith(DATABASE_SUFFIX) and name != DATABASE_SUFFIX
+        )
+
+    def create_database(self, name: str, *, exist_ok: bool = False) -> None:
+        """Create a database. Raises InvalidRequest for bad names, and for existing ones unless `exist_ok`."""
+        check_new_name(name, "database")
+        if name.casefold() == SYSTEM_DATABASE:
+            raise InvalidRequest(f"Invalid database name {name!r}: it is kept for system tables. Choose another.")
+        known = self.databases()
+        if name not in known:
+            check_no_twin(name, known, "database")
+            self._store.create_new(f"{_folder(name)}/{_DATABASE_MARK}", b"")
+        elif not exist_ok:
+            raise InvalidRequest(f"Database {name!r} exists already. Pass exist_ok=True to accept that.")
+
+    def drop_database(self, name: str, *, cascade: bool = False, missing_ok: bool = False) -> None:
+        """Drop a database; with `cascade` its tables too. Raises NotFound, InvalidRequest when it has tables."""
+        if not self._has_database(name):
+            if missing_ok:
+                return
+            raise self._no_database(name)
+        tables = self.tables(name)
+        if tables and not cascade:
+            raise InvalidRequest(
+                f"Database {name!r} has {len(tables)} tables ({', '.join(tables[:5])}). "
+                "Drop them first, or pass cascade=True."
+            )
+        for table in tables:
+            self.drop_table(f"{name}.{table}")
+        self._store.delete([f"{_folder(name)}/{_DATABASE_MARK}"])
+        self._store.delete_empty_folders(_folder(name))
+        if self._has_database(name):
+            raise InvalidRequest(
+                f"Database {name!r} holds files that belong to no table: {self._store.uri(_folder(name))} was kept. "
+                "Look at them, then remove the folder."
+            )
+
+    def tables(self, database: str) -> list[str]:
+        """Return the names of the tables of a database, sorted. Raises NotFound naming near matches."""
+        if not self._has_database(database):
+            raise self._no_database(database)
+        folder = _folder(database)
+        names = self._store.children(folder).folders
+        return sorted(name for name in names if self._store.children(f"{folder}/{name}/{SCHEMA_FOLDER}").files)
+
+    def create_table(
+        self,
+        name: str,
+        schema: ColumnDeclarations | StructType,
+        *,
+        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        exist_ok: bool = False,
+    ) -> Table:
+        """Create `database.table` and return it; with `exist_ok` return the one that exists, as it is.
+
+        `schema` maps column names to SQL types, or is an Arrow schema or a Spark StructType. Raises InvalidRequest,
+        UnsupportedFeature for what the table asks for and nobody would keep, NotFound for the database.
+        """
+        database, table = split_name(name)
+        if not self._has_database(database):
+            raise self._no_database(database)
+        if table in (known := self.tables(database)):
+            return self._existing(name, exist_ok=exist_ok)
+        check_new_name(table, "table")
+        check_no_twin(table, known, "table")
+        first = new_schema(
+            _declarations(schema),
+            primary_keys=primary_keys,
+            partition_keys=partition_keys,
+            options=options,
+            comment=comment,
+            now_millis=self._clock.now_millis(),
+        )
+        store = self._store.at(_table_folder(database, table))
+        remains = store.children("")
+        if remains.files or remains.folders:
+            raise InvalidRequest(
+                f"{store.uri('')}: the folder of table {name} is not empty and holds no schema. "
+                "Look at what it holds, then remove it or choose another name."
+            )
+        if not SchemaLog(store).create(first):
+            return self._existing(name, exist_ok=exist_ok)
+        return self.table(name)
+
+    def table(self, name: str) -> Table:
+        """Open `database.table`. Raises NotFound naming near matches, CorruptTable for an unreadable schema."""
+        database, table = split_name(name)
+        store = self._store.at(_table_folder(database, table))
+        schemas = SchemaLog(store)
+        if not schemas.ids():
+            if not self._has_database(database):
+                raise self._no_database(database)
+            raise NotFound(f"Table {name!r} does not exist. {near(table, self.tables(database))}")
+        return Table(name, store, schemas=schemas, engine=self._engine, clock=self._clock)
+
+    def drop_table(self, name: str, *, missing_ok: bool = False) -> None:
+        """Drop a table with all its files, snapshots and tags. Raises NotFound unless `missing_ok`."""
+        database, table = split_name(name)
+        folder = _table_folder(database, table)
+        if not SchemaLog(self._store.at(folder)).ids():
+            if missing_ok:
+                return
+            self.table(name)
+        # Out of sight at once, so that a crash below leaves hidden rubbish and never half a table.
+        hidden = f"{_folder(database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
+        self._store.rename_folder(folder, hidden)
+        self._store.delete([found.key for found in self._store.list(hidden)])
+        self._store.delete_empty_folders(hidden)
+
+    def rename_table(self, source: str, target: str) -> Table:
+        """Rename a table, all or nothing, and return it. Raises NotFound, InvalidRequest when `target` exists."""
+        database, table = split_name(target)
+        self.table(source)
+        if not self._has_database(database):
+            raise self._no_database(database)
+        check_new_name(table, "table")
+        others = [name for name in self.tables(database) if f"{database}.{name}" != source]
+        check_no_twin(table, others, "table")
+        old = _table_folder(*split_name(source))
+        if not self._store.rename_folder(old, _table_folder(database, table)):
+            raise InvalidRequest(f"Table {target!r} exists already, or its folder does. Choose another name.")
+        return self.table(target)
+
+    def _existing(self, name: str, *, exist_ok: bool) -> Table:
+        if not exist_ok:
+            raise InvalidRequest(f"Table {name!r} exists already. Pass exist_ok=True to accept that.")
+        return self.table(name)
+
+    def _has_database(self, name: str) -> bool:
+        check_part(name, "database")
+        return name in self.databases()
+
+    def _no_database(self, name: str) -> NotFound:
+        return NotFound(f"Database {name!r} does not exist in {self.uri}. {near(name, self.databases())}")
+
+
+def _declarations(schema: Any) -> ColumnDeclarations:
+    if type(schema).__module__.startswith("pyspark."):
+        # A Spark schema can only come from where Spark is loaded.
+        from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
+
+        return fields_from_spark(schema)
+    declarations: ColumnDeclarations = schema
+    return declarations
+
+
+def _folder(database: str) -> str:
+    return f"{database}{DATABASE_SUFFIX}"
+
+
+def _table_folder(database: str, table: str) -> str:
+    return f"{_folder(database)}/{table}"

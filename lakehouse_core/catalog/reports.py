@@ -1,0 +1,131 @@
+"""What the verbs answer: one family of frozen reports whose fields are JSON.
+
+Nothing done is an answer too: `noop_reason` then says why, and the counts are zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What every verb tells. Rows and files are those of data files, before any merge; sizes are bytes.
+
+    `snapshot_id`: the last snapshot that the verb made, None when it made none. `dry_run`: the figures are those of
+    the plan, and nothing was done.
+    """
+
+    table: str
+    snapshot_id: int | None = None
+    snapshot_id_before: int | None = None
+    commit_kind: str | None = None
+    noop_reason: str | None = None
+    files_added: int = 0
+    files_removed: int = 0
+    rows_added: int = 0
+    rows_removed: int = 0
+    bytes_added: int = 0
+    bytes_removed: int = 0
+    attempts: int = 0
+    duration_seconds: float = 0.0
+    dry_run: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values, fields in their order, and the verb's name first."""
+        return {"report": type(self).__name__, **{each.name: plain(getattr(self, each.name)) for each in fields(self)}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitReport(Report):
+    """Of write, overwrite and commit. `replayed`: this user had committed this identifier before; nothing is new."""
+
+    commit_user: str = ""
+    commit_identifier: int = 0
+    schema_id: int = 0
+    replayed: bool = False
+    snapshot_ids: tuple[int, ...] = ()
+    changelog_files_added: int = 0
+    changelog_rows_added: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionReport(Report):
+    """Of compact. `buckets_conflicted` lost to another commit and stay as they are; compact again for them."""
+
+    commit_user: str = ""
+    buckets_rewritten: int = 0
+    buckets_conflicted: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    files_upgraded: int = 0
+    bytes_rewritten: int = 0
+    # What each bucket needs, largest first; of long lists the first hundred.
+    buckets: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestReport(Report):
+    """Of compact_manifests."""
+
+    manifests_before: int = 0
+    manifests_after: int = 0
+    manifests_merged: int = 0
+    entries_before: int = 0
+    entries_after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryReport(Report):
+    """Of expire_snapshots. `paths` of a dry run: exactly what the run would delete, relative to the table."""
+
+    snapshots_expired: int = 0
+    snapshots_retained: int = 0
+    earliest_snapshot_id: int | None = None
+    changelogs_kept: int = 0
+    changelogs_expired: int = 0
+    files_waiting: int = 0
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagReport(Report):
+    """Of create_tag and delete_tag."""
+
+    tag: str = ""
+    tagged_snapshot_id: int | None = None
+    files_deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaReport(Report):
+    """Of alter."""
+
+    schema_id: int = 0
+    schema_id_before: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport(Report):
+    """Of verify: no findings means that everything looked at agrees."""
+
+    findings: tuple[Any, ...] = ()
+    snapshots_checked: int = 0
+    files_checked: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as JSON knows it."""
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    return str(value)

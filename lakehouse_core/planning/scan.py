@@ -1,0 +1,283 @@
+"""Scans: which files of a snapshot a condition needs, and in which splits they are read.
+
+Nothing that may match is ever left out; what is kept too much costs time. Values of a key table are judged after its
+merge only, so a file of it is left out by its keys, a whole bucket by its values.
+Source: Paimon semantics, "Planning a batch scan" (G.3) and "Split generation" (G.4).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.bucket_hash import bucket_of
+from lakehouse_core.format.data_types import AtomicType, DataField, DataType, Root, has_same_kind
+from lakehouse_core.format.partition_path import partition_path
+from lakehouse_core.options.records import BucketFunction
+from lakehouse_core.planning.splits import FileGroup, append_groups, is_one_level, key_groups
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.layout import bucket_folder
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
+from lakehouse_core.table.predicate import ColumnRange, Predicate, may_match, point_values, simplify, within
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.split import Split
+from lakehouse_core.table.stats import decode_stats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionScope:
+    """What a condition means inside one partition.
+
+    `rest`: what is left once the partition's values are put in; None leaves nothing to test. `points`: the values
+    that the bucket key may have, None when it is not bounded.
+    """
+
+    values: tuple[Any, ...]
+    rest: Predicate | None
+    points: Sequence[tuple[Any, ...]] | None
+
+
+class ScanScope:
+    """The condition of one scan, asked for manifests, for entries and for files. Answers are kept per partition."""
+
+    def __init__(self, schema: TableSchema, predicate: Predicate | None) -> None:
+        self._schema = schema
+        self._predicate = predicate
+        self._partition_types = [field.type for field in schema.partition_fields]
+        self._bucket_types = [field.type for field in schema.bucket_fields]
+        self._partition_part = within(predicate, schema.partition_keys)
+        self._partitions: dict[bytes, PartitionScope | None] = {}
+        self._buckets: dict[tuple[bytes, int], frozenset[int] | None] = {}
+
+    @property
+    def schema(self) -> TableSchema:
+        return self._schema
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no entry can be left out."""
+        return self._predicate is None
+
+    def keeps_manifest(self, manifest: ManifestFile) -> bool:
+        """Return whether the manifest may hold an entry of a partition that the condition needs."""
+        if self._partition_part is None:
+            return True
+        names = self._schema.partition_keys
+        lows, highs, nulls = decode_stats(manifest.partition_stats, self._partition_types)
+        count = manifest.num_added_files + manifest.num_deleted_files
+        ranges = {
+            name: ColumnRange(minimum=low, maximum=high, null_count=null, row_count=count)
+            for name, low, high, null in zip(names, lows, highs, nulls, strict=True)
+        }
+        return may_match(self._partition_part, ranges)
+
+    def keeps_entry(self, partition: bytes, bucket: int, level: int) -> bool:
+        """Return whether the condition needs the partition. An entry and the one that undoes it get the same answer."""
+        return self._predicate is None or self.partition(partition) is not None
+
+    def keeps_bucket(self, partition: bytes, bucket: int, total_buckets: int) -> bool:
+        """Return whether a row that matches may lie in the bucket, of `total_buckets` as the entry says."""
+        if total_buckets < 1:
+            return True
+        key = (partition, total_buckets)
+        if key not in self._buckets:
+            self._buckets[key] = self._possible_buckets(partition, total_buckets)
+        possible = self._buckets[key]
+        return possible is None or bucket in possible
+
+    def partition(self, partition: bytes) -> PartitionScope | None:
+        """Return what the condition means in a partition, None when no row of it can match. Raises CorruptTable."""
+        if partition not in self._partitions:
+            self._partitions[partition] = self._scope(deserialize_row(partition, self._partition_types))
+        return self._partitions[partition]
+
+    def _scope(self, values: tuple[Any, ...]) -> PartitionScope | None:
+        if self._predicate is None:
+            return PartitionScope(values=values, rest=None, points=None)
+        rest = simplify(self._predicate, dict(zip(self._schema.partition_keys, values, strict=True)))
+        if rest is True:
+            return PartitionScope(values=values, rest=None, points=None)
+        if rest is None or rest is False:
+            return None
+        points = point_values(rest, self._schema.bucket_keys) if self._schema.table_options.bucket > 0 else None
+        return PartitionScope(values=values, rest=rest, points=points)
+
+    def _possible_buckets(self, partition: bytes, total_buckets: int) -> frozenset[int] | None:
+        scope = self.partition(partition)
+        if scope is None or scope.points is None:
+            return None
+        function: BucketFunction = self._schema.table_options.bucket_function
+        return frozenset(bucket_of(point, self._bucket_types, total_buckets, function) for point in scope.points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFiles:
+    """The outcome of planning: the splits and how much was left out."""
+
+    splits: tuple[Split, ...]
+    files_skipped: int
+
+
+@dataclass(slots=True)
+class _Bucket:
+    total_buckets: int
+    files: list[DataFile] = field(default_factory=list)
+
+
+def plan_splits(
+    entries: Iterable[ManifestEntry],
+    scope: ScanScope,
+    *,
+    snapshot_id: int,
+    file_schema: Callable[[int], TableSchema],
+) -> PlannedFiles:
+    """Return the splits of the live `entries` that a scan needs, in manifest order of their buckets.
+
+    `file_schema` returns the schema by its id. Raises CorruptTable for entries that cannot be read.
+    """
+    buckets: dict[tuple[bytes, int], _Bucket] = {}
+    skipped = 0
+    for entry in entries:
+        # A delete that is left over undoes a file that this scan does not need.
+        if entry.kind is EntryKind.DELETE:
+            continue
+        if scope.partition(entry.partition) is None or not scope.keeps_bucket(
+            entry.partition, entry.bucket, entry.total_buckets
+        ):
+            skipped += 1
+            continue
+        buckets.setdefault((entry.partition, entry.bucket), _Bucket(entry.total_buckets)).files.append(entry.file)
+    splits: list[Split] = []
+    for (partition, bucket), found in buckets.items():
+        within_partition = scope.partition(partition)
+        assert within_partition is not None
+        files = _matching_files(found.files, within_partition.rest, scope.schema, file_schema)
+        skipped += len(found.files) - len(files)
+        folder = _folder(scope.schema, within_partition.values, bucket)
+        splits += (
+            Split(
+                snapshot_id=snapshot_id,
+                partition=partition,
+                bucket=bucket,
+                total_buckets=found.total_buckets,
+                folder=folder,
+                files=group.files,
+                raw=group.raw,
+            )
+            for group in _groups(files, scope.schema)
+        )
+    return PlannedFiles(splits=tuple(splits), files_skipped=skipped)
+
+
+def split_row_count(splits: Sequence[Split]) -> int | None:
+    """Return how many rows the splits give without a condition, None when some must be merged to know."""
+    return sum(split.row_count for split in splits) if all(split.raw for split in splits) else None
+
+
+def file_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataField]) -> dict[str, ColumnRange]:
+    """Return what the file's statistics say of the `wanted` columns, which are those of the schema that is read.
+
+    A column that the file lacks is all null; one whose type changed so that order or equality may have, is unknown.
+    """
+    by_id = {each.id: each for each in file_schema.fields}
+    stored = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
+    names = [each.name for each in file_schema.fields] if stored is None else list(stored)
+    ranges: dict[str, ColumnRange] = {}
+    if any(each.id in by_id for each in wanted):
+        decoded = _decoded_stats(file, file_schema, names)
+    for each in wanted:
+        source = by_id.get(each.id)
+        if source is None or (file.write_cols is not None and source.name not in file.write_cols):
+            ranges[each.name] = ColumnRange(null_count=file.row_count, row_count=file.row_count)
+        elif source.name in decoded and keeps_order(source.type, each.type):
+            ranges[each.name] = decoded[source.name]
+    return ranges
+
+
+def keeps_order(source: DataType, target: DataType) -> bool:
+    """Return whether comparable values of `source` are, after the cast to `target`, the very same values."""
+    if has_same_kind(source, target):
+        return True
+    if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
+        return False
+    pair = (source.root, target.root)
+    if source.root in _INTEGERS and target.root in _INTEGERS:
+        return _INTEGERS.index(source.root) <= _INTEGERS.index(target.root)
+    return pair in _WIDENING
+
+
+_INTEGERS: Final = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
+_WIDENING: Final = frozenset(
+    {
+        (Root.FLOAT, Root.DOUBLE),
+        (Root.TINYINT, Root.DOUBLE),
+        (Root.SMALLINT, Root.DOUBLE),
+        (Root.INT, Root.DOUBLE),
+    }
+)
+
+
+def _decoded_stats(file: DataFile, file_schema: TableSchema, names: Sequence[str]) -> Mapping[str, ColumnRange]:
+    known = [name for name in names if file_schema.has_field(name)]
+    if len(known) < len(names) or not names:
+        return {}
+    lows, highs, nulls = decode_stats(file.value_stats, [file_schema.field(name).type for name in names])
+    return {
+        name: ColumnRange(minimum=low, maximum=high, null_count=null, row_count=file.row_count)
+        for name, low, high, null in zip(names, lows, highs, nulls, strict=False)
+    }
+
+
+def _key_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataField]) -> dict[str, ColumnRange]:
+    """As `file_ranges`, of key columns; they are never null."""
+    fields = file_schema.key_fields
+    lows, highs, _ = decode_stats(file.key_stats, [each.type for each in fields])
+    found = {each.id: (each, low, high) for each, low, high in zip(fields, lows, highs, strict=False)}
+    ranges: dict[str, ColumnRange] = {}
+    for each in wanted:
+        if each.id in found and keeps_order(found[each.id][0].type, each.type):
+            _, low, high = found[each.id]
+            ranges[each.name] = ColumnRange(minimum=low, maximum=high, row_count=file.row_count)
+    return ranges
+
+
+def _matching_files(
+    files: Sequence[DataFile],
+    rest: Predicate | None,
+    schema: TableSchema,
+    file_schema: Callable[[int], TableSchema],
+) -> Sequence[DataFile]:
+    if rest is None:
+        return files
+
+    def matches(file: DataFile) -> bool:
+        return may_match(rest, file_ranges(file, file_schema(file.schema_id), schema.fields))
+
+    if schema.is_append or is_one_level(files):
+        return [file for file in files if matches(file)]
+    key_part = within(rest, schema.trimmed_primary_keys)
+    if key_part is not None:
+        keys = schema.key_fields
+        files = [file for file in files if may_match(key_part, _key_ranges(file, file_schema(file.schema_id), keys))]
+    # A merged row is a row of one of the files: a value that none of them holds cannot come out.
+    return files if any(matches(file) for file in files) else ()
+
+
+def _groups(files: Sequence[DataFile], schema: TableSchema) -> list[FileGroup]:
+    options = schema.table_options
+    sizes = {"target_bytes": options.split_target_bytes, "open_cost_bytes": options.split_open_cost_bytes}
+    if schema.is_append:
+        return append_groups(files, **sizes)
+    return key_groups(files, [each.type for each in schema.key_fields], **sizes)
+
+
+def _folder(schema: TableSchema, values: Sequence[Any], bucket: int) -> str:
+    options = schema.table_options
+    path = partition_path(
+        schema.partition_keys,
+        [each.type for each in schema.partition_fields],
+        values,
+        default_name=options.partition_default_name,
+        legacy=options.partition_legacy_name,
+    )
+    return bucket_folder(path, bucket, data_folder=options.data_file_directory or "")
