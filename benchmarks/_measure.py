@@ -148,6 +148,11 @@ def peak_bytes(pid: int | None = None) -> int:
     return 0
 
 
+def tree_peak_bytes(root: int | None = None) -> int:
+    """Return the sum of the greatest resident sets that process `root` (this one) and its descendants have had."""
+    return sum(map(peak_bytes, _tree(os.getpid() if root is None else root)))
+
+
 def sample(function: Callable[[], Any]) -> Sample:
     """Run `function` once, the garbage of earlier runs collected before."""
     gc.collect()
@@ -167,7 +172,8 @@ def interleave(
     """Run all alternatives in turn, `warm_rounds` + `rounds` times, and return the rounds after the warm ones.
 
     Every second round goes backwards, so that no alternative always runs in another's wake. `before_each` is not
-    measured. An alternative must leave the state as it found it, or make its own.
+    measured. An alternative must leave the state as it found it, or make its own. One that runs in another process
+    may return a Sample, which then counts instead of what was seen here.
     """
     kept: dict[str, list[Sample]] = {name: [] for name in alternatives}
     for number in range(warm_rounds + rounds):
@@ -176,6 +182,7 @@ def interleave(
             if before_each is not None:
                 before_each()
             taken = sample(alternatives[name])
+            taken = taken.value if isinstance(taken.value, Sample) else taken
             if number >= warm_rounds:
                 kept[name].append(taken)
             _progress(f"round {number + 1} of {warm_rounds + rounds}: {name} {taken.wall_seconds:.3f} s")
