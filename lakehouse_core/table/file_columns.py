@@ -1,0 +1,83 @@
+"""The columns of a data file: keys, sequence number, kind, then the table's own. Source: Paimon format, "Data files".
+
+Between tasks and files rows travel as *records*: the table's columns, for key tables followed by the two system columns.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.format.data_types import (
+    TIMESTAMP_ROOTS,
+    AtomicType,
+    DataField,
+    Root,
+    arrow_field,
+    arrow_schema,
+    atomic_parts,
+    with_nullable,
+)
+from lakehouse_core.table.schema import TableSchema
+
+# Names and ids are stored in every data file of a key table. Never change.
+KEY_PREFIX: Final = "_KEY_"
+SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
+VALUE_KIND: Final = "_VALUE_KIND"
+_KEY_ID_BASE: Final = 1073741823
+_SEQUENCE_NUMBER_FIELD: Final = DataField(2147483646, SEQUENCE_NUMBER, AtomicType(Root.BIGINT, False))
+_VALUE_KIND_FIELD: Final = DataField(2147483645, VALUE_KIND, AtomicType(Root.TINYINT, False))
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumns:
+    """The Arrow schema of a data file, field ids included, and for each of its columns the record column it holds."""
+
+    schema: pa.Schema
+    sources: tuple[str, ...]
+    uses_int96: bool
+
+
+def record_schema(schema: TableSchema) -> pa.Schema:
+    """Return the schema of records: the table's columns, for key tables the system columns behind them."""
+    system = [] if schema.is_append else [_SEQUENCE_NUMBER_FIELD, _VALUE_KIND_FIELD]
+    return arrow_schema([*schema.fields, *system])
+
+
+def file_columns(schema: TableSchema) -> FileColumns:
+    """Return the columns that files of this schema are written with.
+
+    Raises UnsupportedFeature when its timestamps cannot share a Parquet file that every Paimon reads.
+    """
+    fields: list[pa.Field] = []
+    sources: list[str] = []
+    if not schema.is_append:
+        if not schema.table_options.thin_mode:
+            fields += [_key_field(field) for field in schema.key_fields]
+            sources += [field.name for field in schema.key_fields]
+        fields += [arrow_field(_SEQUENCE_NUMBER_FIELD), arrow_field(_VALUE_KIND_FIELD)]
+        sources += [SEQUENCE_NUMBER, VALUE_KIND]
+    fields += [arrow_field(field) for field in schema.fields]
+    sources += [field.name for field in schema.fields]
+    return FileColumns(pa.schema(fields), tuple(sources), _uses_int96(schema))
+
+
+def _key_field(field: DataField) -> pa.Field:
+    return arrow_field(DataField(_KEY_ID_BASE + field.id, KEY_PREFIX + field.name, with_nullable(field.type, False)))
+
+
+def _uses_int96(schema: TableSchema) -> bool:
+    """Whether timestamps are written as INT96, which Parquet's Arrow writer chooses for all of a file or none."""
+    precisions = {
+        part.precision or 0
+        for field in schema.fields
+        for part in atomic_parts(field.type)
+        if part.root in TIMESTAMP_ROOTS
+    }
+    if precisions and max(precisions) > 6 and min(precisions) <= 6:
+        raise UnsupportedFeature(
+            f"the table has timestamps of precisions {min(precisions)} and {max(precisions)}: in Parquet files those "
+            "above 6 cannot stand beside others. Use precisions up to 6 for all of them."
+        )
+    return bool(precisions) and max(precisions) > 6
