@@ -1,6 +1,12 @@
 """The string map of table options, parsed once into small frozen records with defaults and units."""
 
-from lakehouse_core.options.checks import check_known, check_writable
+from lakehouse_core.options.checks import (
+    check_consistent,
+    check_known,
+    check_writable,
+    current_options,
+    known_key,
+)
 from lakehouse_core.options.keys import FORMER_NAMES
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.records import (
@@ -30,8 +36,11 @@ __all__ = [
     "OptionKey",
     "TableOptions",
     "Treatment",
+    "check_consistent",
     "check_known",
     "check_writable",
+    "current_options",
+    "known_key",
     "parse_bool",
     "parse_duration",
     "parse_levels",

@@ -40,14 +40,58 @@ _POSITIVE: Final = (
 
 
 def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
-    """Raise InvalidRequest unless every key is known, names known columns, and has a value of its kind."""
+    """Raise InvalidRequest unless every key is known, names known columns, and has a value of its kind.
+
+    Whether the options fit together is for `check_consistent`, once all of them are there.
+    """
     names = frozenset(columns)
     for key, value in options.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise InvalidRequest(f"Option {key!r} = {value!r}: keys and values of options are text.")
         if not _check_pattern(key, value, names):
-            _check_value(_known(key), key, value)
-    _check_together(options)
+            _check_value(known_key(key), key, value)
+
+
+def current_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options as a schema stores them: under their current names, column lists without blanks."""
+    former = {FORMER_NAMES[key]: value for key, value in options.items() if key in FORMER_NAMES}
+    current = former | {key: value for key, value in options.items() if key not in FORMER_NAMES}
+    if "bucket-key" in current:
+        # Java splits at commas and keeps the blanks.
+        current["bucket-key"] = ",".join(parse_names(current["bucket-key"]))
+    return current
+
+
+def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None:
+    """Raise InvalidRequest unless bounds hold and options fit together; `columns` are all of the table's."""
+    names = frozenset(columns)
+    for key in options:
+        if key.startswith("fields.") and _field_ending(key) is not None:
+            _check_field_key(key, names)
+    parsed = TableOptions.parse(options)
+    for key in _POSITIVE:
+        text = options.get(key)
+        if text is not None and (parse_size if KNOWN[key].kind == "size" else parse_int)(key, text) < 1:
+            raise InvalidRequest(f"Option {key} is {text}: it must be at least 1.")
+    for prefix, limits in (("snapshot", parsed.expiry), ("changelog", parsed.changelog_expiry)):
+        if limits.max_retained < limits.min_retained:
+            raise InvalidRequest(
+                f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: "
+                "set 1 <= min <= max."
+            )
+    if not 0 <= parsed.small_file_ratio <= 1:
+        raise InvalidRequest(f"Option compaction.small-file-ratio is {parsed.small_file_ratio}: expected 0 to 1.")
+    for key, prefix in (
+        ("data-file.prefix", parsed.data_file_prefix),
+        ("changelog-file.prefix", parsed.changelog_file_prefix),
+        ("partition.default-name", parsed.partition_default_name),
+    ):
+        hidden = prefix[:1] in (".", "_") and key != "partition.default-name"
+        if not prefix.strip() or hidden or set(prefix) & set("/\\\0"):
+            raise InvalidRequest(f"Option {key} is {prefix!r}: expected a part of a file name.")
+    folder = parsed.data_file_directory
+    if folder is not None and any(part in ("", ".", "..") for part in folder.split("/")):
+        raise InvalidRequest(f"Option data-file.path-directory is {folder!r}: expected a folder below the table's.")
 
 
 def check_writable(options: Mapping[str, str], *, table: str) -> None:
@@ -85,7 +129,8 @@ def _is_default(known: OptionKey, value: str) -> bool:
     return value.strip().lower() == known.default.lower()
 
 
-def _known(key: str) -> OptionKey:
+def known_key(key: str) -> OptionKey:
+    """Return the option of that name, current or former. Raises InvalidRequest naming the nearest one."""
     if (known := KNOWN.get(FORMER_NAMES.get(key, key))) is not None:
         return known
     if key in CATALOG_KEYS or key.startswith("table-default."):
@@ -174,31 +219,3 @@ def _pattern_treatment(key: str) -> Treatment | None:
         # Only Parquet's writer runs here, and it takes none of Java's settings.
         return Treatment.REFUSED if key.startswith("parquet.") else Treatment.HARMLESS
     return None
-
-
-def _check_together(options: Mapping[str, str]) -> None:
-    """Check the bounds of single options and of those that only make sense together."""
-    parsed = TableOptions.parse(options)
-    for key in _POSITIVE:
-        text = options.get(key)
-        if text is not None and (parse_size if KNOWN[key].kind == "size" else parse_int)(key, text) < 1:
-            raise InvalidRequest(f"Option {key} is {text}: it must be at least 1.")
-    for prefix, limits in (("snapshot", parsed.expiry), ("changelog", parsed.changelog_expiry)):
-        if limits.max_retained < limits.min_retained:
-            raise InvalidRequest(
-                f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: "
-                "set 1 <= min <= max."
-            )
-    if not 0 <= parsed.small_file_ratio <= 1:
-        raise InvalidRequest(f"Option compaction.small-file-ratio is {parsed.small_file_ratio}: expected 0 to 1.")
-    for key, prefix in (
-        ("data-file.prefix", parsed.data_file_prefix),
-        ("changelog-file.prefix", parsed.changelog_file_prefix),
-        ("partition.default-name", parsed.partition_default_name),
-    ):
-        hidden = prefix[:1] in (".", "_") and key != "partition.default-name"
-        if not prefix.strip() or hidden or set(prefix) & set("/\\\0"):
-            raise InvalidRequest(f"Option {key} is {prefix!r}: expected a part of a file name.")
-    folder = parsed.data_file_directory
-    if folder is not None and any(part in ("", ".", "..") for part in folder.split("/")):
-        raise InvalidRequest(f"Option data-file.path-directory is {folder!r}: expected a folder below the table's.")

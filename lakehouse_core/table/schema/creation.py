@@ -16,7 +16,7 @@ from lakehouse_core.format.data_types import (
     parse_type,
     with_nullable,
 )
-from lakehouse_core.options import check_known, parse_names
+from lakehouse_core.options import check_known, current_options, parse_names
 from lakehouse_core.table.schema.record import TableSchema
 from lakehouse_core.table.schema.rules import check_columns, check_schema
 from lakehouse_core.table.schema.support import write_supported
@@ -41,13 +41,10 @@ def new_schema(
     """
     columns = _columns(fields)
     check_columns(columns)
-    given = dict(options or {})
-    check_known(given, [column.name for column in columns])
+    check_known(options or {}, [column.name for column in columns])
+    given = current_options(options or {})
     primary_keys = _key("primary-key", primary_keys, given)
     partition_keys = _key("partition", partition_keys, given)
-    if "bucket-key" in given:
-        # Java splits at commas without dropping blanks.
-        given["bucket-key"] = ",".join(parse_names(given["bucket-key"]))
     columns = [
         replace(column, type=with_nullable(column.type, False)) if column.name in primary_keys else column
         for column in columns

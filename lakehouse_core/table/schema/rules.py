@@ -24,7 +24,7 @@ from lakehouse_core.format.data_types import (
     parse_literal,
     type_to_sql,
 )
-from lakehouse_core.options import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction, ChangelogProducer
+from lakehouse_core.options import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction, ChangelogProducer, check_consistent
 from lakehouse_core.table.schema.record import TableSchema
 
 RESERVED_PREFIX: Final = "_KEY_"
@@ -38,6 +38,7 @@ def check_schema(schema: TableSchema) -> None:
     """Raise InvalidRequest for what no table may be, UnsupportedFeature for types that files here cannot hold."""
     check_columns(schema.fields)
     check_types(schema.fields)
+    check_consistent(schema.options, schema.column_names)
     _check_keys(schema)
     _check_buckets(schema)
     _check_sequence(schema)
@@ -145,7 +146,7 @@ def _check_buckets(schema: TableSchema) -> None:
         )
     if len(set(explicit)) < len(explicit):
         raise InvalidRequest(f"bucket-key is {','.join(explicit)}: a column occurs more than once.")
-    for field in schema.bucket_fields:
+    for field in (_named(schema, "bucket-key", name) for name in schema.bucket_keys):
         if field.name in schema.partition_keys:
             raise InvalidRequest(
                 f"bucket-key names {field.name}, a partition column: it says nothing inside a partition."
@@ -186,7 +187,7 @@ def _check_sequence(schema: TableSchema) -> None:
             "sequence.field needs all partition columns in the primary key: otherwise a key moves between partitions."
         )
     for name, count in Counter(names).items():
-        field = schema.field(name)
+        field = _named(schema, "sequence.field", name)
         if count > 1:
             raise InvalidRequest(f"sequence.field names {name} {count} times: once is enough.")
         if not isinstance(field.type, AtomicType):
@@ -199,13 +200,21 @@ def _check_rowkind_and_changelog(schema: TableSchema) -> None:
     """Rules 11 and 19."""
     options = schema.table_options
     if options.rowkind_field is not None:
-        field = schema.field(options.rowkind_field)
+        field = _named(schema, "rowkind.field", options.rowkind_field)
         if not isinstance(field.type, AtomicType) or field.type.root not in STRING_ROOTS:
             raise InvalidRequest(f"rowkind.field names {field.name}, a {type_to_sql(field.type)}: it must be a STRING.")
     if options.changelog_producer is not ChangelogProducer.NONE and not schema.primary_keys:
         raise InvalidRequest(
             f"changelog-producer is {options.changelog_producer}: only a table with a primary key has a changelog."
         )
+
+
+def _named(schema: TableSchema, option: str, name: str) -> DataField:
+    if not schema.has_field(name):
+        raise InvalidRequest(
+            f"{option} names {name!r}, which is no column: the table has {', '.join(schema.column_names)}."
+        )
+    return schema.field(name)
 
 
 def _check_defaults(schema: TableSchema) -> None:

@@ -1,0 +1,498 @@
+"""ALTER TABLE: the next version of a schema, from the last one and a list of changes. Source: Paimon semantics A.7.
+
+Field ids are never reused: whatever is added gets the next id, and files are read by id.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeAlias, assert_never
+
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.format.cast import can_cast
+from lakehouse_core.format.data_types import (
+    UNASSIGNED,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    assign_field_ids,
+    parse_type,
+    type_to_sql,
+    with_nullable,
+)
+from lakehouse_core.options import (
+    DYNAMIC_BUCKET,
+    KNOWN,
+    check_known,
+    current_options,
+    known_key,
+    parse_bool,
+    parse_names,
+)
+from lakehouse_core.table.schema import SCHEMA_VERSION, TableSchema, check_schema, write_supported
+
+# A column by its name, or a path to a nested field: names of fields, `element` of an array, `value` of a map.
+Column: TypeAlias = str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """Add a nullable column; without a place, at the end. `type` is SQL text."""
+
+    name: Column
+    type: str
+    comment: str | None = None
+    first: bool = False
+    after: str | None = None
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    name: Column
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """Give a column another name; keys and options that name it follow."""
+
+    name: Column
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumnType:
+    """Read and write the column as another type from now on. Nullability stays unless the text says NOT NULL."""
+
+    name: Column
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumnNullability:
+    name: Column
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumnComment:
+    name: Column
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumnDefault:
+    """Fill nulls of later writes with the value that the text stands for; None ends that. Stored rows stay."""
+
+    name: str
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MoveColumn:
+    """Give a column another place: exactly one of the four."""
+
+    name: str
+    first: bool = False
+    after: str | None = None
+    before: str | None = None
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetOption:
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOption:
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateComment:
+    """Change the comment of the table; None removes it."""
+
+    comment: str | None
+
+
+SchemaChange: TypeAlias = (
+    AddColumn
+    | DropColumn
+    | RenameColumn
+    | UpdateColumnType
+    | UpdateColumnNullability
+    | UpdateColumnComment
+    | UpdateColumnDefault
+    | MoveColumn
+    | SetOption
+    | RemoveOption
+    | UpdateComment
+)
+
+# Files that are there depend on these.
+IMMUTABLE_OPTIONS: Final = frozenset(
+    {
+        "bucket-key",
+        "bucket-function.type",
+        "data-file.path-directory",
+        "merge-engine",
+        "sequence.snapshot-ordering",
+        "aggregation.remove-record-on-delete",
+        "partial-update.remove-record-on-delete",
+        "partial-update.remove-record-on-sequence-group",
+        "rowkind.field",
+        "primary-key.nullable",
+        "dynamic-bucket.initial-buckets",
+        "force-lookup",
+        "row-tracking.enabled",
+        "data-evolution.enabled",
+        "index-file-in-data-file-dir",
+        "blob-field",
+        "blob-descriptor-field",
+        "blob-view-field",
+        "pk-clustering-override",
+    }
+)
+# The keys are part of the schema itself, and a table does not move.
+_NEVER_CHANGEABLE: Final = frozenset({"type", "path", "primary-key", "partition"})
+# Rows that a true dropped are gone: a false afterwards would promise what is not there.
+_ONLY_TO_TRUE: Final = frozenset({"ignore-delete", "ignore-update-before"})
+
+_COLUMN_LIST_OPTIONS: Final = ("bucket-key", "sequence.field", "rowkind.field")
+_COLUMN_LIST_ENDINGS: Final = (".sequence-group", ".nested-key")
+
+
+def apply_changes(
+    schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, now_millis: int
+) -> TableSchema:
+    """Return the next version of the schema, after all changes in their order.
+
+    Raises InvalidRequest for what may not change, UnsupportedFeature for what is not supported yet.
+    """
+    if schema.foreign_attributes:
+        raise UnsupportedFeature(
+            f"The schema has attributes that this package does not know ({', '.join(schema.foreign_attributes)}) and "
+            "would lose: alter the table with the engine that made them."
+        )
+    altered = schema
+    for change in changes:
+        altered = _apply(altered, change, has_snapshots)
+    altered = replace(altered, version=SCHEMA_VERSION, id=schema.id + 1, time_millis=now_millis)
+    check_schema(altered)
+    write_supported(altered)
+    return altered
+
+
+def _apply(schema: TableSchema, change: SchemaChange, has_snapshots: bool) -> TableSchema:
+    match change:
+        case AddColumn():
+            return _add_column(schema, change)
+        case DropColumn(name):
+            return _drop_column(schema, _path(name))
+        case RenameColumn(name, new_name):
+            return _rename_column(schema, _path(name), new_name)
+        case UpdateColumnType(name, text):
+            return _update_type(schema, _path(name), parse_type(text))
+        case UpdateColumnNullability(name, nullable):
+            return _update_nullability(schema, _path(name), nullable)
+        case UpdateColumnComment(name, comment):
+            return _edit_field(schema, _path(name), lambda field: replace(field, description=comment))
+        case UpdateColumnDefault(name, default):
+            return _edit_field(schema, (name,), lambda field: replace(field, default_value=default))
+        case MoveColumn():
+            return _move_column(schema, change)
+        case SetOption(key, value):
+            return _set_option(schema, key, value, has_snapshots)
+        case RemoveOption(key):
+            return _remove_option(schema, key, has_snapshots)
+        case UpdateComment(comment):
+            return replace(schema, comment=comment)
+    assert_never(change)
+
+
+def _path(name: Column) -> tuple[str, ...]:
+    path = (name,) if isinstance(name, str) else tuple(name)
+    if not path:
+        raise InvalidRequest("A change names no column: give a name, or a tuple of names that leads to a nested field.")
+    return path
+
+
+def _shown(path: Sequence[str]) -> str:
+    return ".".join(path)
+
+
+# Columns, at the top and nested: the schema is a ROW whose fields are the columns.
+
+
+def _edit(schema: TableSchema, path: Sequence[str], edit: Callable[[DataType], DataType]) -> TableSchema:
+    """Return the schema with the type at the path edited; the empty path is the ROW of all columns."""
+    edited = _edit_within(RowType(schema.fields), path, edit, path)
+    assert isinstance(edited, RowType)
+    return replace(schema, fields=edited.fields)
+
+
+def _edit_within(
+    data_type: DataType, path: Sequence[str], edit: Callable[[DataType], DataType], whole: Sequence[str]
+) -> DataType:
+    if not path:
+        return edit(data_type)
+    step, rest = path[0], path[1:]
+    match data_type:
+        case RowType(fields):
+            index = _index(fields, step, whole)
+            field = fields[index]
+            field = replace(field, type=_edit_within(field.type, rest, edit, whole))
+            return replace(data_type, fields=(*fields[:index], field, *fields[index + 1 :]))
+        case ArrayType(element) if step == "element":
+            return replace(data_type, element=_edit_within(element, rest, edit, whole))
+        case MapType(_, value) if step == "value":
+            return replace(data_type, value=_edit_within(value, rest, edit, whole))
+        case AtomicType() | ArrayType() | MapType() | MultisetType():
+            raise InvalidRequest(
+                f"{_shown(whole)}: {type_to_sql(data_type)} has no part {step!r} that could change: a ROW has its "
+                "fields, an ARRAY element, a MAP value."
+            )
+
+
+def _edit_row(
+    schema: TableSchema, path: Sequence[str], edit: Callable[[tuple[DataField, ...]], Sequence[DataField]]
+) -> TableSchema:
+    """Return the schema with the list of fields edited in which the path's last name lies."""
+
+    def edit_type(data_type: DataType) -> DataType:
+        if not isinstance(data_type, RowType):
+            raise InvalidRequest(f"{_shown(path)}: {type_to_sql(data_type)} has no fields, only a ROW has.")
+        return replace(data_type, fields=tuple(edit(data_type.fields)))
+
+    return _edit(schema, path[:-1], edit_type)
+
+
+def _edit_field(schema: TableSchema, path: Sequence[str], edit: Callable[[DataField], DataField]) -> TableSchema:
+    def edit_fields(fields: tuple[DataField, ...]) -> list[DataField]:
+        index = _index(fields, path[-1], path)
+        return [edit(field) if position == index else field for position, field in enumerate(fields)]
+
+    return _edit_row(schema, path, edit_fields)
+
+
+def _index(fields: Sequence[DataField], name: str, path: Sequence[str]) -> int:
+    names = [field.name for field in fields]
+    if name not in names:
+        raise InvalidRequest(f"There is no column {_shown(path)}: {name!r} is none of {', '.join(names)}.")
+    return names.index(name)
+
+
+def _add_column(schema: TableSchema, change: AddColumn) -> TableSchema:
+    path = _path(change.name)
+    data_type = parse_type(change.type)
+    if not data_type.nullable:
+        raise InvalidRequest(
+            f"Column {_shown(path)}: a new column is NULL in the rows that are there; drop the NOT NULL."
+        )
+    declared = DataField(UNASSIGNED, path[-1], data_type, change.comment)
+    (field,), next_id = assign_field_ids([declared], schema.highest_field_id + 1)
+    before = change.before
+    anywhere = not change.first and change.after is None and before is None
+    if len(path) == 1 and anywhere and schema.table_options.add_column_before_partition and schema.partition_keys:
+        before = next(name for name in schema.column_names if name in schema.partition_keys)
+
+    def insert(fields: tuple[DataField, ...]) -> list[DataField]:
+        if any(other.name == field.name for other in fields):
+            raise InvalidRequest(f"Column {_shown(path)} exists already.")
+        others = list(fields)
+        others.insert(_place(others, path, change.first, change.after, before), field)
+        return others
+
+    return replace(_edit_row(schema, path, insert), highest_field_id=next_id - 1)
+
+
+def _place(others: Sequence[DataField], path: Sequence[str], first: bool, after: str | None, before: str | None) -> int:
+    """Return the index among the other fields; the end when no place is given."""
+    if sum((first, after is not None, before is not None)) > 1:
+        raise InvalidRequest(f"Column {_shown(path)}: give one of first, after and before.")
+    if first:
+        return 0
+    if after is not None:
+        return _index(others, after, (*path[:-1], after)) + 1
+    return len(others) if before is None else _index(others, before, (*path[:-1], before))
+
+
+def _drop_column(schema: TableSchema, path: tuple[str, ...]) -> TableSchema:
+    for what, keys in (("partition", schema.partition_keys), ("primary", schema.primary_keys)):
+        if len(path) == 1 and path[0] in keys:
+            raise InvalidRequest(f"Column {path[0]} is part of the {what} key: it cannot be dropped.")
+
+    def drop(fields: tuple[DataField, ...]) -> list[DataField]:
+        index = _index(fields, path[-1], path)
+        if len(fields) == 1:
+            raise InvalidRequest(f"Column {_shown(path)} is the last one: a table, like a ROW, needs one.")
+        return [field for position, field in enumerate(fields) if position != index]
+
+    return _edit_row(schema, path, drop)
+
+
+def _move_column(schema: TableSchema, change: MoveColumn) -> TableSchema:
+    name = change.name
+    places = (change.first, change.after is not None, change.before is not None, change.last)
+    if sum(places) != 1:
+        raise InvalidRequest(f"Column {name}: give exactly one of first, after, before and last.")
+    if name in (change.after, change.before):
+        raise InvalidRequest(f"Column {name} cannot be moved next to itself.")
+    index = _index(schema.fields, name, (name,))
+    others = [field for field in schema.fields if field.name != name]
+    others.insert(_place(others, (name,), change.first, change.after, change.before), schema.fields[index])
+    return replace(schema, fields=tuple(others))
+
+
+def _update_type(schema: TableSchema, path: tuple[str, ...], target: DataType) -> TableSchema:
+    _refuse_key_column(schema, path, "changes its type")
+    if len(path) == 1 and path[0] in schema.bucket_keys:
+        raise InvalidRequest(
+            f"Column {path[0]} decides the bucket of a row: with another type, rows that are there would be looked for "
+            "in the wrong one. Add a new column instead."
+        )
+    return _edit(schema, path, partial(_retyped, schema, path, target))
+
+
+def _retyped(schema: TableSchema, path: Sequence[str], target: DataType, source: DataType) -> DataType:
+    if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
+        raise InvalidRequest(
+            f"Column {_shown(path)}: {type_to_sql(source)} cannot become {type_to_sql(target)}; change the parts of a "
+            "type one by one, by a path such as ('column', 'element')."
+        )
+    if can_cast(source, target):
+        if not target.nullable:
+            _check_not_null(schema, path, source)
+        return with_nullable(target, source.nullable and target.nullable)
+    if can_cast(source, target, explicit=True) and not schema.table_options.explicit_casts_disabled:
+        raise UnsupportedFeature(
+            f"Column {_shown(path)}: reading {type_to_sql(source)} as {type_to_sql(target)} is not supported yet; only "
+            "casts that lose no kind of value are."
+        )
+    raise InvalidRequest(
+        f"Column {_shown(path)}: {type_to_sql(source)} cannot become {type_to_sql(target)}: values could not be read."
+    )
+
+
+def _update_nullability(schema: TableSchema, path: tuple[str, ...], nullable: bool) -> TableSchema:
+    if nullable and len(path) == 1 and path[0] in schema.primary_keys:
+        raise InvalidRequest(f"Column {path[0]} is part of the primary key: it stays NOT NULL.")
+
+    def change(data_type: DataType) -> DataType:
+        if not nullable:
+            _check_not_null(schema, path, data_type)
+        return with_nullable(data_type, nullable)
+
+    return _edit(schema, path, change)
+
+
+def _check_not_null(schema: TableSchema, path: Sequence[str], source: DataType) -> None:
+    if source.nullable and schema.table_options.null_to_not_null_disabled:
+        raise InvalidRequest(
+            f"Column {_shown(path)} may hold nulls already: set alter-column-null-to-not-null.disabled to false if you "
+            "are sure that it does not."
+        )
+
+
+def _refuse_key_column(schema: TableSchema, path: Sequence[str], what: str) -> None:
+    for key, names in (("partition", schema.partition_keys), ("primary", schema.primary_keys)):
+        if len(path) == 1 and path[0] in names:
+            raise InvalidRequest(f"Column {path[0]} is part of the {key} key: it never {what}.")
+
+
+def _rename_column(schema: TableSchema, path: tuple[str, ...], new_name: str) -> TableSchema:
+    if len(path) == 1 and path[0] in schema.partition_keys:
+        raise InvalidRequest(
+            f"Column {path[0]} is part of the partition key: folders carry its name, it never changes."
+        )
+
+    def rename(fields: tuple[DataField, ...]) -> list[DataField]:
+        index = _index(fields, path[-1], path)
+        if any(field.name == new_name for field in fields):
+            raise InvalidRequest(f"Column {_shown((*path[:-1], new_name))} exists already.")
+        return [replace(field, name=new_name) if position == index else field for position, field in enumerate(fields)]
+
+    renamed = _edit_row(schema, path, rename)
+    if len(path) > 1:
+        return renamed
+    old_name = path[0]
+    return replace(
+        renamed,
+        primary_keys=tuple(new_name if name == old_name else name for name in schema.primary_keys),
+        options=dict(_renamed_option(key, value, old_name, new_name) for key, value in schema.options.items()),
+    )
+
+
+def _renamed_option(key: str, value: str, old: str, new: str) -> tuple[str, str]:
+    """Return the option with the column's new name wherever its key or its value names the column."""
+
+    def renamed(names: str) -> str:
+        parts = parse_names(names)
+        return ",".join(new if part == old else part for part in parts) if old in parts else names
+
+    if key in _COLUMN_LIST_OPTIONS:
+        return key, renamed(value)
+    if not key.startswith("fields.") or key.count(".") < 2:
+        return key, value
+    head, middle, ending = key[:7], *key[7:].rsplit(".", 1)
+    if middle.startswith(f"{old}."):
+        # Endings with dots of their own, such as `map.…`.
+        middle = new + middle[len(old) :]
+    return head + renamed(middle) + "." + ending, renamed(value) if key.endswith(_COLUMN_LIST_ENDINGS) else value
+
+
+# Options.
+
+
+def _set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -> TableSchema:
+    check_known({key: value}, schema.column_names)
+    ((key, value),) = current_options({key: value}).items()
+    _check_changeable(schema, key, value, has_snapshots)
+    return replace(schema, options={**schema.options, key: value})
+
+
+def _remove_option(schema: TableSchema, key: str, has_snapshots: bool) -> TableSchema:
+    if key not in schema.options:
+        # A wrong name shows here; removing what is not set is fine otherwise.
+        if not key.startswith(("fields.", "file-index.")):
+            known_key(key)
+        return schema
+    if key == "bucket" and has_snapshots:
+        raise InvalidRequest("Option bucket cannot be removed: files lie in that many buckets. Set another number.")
+    _check_changeable(schema, key, None, has_snapshots)
+    return replace(schema, options={name: text for name, text in schema.options.items() if name != key})
+
+
+def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snapshots: bool) -> None:
+    """`value` None: the option goes, its default comes."""
+    default = KNOWN[key].default if key in KNOWN else None
+    old, new = schema.options.get(key, default), default if value is None else value
+    if old == new:
+        return
+    if key in _NEVER_CHANGEABLE:
+        raise InvalidRequest(f"Option {key} cannot change: it belongs to the table as it was created.")
+    if not has_snapshots:
+        return
+    if key in IMMUTABLE_OPTIONS:
+        raise InvalidRequest(
+            f"Option {key} is {old} and the table has data, which depends on it: it cannot become {new}. "
+            "Create a new table."
+        )
+    if key == "bucket" and DYNAMIC_BUCKET in (int(old or DYNAMIC_BUCKET), int(new or DYNAMIC_BUCKET)):
+        raise InvalidRequest(
+            f"Option bucket is {old} and cannot become {new}: -1 and a number of buckets place files differently."
+        )
+    if key == "deletion-vectors.enabled" and not _flag(schema, "deletion-vectors.modifiable"):
+        raise InvalidRequest(f"Option {key} cannot change once there is data.")
+    if key in _ONLY_TO_TRUE and old is not None and parse_bool(key, old) and not parse_bool(key, new or "false"):
+        raise InvalidRequest(f"Option {key} is true and rows have been dropped by it: it cannot become {new}.")
+
+
+def _flag(schema: TableSchema, key: str) -> bool:
+    return parse_bool(key, schema.options.get(key, "false"))
