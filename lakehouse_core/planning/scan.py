@@ -18,7 +18,7 @@ from lakehouse_core.planning.splits import FileGroup, append_groups, is_one_leve
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
-from lakehouse_core.table.predicate import ColumnRange, Predicate, may_match, point_values, simplify, within
+from lakehouse_core.table.predicate import ColumnRange, Predicate, beyond, may_match, point_values, simplify, within
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
 from lakehouse_core.table.stats import decode_stats
@@ -48,6 +48,7 @@ class ScanScope:
         self._partition_part = within(predicate, schema.partition_keys)
         self._partitions: dict[bytes, PartitionScope | None] = {}
         self._buckets: dict[tuple[bytes, int], frozenset[int] | None] = {}
+        self._same_buckets: dict[int, bool] = {}
 
     @property
     def schema(self) -> TableSchema:
@@ -57,6 +58,11 @@ class ScanScope:
     def is_everything(self) -> bool:
         """Whether no entry can be left out."""
         return self._predicate is None
+
+    @property
+    def needs_statistics(self) -> bool:
+        """Whether files are judged by their statistics: the condition speaks of more than partitions."""
+        return beyond(self._predicate, self._schema.partition_keys) is not None
 
     def keeps_manifest(self, manifest: ManifestFile) -> bool:
         """Return whether the manifest may hold an entry of a partition that the condition needs."""
@@ -75,15 +81,24 @@ class ScanScope:
         """Return whether the condition needs the partition. An entry and the one that undoes it get the same answer."""
         return self._predicate is None or self.partition(partition) is not None
 
-    def keeps_bucket(self, partition: bytes, bucket: int, total_buckets: int) -> bool:
-        """Return whether a row that matches may lie in the bucket, of `total_buckets` as the entry says."""
-        if total_buckets < 1:
+    def keeps_bucket(self, entry: ManifestEntry, file_schema: Callable[[int], TableSchema]) -> bool:
+        """Return whether a row that matches may lie in the entry's bucket, of as many as the entry says."""
+        partition, bucket, total_buckets = entry.partition, entry.bucket, entry.total_buckets
+        if total_buckets < 1 or not self._has_same_buckets(entry.file.schema_id, file_schema):
             return True
         key = (partition, total_buckets)
         if key not in self._buckets:
             self._buckets[key] = self._possible_buckets(partition, total_buckets)
         possible = self._buckets[key]
         return possible is None or bucket in possible
+
+    def _has_same_buckets(self, schema_id: int, file_schema: Callable[[int], TableSchema]) -> bool:
+        """Whether the file's rows went to buckets by columns of the present types; an append table's may change."""
+        if schema_id not in self._same_buckets:
+            types = [each.type for each in file_schema(schema_id).bucket_fields]
+            same = len(types) == len(self._bucket_types)
+            self._same_buckets[schema_id] = same and all(map(has_same_kind, types, self._bucket_types))
+        return self._same_buckets[schema_id]
 
     def partition(self, partition: bytes) -> PartitionScope | None:
         """Return what the condition means in a partition, None when no row of it can match. Raises CorruptTable."""
@@ -141,9 +156,7 @@ def plan_splits(
         # A delete that is left over undoes a file that this scan does not need.
         if entry.kind is EntryKind.DELETE:
             continue
-        if scope.partition(entry.partition) is None or not scope.keeps_bucket(
-            entry.partition, entry.bucket, entry.total_buckets
-        ):
+        if scope.partition(entry.partition) is None or not scope.keeps_bucket(entry, file_schema):
             skipped += 1
             continue
         buckets.setdefault((entry.partition, entry.bucket), _Bucket(entry.total_buckets)).files.append(entry.file)
