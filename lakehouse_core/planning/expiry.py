@@ -84,7 +84,7 @@ def outlive_snapshots(changelogs: Retention, snapshots: Retention) -> bool:
 
 
 def asked_ids(ids: Sequence[int], latest_id: int, retention: Retention) -> Sequence[int]:
-    """Return the part of `ids` (rising) whose times the horizon can depend on: a run looks no further than its limit."""
+    """Return the part of `ids` (rising) whose times can matter: a run looks no further than its limit."""
     if not ids:
         return ids
     end = min(latest_id - retention.min_retained + 1, ids[0] + retention.limit)
@@ -209,9 +209,7 @@ def _ids(dated: Iterable[Dated]) -> tuple[int, ...]:
     return tuple(each.id for each in dated)
 
 
-def _reason(
-    horizon: Horizon, earliest: int, latest_id: int, retention: Retention, consumers: Mapping[str, int]
-) -> str:
+def _reason(horizon: Horizon, earliest: int, latest_id: int, retention: Retention, consumers: Mapping[str, int]) -> str:
     kept = f"snapshots {horizon.first_kept_id} to {latest_id} of {earliest} to {latest_id} stay"
     match horizon.held_by:
         case "age":

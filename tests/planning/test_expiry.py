@@ -63,7 +63,7 @@ def cases(name: str) -> list[pytest.param]:
     for block in blocks[1:]:
         lines = block.strip().split("\n")
         title = " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
-        fields = dict((line.split(None, 1) + [""])[:2] for line in lines if not line.startswith("#"))
+        fields = dict([*line.split(None, 1), ""][:2] for line in lines if not line.startswith("#"))
         found.append(pytest.param(fields, id=title))
     return found
 

@@ -1,0 +1,313 @@
+"""Deletions carried out: forbid → unlink root → wait → prove → delete, whoever unlinked the root.
+
+A plan lies in the table from before its roots are unlinked until their files are gone, so every later run finds what
+an earlier one left. Nothing here sleeps: a wait that is over is ended by whichever run comes next.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.execution.roots import (
+    FileReader,
+    Roots,
+    collect_roots,
+    dead_files,
+    ids_in,
+    live_among,
+    load_plans,
+    pending_files,
+)
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.options import FORMER_NAMES, ChangelogProducer, parse_bool
+from lakehouse_core.planning.deletion import (
+    DeletionPlan,
+    DeletionStage,
+    as_roots,
+    is_due,
+    parse_plan,
+    serialize_plan,
+)
+from lakehouse_core.planning.live_files import (
+    BucketFolders,
+    FileKind,
+    NamedFile,
+    Root,
+    RootKind,
+    deletion_order,
+    root_of,
+)
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.layout import CHANGELOG_FOLDER, changelog_key, snapshot_key
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
+
+CLEAN_FOLDERS_KEY = "snapshot.clean-empty-directories"
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What a run would change among the roots before it proves anything: keys unlinked, changelogs made."""
+
+    plans: tuple[DeletionPlan, ...] = ()
+    made_changelogs: tuple[Root, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """Files that are gone, or would be, with their sizes; `plan_keys` ended with them, `waiting` go on."""
+
+    files: tuple[NamedFile, ...] = ()
+    plan_keys: tuple[str, ...] = ()
+    waiting: tuple[DeletionPlan, ...] = ()
+
+
+def begin(store: ObjectStore, plan: DeletionPlan) -> DeletionPlan:
+    """Write `plan`; from now on whatever is unlinked for it is found again."""
+    if not store.create_new(plan.key, serialize_plan(plan)):
+        raise CorruptTable(f"{store.uri(plan.key)}: a fresh UUID is taken. Check the source of random numbers.")
+    return plan
+
+
+def skip_wait(store: ObjectStore, plan: DeletionPlan) -> None:
+    """Note that nobody reads what `plan` unlinked, and that it may be only partly there: it is no root any more."""
+    _advance(store, plan, plan.model_copy(update={"stage": DeletionStage.DELETING}))
+
+
+def settle(log: SnapshotLog, schema: TableSchema, *, boundary: int) -> Deleted:
+    """Carry every plan of the table as far as it can go now."""
+    store = log.store
+    grace_millis = schema.table_options.read_grace_millis
+    for plan in _plans(store):
+        if plan.stage is DeletionStage.UNLINKING and _in_force(store, plan, boundary):
+            unlink(log, plan)
+            if _is_covered(store, plan, boundary):
+                delete_all(store, [plan.key])
+            else:
+                _start_waiting(log, schema, plan, boundary=boundary, count=grace_millis > 0)
+    now_millis = store.now_millis()
+    plans = _plans(store)
+    due = tuple(plan for plan in plans if is_due(plan, grace_millis=grace_millis, now_millis=now_millis))
+    deleted = _delete(log, schema, due, boundary=boundary) if due else Deleted()
+    ended = {*deleted.plan_keys}
+    waiting = tuple(plan for plan in plans if plan.key not in ended and plan.stage is not DeletionStage.UNLINKING)
+    return replace(deleted, waiting=waiting)
+
+
+def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, boundary: int) -> Deleted:
+    """Return what `settle` would delete after the unlinking of `rehearsal`, were there nobody to wait for."""
+    store = log.store
+    plans = tuple(
+        plan for plan in _plans(store) if plan.stage is not DeletionStage.UNLINKING or _in_force(store, plan, boundary)
+    )
+    if not plans and not rehearsal.plans:
+        return Deleted()
+    dead, _ = _proven(log, schema, (*plans, *rehearsal.plans), rehearsal, boundary=boundary)
+    return Deleted(files=_existing(store, dead), plan_keys=tuple(plan.key for plan in plans))
+
+
+def unlink(log: SnapshotLog, plan: DeletionPlan) -> None:
+    """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone."""
+    store = log.store
+    contents = [(root, data) for root in plan.roots if (data := read_root(store, root)) is not None]
+    made = [(root, data) for root, data in contents if root.snapshot_id in plan.made_changelog_ids]
+    for root, data in made:
+        _make_changelog(store, root.snapshot_id, data)
+    if made or plan.kind is RootKind.CHANGELOG:
+        ids = [changelog_id for changelog_id in ids_in(store, CHANGELOG_FOLDER) if not _leaves(plan, changelog_id)]
+        if ids:
+            log.write_changelog_hints(ids[0], ids[-1])
+    for root, _ in contents:
+        delete_all(store, [root.key])
+
+
+def _leaves(plan: DeletionPlan, changelog_id: int) -> bool:
+    return plan.kind is RootKind.CHANGELOG and changelog_id < plan.first_kept_id
+
+
+def _make_changelog(store: ObjectStore, snapshot_id: int, data: bytes) -> None:
+    key = changelog_key(snapshot_id)
+    try:
+        created = store.create_new(key, data)
+    except WriteOutcomeUnknown:
+        created = False
+    if not created and store.read(key) != data:
+        raise CorruptTable(
+            f"{store.uri(key)}: it is there, and it is not snapshot {snapshot_id}, of which it should be a copy. "
+            "That snapshot stays; run `lakehouse verify` and keep its report."
+        )
+
+
+def _plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
+    for _ in range(_ATTEMPTS):
+        try:
+            return load_plans(store)
+        except NotFound:
+            # Another run ended it between listing and reading.
+            continue
+    raise StorageUnavailable(f"{store.uri('lakehouse')}: plans come and go. End other maintenance, then call again.")
+
+
+def _in_force(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
+    """True when the unlinking of `plan` had begun; one that was only written is void."""
+    if plan.kind is RootKind.SNAPSHOT:
+        return plan.first_kept_id <= boundary
+    return read_root(store, plan.roots[0]) is None
+
+
+def _is_covered(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
+    """True when a tag was unlinked whose snapshot is there: whoever expires that one deletes the files of both."""
+    if plan.kind is not RootKind.TAG:
+        return False
+    tag = plan.roots[0]
+    key = snapshot_key(tag.snapshot_id)
+    try:
+        snapshot = root_of(parse_snapshot(store.read(key), key), key, RootKind.SNAPSHOT)
+    except NotFound:
+        return False
+    return snapshot.snapshot_id >= boundary and snapshot.same_files(tag)
+
+
+def read_root(store: ObjectStore, root: Root) -> bytes | None:
+    """Return the file of `root`, or None when it is gone or another state has its name."""
+    try:
+        data = store.read(root.key)
+    except NotFound:
+        return None
+    is_tag = root.kind is RootKind.TAG
+    snapshot = parse_tag(data, root.key).snapshot if is_tag else parse_snapshot(data, root.key)
+    return data if root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root else None
+
+
+def _start_waiting(log: SnapshotLog, schema: TableSchema, plan: DeletionPlan, *, boundary: int, count: bool) -> None:
+    """Note that the roots are gone and since when; `count` what is going to be deleted, for whoever asks meanwhile."""
+    store = log.store
+    files: Sequence[NamedFile] = ()
+    if count:
+        dead, _ = _proven(log, schema, (plan,), Rehearsal(), boundary=boundary)
+        files = _existing(store, dead)
+    waiting = plan.model_copy(
+        update={
+            "stage": DeletionStage.WAITING,
+            "waiting_since_millis": store.now_millis(),
+            "file_count": len(files),
+            "size_bytes": sum(file.size or 0 for file in files),
+        }
+    )
+    _advance(store, plan, waiting)
+
+
+def _delete(log: SnapshotLog, schema: TableSchema, due: Sequence[DeletionPlan], *, boundary: int) -> Deleted:
+    store = log.store
+    dead, held = _proven(log, schema, due, Rehearsal(), boundary=boundary)
+    files = _existing(store, dead)
+    if files:
+        for plan in due:
+            skip_wait(store, plan)
+    batches = deletion_order({file.key: file for file in files})
+    # While a commit not yet made holds some of the files, what names them must stay, else nobody finds them again.
+    for batch in batches[:1] if held else batches:
+        delete_all(store, [file.key for file in batch])
+    if parse_bool(CLEAN_FOLDERS_KEY, _option(schema, CLEAN_FOLDERS_KEY, "false")):
+        _remove_empty_folders(store, files)
+    if held:
+        return Deleted(files=batches[0])
+    keys = tuple(plan.key for plan in due)
+    delete_all(store, keys)
+    return Deleted(files=files, plan_keys=keys)
+
+
+def _proven(
+    log: SnapshotLog,
+    schema: TableSchema,
+    due: Sequence[DeletionPlan],
+    rehearsal: Rehearsal,
+    *,
+    boundary: int,
+) -> tuple[dict[str, NamedFile], bool]:
+    """Return the files that died with the roots of `due`, and whether a pending commit holds further ones.
+
+    Raises CorruptTable when a root, or something that a root needs, cannot be read: then nothing is proven.
+    """
+    delta_is_changelog = schema.table_options.changelog_producer is ChangelogProducer.NONE
+    before: Roots | None = None
+    while True:
+        roots = collect_roots(log.store, boundary=boundary)
+        reader = FileReader(log.store, BucketFolders(schema))
+        dead = dead_files(reader, due)
+        try:
+            live = live_among(reader, _living(roots, due, rehearsal), dead, delta_is_changelog=delta_is_changelog)
+        except NotFound as error:
+            if roots == before:
+                raise CorruptTable(
+                    f"{error} Nothing was deleted. Run `lakehouse verify` and keep its report."
+                ) from error
+            # The root that names it may have been unlinked, and its files deleted, while we looked.
+            before = roots
+            continue
+        held = pending_files(reader, roots.pending) & (dead.keys() - live)
+        return {key: file for key, file in dead.items() if key not in live and key not in held}, bool(held)
+
+
+def _living(roots: Roots, due: Sequence[DeletionPlan], rehearsal: Rehearsal) -> Iterable[Root]:
+    unlinked = {root.key for plan in rehearsal.plans for root in plan.roots}
+    ending = {plan.uuid for plan in due}
+    yield from (root for root in roots.roots if root.key not in unlinked)
+    yield from rehearsal.made_changelogs
+    for plan in roots.plans:
+        if plan.uuid not in ending and plan.stage is not DeletionStage.DELETING:
+            yield from as_roots(plan)
+
+
+def _existing(store: ObjectStore, files: Mapping[str, NamedFile]) -> tuple[NamedFile, ...]:
+    """Return those of `files` that are there, all with a size."""
+    folders = {key.rpartition("/")[0] for key in files}
+    there = {f"{folder}/{name}" for folder in folders for name in store.children(folder).files}
+    found = [files[key] for key in sorted(files.keys() & there)]
+    return tuple(file if file.size is not None else replace(file, size=_size(store, file.key)) for file in found)
+
+
+def _size(store: ObjectStore, key: str) -> int:
+    try:
+        return store.size(key)
+    except NotFound:
+        return 0
+
+
+def _advance(store: ObjectStore, plan: DeletionPlan, advanced: DeletionPlan) -> None:
+    """Replace `plan` by `advanced`, unless another run has taken it further or ended it."""
+    found = store.read_versioned(plan.key)
+    if found is None or parse_plan(found[0], plan.key).stage is not plan.stage:
+        return
+    try:
+        store.replace(plan.key, serialize_plan(advanced), if_version=found[1])
+    except WriteOutcomeUnknown:
+        # Either stage is true; the next run looks again.
+        return
+
+
+def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
+    failed = store.delete(keys)
+    if failed:
+        raise StorageUnavailable(
+            f"{store.uri(failed[0])}: {len(failed)} objects could not be deleted. The plan stays; call again."
+        )
+
+
+def _remove_empty_folders(store: ObjectStore, files: Iterable[NamedFile]) -> None:
+    kinds = (FileKind.DATA, FileKind.CHANGELOG)
+    folders = {file.key.rpartition("/")[0] for file in files if file.kind in kinds}
+    while folders:
+        for folder in folders:
+            store.delete_empty_folders(folder)
+        folders = {folder.rpartition("/")[0] for folder in folders} - {""}
+
+
+def _option(schema: TableSchema, key: str, default: str) -> str:
+    former = (old for old, new in FORMER_NAMES.items() if new == key)
+    for name in (key, *former):
+        if name in schema.options:
+            return schema.options[name]
+    return default

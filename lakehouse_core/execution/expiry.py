@@ -1,0 +1,328 @@
+"""Expiry carried out: the plan is written, ids are forbidden, roots unlinked; files go when nobody can read them.
+
+Source: Paimon semantics, "Snapshot expiry", "Changelog lifecycle"; the order is that of `execution/deletion.py`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.execution.deletion import Deleted, Rehearsal, begin, rehearse, settle, unlink
+from lakehouse_core.execution.roots import ids_in
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.options import KNOWN, ChangelogExpiryOptions, ExpiryOptions, TableOptions, parse_bool
+from lakehouse_core.planning.deletion import DeletionPlan
+from lakehouse_core.planning.expiry import ExpiryPlan, Retention, asked_ids, checked_retention, plan_expiry
+from lakehouse_core.planning.live_files import Root, RootKind, root_of
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.layout import (
+    CHANGELOG_FOLDER,
+    CONSUMER_FOLDER,
+    CONSUMER_PREFIX,
+    SNAPSHOT_FOLDER,
+    changelog_key,
+    snapshot_key,
+    tag_key,
+)
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
+
+_ATTEMPTS = 5
+
+_CONSUMERS_SPARE_SNAPSHOTS = "consumer.changelog-only"
+_TAGS_EXPIRE = "tag.time-expire-enabled"
+# Its branches read files of each other that no root of the reading branch names.
+_CHAIN_TABLE = "chain-table.enabled"
+_OWN_OPTIONS = "lakehouse."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryResult:
+    """What left the table, or would leave it. Ids are rising, sizes in bytes.
+
+    `made_changelog_ids` are those of `snapshot_ids` that live on as changelogs. `deleted_keys` names every object that
+    is gone, roots and ended plans included; `files_deleted` counts the others by kind. `files_waiting` go when their
+    readers have ended: a later run deletes them. `reason` says with figures what keeps the rest; `noop_reason` is set
+    when nothing was done.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    made_changelog_ids: tuple[int, ...] = ()
+    changelog_ids: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    earliest_id: int | None = None
+    latest_id: int | None = None
+    deleted_keys: tuple[str, ...] = ()
+    files_deleted: Mapping[str, int] = field(default_factory=dict)
+    bytes_deleted: int = 0
+    files_waiting: int = 0
+    bytes_waiting: int = 0
+    waiting_plan_ids: tuple[str, ...] = ()
+    reason: str = ""
+    noop_reason: str | None = None
+
+
+def expire(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    clock: Clock,
+    *,
+    retain_max: int | None = None,
+    retain_min: int | None = None,
+    max_age_millis: int | None = None,
+    dry_run: bool = False,
+) -> ExpiryResult:
+    """Expire snapshots, changelogs and tags, and delete what only they needed; None takes the table's options.
+
+    Safe to call again after a crash, and by several processes. With `dry_run` nothing changes, and the result is that
+    of a run for which no reader has to be waited for (`lakehouse.read.grace` 0).
+    Raises CorruptTable when a root cannot be read: then nothing is deleted.
+    """
+    schema = schemas.latest()
+    table = log.store.uri("")
+    check_understood(table, schema)
+    options = _options(schema, retain_max=retain_max, retain_min=retain_min, max_age_millis=max_age_millis)
+    snapshots = checked_retention(table, _retention(options.expiry))
+    changelogs = checked_retention(table, _retention(options.changelog_expiry))
+    state = _load(log, snapshots, changelogs)
+    _check_clock(table, state, options.expiry, clock.now_millis())
+    plan = _plan(state, schema, snapshots, changelogs, clock.now_millis())
+    deletions = (
+        *expired_tags(log, schema, clock),
+        *_deletions(clock, state, plan),
+    )
+    if dry_run:
+        made = tuple(_root(state.snapshots[id], RootKind.CHANGELOG) for id in plan.made_changelog_ids)
+        rehearsal = Rehearsal(plans=deletions, made_changelogs=made)
+        boundary = max(plan.first_kept_id, state.boundary)
+        return _result(state, plan, deletions, rehearse(log, schema, rehearsal, boundary=boundary))
+    for deletion in deletions:
+        begin(log.store, deletion)
+        if deletion.kind is RootKind.SNAPSHOT:
+            log.raise_boundary(deletion.first_kept_id)
+            log.write_earliest_hint(deletion.first_kept_id)
+        unlink(log, deletion)
+    return _result(state, plan, deletions, settle(log, schema, boundary=log.boundary()))
+
+
+def check_understood(table: str, schema: TableSchema) -> None:
+    """Raise UnsupportedFeature for a table of which we cannot tell what keeps its files alive."""
+    for key, value in schema.options.items():
+        if (key == _CHAIN_TABLE and parse_bool(key, value)) or (key.startswith(_OWN_OPTIONS) and key not in KNOWN):
+            raise UnsupportedFeature(
+                f"{table}: option {key} = {value}: what such a table needs is not known here, so nothing was deleted. "
+                "Upgrade, or expire it with the engine that set the option."
+            )
+
+
+def expired_tags(log: SnapshotLog, schema: TableSchema, clock: Clock) -> Sequence[DeletionPlan]:
+    """Return the deletions of the tags whose time is over; tags without a time stay."""
+    if not parse_bool(_TAGS_EXPIRE, schema.options.get(_TAGS_EXPIRE, "true")):
+        return ()
+    found = []
+    for name, tag in log.tags().items():
+        created, retained = tag.create_time_millis, tag.time_retained_millis
+        # The time in a tag is its writer's wall clock; it names no zone.
+        if created is not None and retained is not None and clock.local_now_millis() > created + retained:
+            found.append(tag_deletion(name, tag.snapshot, clock))
+    return tuple(found)
+
+
+def tag_deletion(name: str, snapshot: Snapshot, clock: Clock) -> DeletionPlan:
+    root = root_of(snapshot, tag_key(name), RootKind.TAG)
+    return DeletionPlan(uuid=clock.uuid(), kind=RootKind.TAG, roots=(root,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """A table's history as far as expiry looks; `snapshots` and `changelogs` hold those whose times can matter."""
+
+    boundary: int
+    snapshot_ids: Sequence[int]
+    snapshots: Mapping[int, Snapshot]
+    latest: Snapshot | None
+    changelog_ids: Sequence[int]
+    changelogs: Mapping[int, Snapshot]
+    consumers: Mapping[str, int]
+    unreadable_consumer: str | None
+
+
+def _options(
+    schema: TableSchema, *, retain_max: int | None, retain_min: int | None, max_age_millis: int | None
+) -> TableOptions:
+    """Return the options with what the caller asks for; changelogs without a setting of their own follow it."""
+    asked = {
+        "snapshot.num-retained.max": retain_max,
+        "snapshot.num-retained.min": retain_min,
+        "snapshot.time-retained": None if max_age_millis is None else f"{max_age_millis} ms",
+    }
+    given = {key: str(value) for key, value in asked.items() if value is not None}
+    return TableOptions.parse({**schema.options, **given}) if given else schema.table_options
+
+
+def _retention(options: ExpiryOptions | ChangelogExpiryOptions) -> Retention:
+    return Retention(
+        min_retained=options.min_retained,
+        max_retained=options.max_retained,
+        max_age_millis=options.max_age_millis,
+        limit=options.limit,
+    )
+
+
+def _load(log: SnapshotLog, snapshots: Retention, changelogs: Retention) -> _State:
+    for _ in range(_ATTEMPTS):
+        try:
+            return _load_once(log, snapshots, changelogs)
+        except NotFound:
+            # Another run expired it between listing and reading.
+            continue
+    raise StorageUnavailable(f"{log.store.uri('')}: its history changes faster than it can be read. Call again.")
+
+
+def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention) -> _State:
+    store = log.store
+    boundary = log.boundary()
+    every = ids_in(store, SNAPSHOT_FOLDER)
+    ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
+    if every and not ids:
+        raise CorruptTable(
+            f"{store.uri('')}: its latest snapshot is {every[-1]}, below its boundary {boundary}: another engine "
+            f"rolled it back. Nothing was deleted; write {every[0]} into lakehouse/boundary if that was meant."
+        )
+    latest_id = ids[-1] if ids else 0
+    changelog_ids = ids_in(store, CHANGELOG_FOLDER)
+    consumers, unreadable = _consumers(store)
+    read = {id: _read(store, snapshot_key(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ids[-1:]}}
+    return _State(
+        boundary=boundary,
+        snapshot_ids=ids,
+        snapshots=read,
+        latest=read.get(latest_id),
+        changelog_ids=changelog_ids,
+        changelogs={id: _read(store, changelog_key(id)) for id in asked_ids(changelog_ids, latest_id, changelogs)},
+        consumers=consumers,
+        unreadable_consumer=unreadable,
+    )
+
+
+def _read(store: ObjectStore, key: str) -> Snapshot:
+    return parse_snapshot(store.read(key), key)
+
+
+def _consumers(store: ObjectStore) -> tuple[dict[str, int], str | None]:
+    """Return what each consumer reads next, and why one of them cannot be read."""
+    found: dict[str, int] = {}
+    unreadable = None
+    for name in store.children(CONSUMER_FOLDER).files:
+        if name.startswith(CONSUMER_PREFIX):
+            key = f"{CONSUMER_FOLDER}/{name}"
+            try:
+                found[name.removeprefix(CONSUMER_PREFIX)] = parse_consumer(store.read(key), key)
+            except CorruptTable as error:
+                unreadable = str(error)
+    return found, unreadable
+
+
+def _check_clock(table: str, state: _State, options: ExpiryOptions, now_millis: int) -> None:
+    latest = state.latest
+    if latest is not None and latest.time_millis > now_millis + options.max_skew_millis:
+        raise InvalidRequest(
+            f"{table}: snapshot {latest.id} is {(latest.time_millis - now_millis) / 1000:g} s ahead of this clock, "
+            f"expected at most {options.max_skew_millis / 1000:g} s. Set the clock right, then expire; "
+            "lakehouse.expire.max-skew allows more."
+        )
+
+
+def _plan(
+    state: _State, schema: TableSchema, snapshots: Retention, changelogs: Retention, now_millis: int
+) -> ExpiryPlan:
+    first = state.snapshot_ids[0] if state.snapshot_ids else 0
+    if state.latest is None:
+        return _nothing(first, "the table has no snapshot")
+    if state.unreadable_consumer is not None:
+        return _nothing(first, f"a consumer that cannot be read protects everything: {state.unreadable_consumer}")
+    return plan_expiry(
+        [state.snapshots[id] for id in sorted(state.snapshots)],
+        [state.changelogs[id] for id in sorted(state.changelogs)],
+        latest_id=state.latest.id,
+        last_changelog_id=state.changelog_ids[-1] if state.changelog_ids else None,
+        snapshot_retention=snapshots,
+        changelog_retention=changelogs,
+        now_millis=now_millis,
+        consumers=state.consumers,
+        consumers_hold_snapshots=not parse_bool(
+            _CONSUMERS_SPARE_SNAPSHOTS, schema.options.get(_CONSUMERS_SPARE_SNAPSHOTS, "false")
+        ),
+    )
+
+
+def _nothing(first_kept_id: int, reason: str) -> ExpiryPlan:
+    return ExpiryPlan(
+        snapshot_ids=(),
+        first_kept_id=first_kept_id,
+        made_changelog_ids=(),
+        changelog_ids=(),
+        first_kept_changelog_id=None,
+        reason=reason,
+    )
+
+
+def _deletions(clock: Clock, state: _State, plan: ExpiryPlan) -> Iterable[DeletionPlan]:
+    if plan.snapshot_ids:
+        successor_id = min(id for id in state.snapshots if id >= plan.first_kept_id)
+        yield DeletionPlan(
+            uuid=clock.uuid(),
+            kind=RootKind.SNAPSHOT,
+            roots=tuple(_root(state.snapshots[id], RootKind.SNAPSHOT) for id in plan.snapshot_ids),
+            successor=_root(state.snapshots[successor_id], RootKind.SNAPSHOT),
+            made_changelog_ids=plan.made_changelog_ids,
+        )
+    if plan.changelog_ids:
+        yield DeletionPlan(
+            uuid=clock.uuid(),
+            kind=RootKind.CHANGELOG,
+            roots=tuple(_root(state.changelogs[id], RootKind.CHANGELOG) for id in plan.changelog_ids),
+        )
+
+
+def _root(snapshot: Snapshot, kind: RootKind) -> Root:
+    key = snapshot_key(snapshot.id) if kind is RootKind.SNAPSHOT else changelog_key(snapshot.id)
+    return root_of(snapshot, key, kind)
+
+
+def _result(state: _State, plan: ExpiryPlan, deletions: Sequence[DeletionPlan], deleted: Deleted) -> ExpiryResult:
+    result = replace(
+        deletion_result(deletions, deleted),
+        snapshot_ids=plan.snapshot_ids,
+        made_changelog_ids=plan.made_changelog_ids,
+        changelog_ids=plan.changelog_ids,
+        earliest_id=plan.first_kept_id if state.latest else None,
+        latest_id=state.latest.id if state.latest else None,
+        reason=plan.reason,
+    )
+    return result if result.deleted_keys else replace(result, noop_reason=_why_nothing(result))
+
+
+def _why_nothing(result: ExpiryResult) -> str:
+    if not result.waiting_plan_ids:
+        return result.reason
+    return f"{result.reason}; {result.files_waiting} files wait until their readers have ended"
+
+
+def deletion_result(deletions: Sequence[DeletionPlan], deleted: Deleted) -> ExpiryResult:
+    """Return what became of `deletions`, which were begun now, and of those begun earlier."""
+    root_keys = [root.key for deletion in deletions for root in deletion.roots]
+    ended_keys = set(deleted.plan_keys) - {deletion.key for deletion in deletions}
+    tag_prefix = tag_key("")
+    return ExpiryResult(
+        tags=tuple(key.removeprefix(tag_prefix) for key in root_keys if key.startswith(tag_prefix)),
+        deleted_keys=tuple(sorted([*root_keys, *(file.key for file in deleted.files), *ended_keys])),
+        files_deleted=dict(sorted(Counter(file.kind.value for file in deleted.files).items())),
+        bytes_deleted=sum(file.size or 0 for file in deleted.files),
+        files_waiting=sum(waiting.file_count for waiting in deleted.waiting),
+        bytes_waiting=sum(waiting.size_bytes for waiting in deleted.waiting),
+        waiting_plan_ids=tuple(waiting.uuid for waiting in deleted.waiting),
+    )

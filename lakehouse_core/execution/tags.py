@@ -1,0 +1,130 @@
+"""Tags: named snapshots that keep their files. Source: Paimon semantics, "Tags".
+
+Order: a tag writes its own root and then looks whether its source is still there; expiry unlinks its roots and then
+looks for tags. Both write before they read, so at least one of them sees the other.
+"""
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import InvalidRequest, NotFound, SnapshotExpired, WriteOutcomeUnknown
+from lakehouse_core.execution.deletion import Rehearsal, begin, rehearse, settle, skip_wait, unlink
+from lakehouse_core.execution.expiry import ExpiryResult, check_understood, deletion_result, tag_deletion
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.format.strict_json import sealed_json, strict_json
+from lakehouse_core.table.layout import snapshot_key, tag_key
+from lakehouse_core.table.snapshot import Tag, new_tag, parse_tag, serialize_tag
+
+# A file name has 255 bytes; the prefix and the name of a temporary file need some of them.
+_LONGEST_NAME_BYTES = 200
+_TIMES = ("tagCreateTime", "tagTimeRetained")
+
+
+def create_tag(
+    log: SnapshotLog,
+    clock: Clock,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    retention_millis: int | None = None,
+) -> Tag:
+    """Name a snapshot, the latest unless told otherwise, and keep its files until the tag is deleted.
+
+    With `retention_millis` an expiry after that time deletes the tag. A snapshot that expired can be tagged while
+    another tag holds it. Raises InvalidRequest for a bad or taken name, NotFound, or SnapshotExpired.
+    """
+    _check_name(name)
+    if retention_millis is not None and retention_millis <= 0:
+        raise InvalidRequest(f"Tag {name!r}: it is to be kept for {retention_millis} ms: give more than 0, or nothing.")
+    source_key, data = _source(log, snapshot_id)
+    data, tag = _content(data, source_key, clock, retention_millis)
+    key = tag_key(name)
+    try:
+        created = log.store.create_new(key, data)
+    except WriteOutcomeUnknown:
+        created = _holds(log, key, data)
+    if not created:
+        held = log.tag(name).snapshot.id
+        raise InvalidRequest(
+            f"Tag {name!r} is there already, at snapshot {held}: delete it first, or use another name."
+        )
+    if not _is_there(log, source_key, tag.snapshot.id):
+        # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.
+        deletion = begin(log.store, tag_deletion(name, tag.snapshot, clock))
+        unlink(log, deletion)
+        skip_wait(log.store, deletion)
+        raise SnapshotExpired(
+            f"Snapshot {tag.snapshot.id} expired while tag {name!r} was made, so there is no such tag. "
+            f"The earliest snapshot is {log.earliest_id()}."
+        )
+    return tag
+
+
+def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *, dry_run: bool = False) -> ExpiryResult:
+    """Remove a tag and, when its readers have ended, the files that only it needed.
+
+    With `dry_run` nothing changes; the result is that of a run with no reader to wait for. Raises NotFound.
+    """
+    schema = schemas.latest()
+    check_understood(log.store.uri(""), schema)
+    deletion = tag_deletion(name, log.tag(name).snapshot, clock)
+    if dry_run:
+        rehearsal = Rehearsal(plans=(deletion,))
+        return deletion_result([deletion], rehearse(log, schema, rehearsal, boundary=log.boundary()))
+    begin(log.store, deletion)
+    unlink(log, deletion)
+    return deletion_result([deletion], settle(log, schema, boundary=log.boundary()))
+
+
+def _check_name(name: str) -> None:
+    fault = None
+    if not name.strip():
+        fault = "it is blank"
+    elif any(character in name for character in "/\\") or not name.isprintable():
+        fault = "it holds a slash, a backslash or a control character"
+    elif len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME_BYTES:
+        fault = f"it has more than {_LONGEST_NAME_BYTES} bytes"
+    if fault is not None:
+        raise InvalidRequest(f"Tag {name!r:.60}: {fault}. Use letters, digits, '-', '_' and '.'.")
+
+
+def _source(log: SnapshotLog, snapshot_id: int | None) -> tuple[str, bytes]:
+    """Return key and content of the snapshot, or of a tag that holds it."""
+    if snapshot_id is None:
+        latest = log.latest_id()
+        if latest is None:
+            raise NotFound(f"{log.store.uri('')}: there is no snapshot to tag yet. Write to the table first.")
+        snapshot_id = latest
+    try:
+        log.snapshot(snapshot_id)
+        key = snapshot_key(snapshot_id)
+        return key, log.store.read(key)
+    except SnapshotExpired:
+        holders = [name for name, tag in log.tags().items() if tag.snapshot.id == snapshot_id]
+        if not holders:
+            raise
+        key = tag_key(holders[0])
+        return key, log.store.read(key)
+
+
+def _content(data: bytes, source_key: str, clock: Clock, retention_millis: int | None) -> tuple[bytes, Tag]:
+    """Return the file of the tag, and what it says: all that the source says, whoever wrote it, and our own times."""
+    snapshot = parse_tag(data, source_key).snapshot
+    tag = new_tag(snapshot, local_now_millis=clock.local_now_millis(), retained_millis=retention_millis)
+    document = {name: value for name, value in strict_json(data, source_key).items() if name not in _TIMES}
+    times = strict_json(serialize_tag(tag), source_key)
+    return sealed_json({**document, **{name: times[name] for name in _TIMES if name in times}}), tag
+
+
+def _holds(log: SnapshotLog, key: str, data: bytes) -> bool:
+    try:
+        return log.store.read(key) == data
+    except NotFound:
+        return False
+
+
+def _is_there(log: SnapshotLog, source_key: str, snapshot_id: int) -> bool:
+    try:
+        log.store.size(source_key)
+    except NotFound:
+        return False
+    return source_key != snapshot_key(snapshot_id) or snapshot_id >= log.boundary()

@@ -1,0 +1,478 @@
+"""verify: reads all metadata of a table and says which of its promises are broken. It changes nothing.
+
+Data files are looked for and measured, not opened. What an expiry removes while we look is not reported.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.execution.roots import branch_prefixes, ids_in, load_plans, pending_commits, tag_names
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.planning.findings import (
+    Finding,
+    LiveFiles,
+    Promise,
+    hint_findings,
+    id_findings,
+    lineage_findings,
+    manifest_findings,
+    row_count_findings,
+)
+from lakehouse_core.planning.live_files import (
+    BucketFolders,
+    FileKind,
+    NamedFile,
+    NamedList,
+    Root,
+    RootKind,
+    data_files,
+    index_file,
+    metadata_files,
+    needed,
+    root_of,
+)
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
+from lakehouse_core.table.data_file import FileSource
+from lakehouse_core.table.layout import (
+    BOUNDARY_KEY,
+    CHANGELOG_FOLDER,
+    CONSUMER_FOLDER,
+    CONSUMER_PREFIX,
+    OWN_FOLDER,
+    PENDING_FOLDER,
+    SNAPSHOT_FOLDER,
+    changelog_key,
+    manifest_key,
+    schema_key,
+    snapshot_key,
+    tag_key,
+)
+from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, ManifestEntry, ManifestFile, file_identifier
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot, parse_tag
+
+T = TypeVar("T")
+
+# What reading stored bytes ends in when they are damaged, or not what any engine writes.
+_UNREADABLE = (CorruptTable, UnsupportedFeature, InvalidRequest, NotFound)
+
+
+def verify(log: SnapshotLog, schemas: SchemaLog) -> tuple[Finding, ...]:
+    """Return every broken promise of the table and its branches; nothing when all is well.
+
+    Raises NotFound when there is no table, StorageUnavailable when the store does not answer.
+    """
+    if not schemas.ids():
+        raise NotFound(f"{log.store.uri('')}: there is no table, for it has no schema. Check the name.")
+    return _Verification(log, schemas).findings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rooted:
+    """A root, reduced to what it needs, with the snapshot that it holds."""
+
+    root: Root
+    snapshot: Snapshot
+
+    @property
+    def checksums(self) -> Mapping[str, str]:
+        return checksums_from_text(self.snapshot.properties.get(CHECKSUMS_PROPERTY), self.root.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Branch:
+    """The main branch, or another: snapshots and changelogs in rising order of ids."""
+
+    schema: TableSchema
+    schema_ids: frozenset[int]
+    snapshots: Sequence[_Rooted]
+    tags: Sequence[_Rooted]
+    changelogs: Sequence[_Rooted]
+
+
+class _Verification:
+    """One pass over a table. Each damaged object is reported once, for the first root that names it."""
+
+    def __init__(self, log: SnapshotLog, schemas: SchemaLog) -> None:
+        self._log = log
+        self._store = log.store
+        self._schemas = schemas
+        self._found: dict[tuple[Promise, str], tuple[Finding, str | None]] = {}
+        self._files: Mapping[str, int] = {}
+        self._described: set[str] = set()
+        self._unreadable: set[str] = set()
+
+    def findings(self) -> tuple[Finding, ...]:
+        boundary = self._boundary()
+        unlinking = self._plans()
+        self._pending()
+        self._consumers()
+        branches = [
+            self._branch(prefix, boundary=0 if prefix else boundary, unlinking=unlinking)
+            for prefix in ("", *branch_prefixes(self._store))
+        ]
+        # Listed after the roots were read: whatever they name was written before them.
+        self._files = {info.key: info.size for info in self._store.list("")}
+        for branch in branches:
+            if branch is not None:
+                _BranchCheck(self, branch).run()
+        # Whatever an expiry took meanwhile was looked for in vain, and rightly so.
+        boundary = self._boundary()
+        return tuple(
+            finding
+            for finding, root_key in self._found.values()
+            if root_key is None or _is_root_still(self._store, root_key, boundary)
+        )
+
+    def report(self, findings: Iterable[Finding], root_key: str | None = None) -> None:
+        for finding in findings:
+            self._found.setdefault((finding.promise, finding.object), (finding, root_key))
+
+    def read(self, promise: Promise, object: str, read: Callable[[], T], root_key: str | None = None) -> T | None:
+        """Return what `read` finds, or None after reporting why it finds nothing."""
+        try:
+            return read()
+        except _UNREADABLE as error:
+            self.report([_unreadable(promise, object, error)], root_key)
+            return None
+
+    def manifests(self, rooted: _Rooted, named: NamedList) -> list[ManifestFile] | None:
+        expected = rooted.checksums.get(named.name)
+        return self.read(
+            Promise.NAMED_FILES,
+            manifest_key(named.name),
+            lambda: self._log.read_manifest_list(named.name, named.size, expected),
+            rooted.root.key,
+        )
+
+    def entries(self, rooted: _Rooted, named: NamedList, manifest: ManifestFile) -> list[ManifestEntry] | None:
+        """Return the entries of a manifest; what its list says of it is checked the first time."""
+        key = manifest_key(manifest.file_name)
+        if key in self._unreadable:
+            return None
+        entries = self.read(Promise.NAMED_FILES, key, lambda: self._log.read_manifest(manifest), rooted.root.key)
+        if entries is None:
+            self._unreadable.add(key)
+        elif key not in self._described:
+            self._described.add(key)
+            self.report(manifest_findings(named.name, manifest, entries), rooted.root.key)
+        return entries
+
+    def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
+        return self._log.index_entries(snapshot)
+
+    def exist(self, files: Iterable[NamedFile], root_key: str) -> None:
+        """Report which of `files` are missing, or have another size than recorded."""
+        for file in files:
+            size = self._files.get(file.key)
+            if size is None:
+                found, expected = "it is missing", f"a file, for {root_key} needs it"
+            elif file.size is not None and size != file.size:
+                found, expected = f"it has {size} bytes", f"{file.size}, as {root_key} has it"
+            else:
+                continue
+            self.report(
+                [
+                    Finding(
+                        promise=Promise.NAMED_FILES,
+                        object=file.key,
+                        found=found,
+                        expected=expected,
+                        advice="Restore it from a copy of the table; until then read snapshots that do not need it.",
+                    )
+                ],
+                root_key,
+            )
+
+    def _boundary(self) -> int:
+        return self.read(Promise.DENSE_IDS, BOUNDARY_KEY, self._log.boundary) or 0
+
+    def _plans(self) -> frozenset[int]:
+        """Return the ids of snapshots that deletions under way have yet to unlink, or are unlinking."""
+        plans = self.read(Promise.READABLE_ROOTS, OWN_FOLDER, lambda: load_plans(self._store)) or ()
+        return frozenset(root.snapshot_id for plan in plans if plan.kind is RootKind.SNAPSHOT for root in plan.roots)
+
+    def _pending(self) -> None:
+        self.read(Promise.READABLE_ROOTS, PENDING_FOLDER, lambda: pending_commits(self._store))
+
+    def _consumers(self) -> None:
+        for name in self._store.children(CONSUMER_FOLDER).files:
+            if name.startswith(CONSUMER_PREFIX):
+                key = f"{CONSUMER_FOLDER}/{name}"
+                self.read(Promise.READABLE_ROOTS, key, partial(_consumer, self._store, key))
+
+    def _branch(self, prefix: str, *, boundary: int, unlinking: frozenset[int]) -> _Branch | None:
+        store = self._store
+        schemas = self._schemas if not prefix else SchemaLog(store.at(prefix.rstrip("/")))
+        read = {
+            id: self.read(Promise.READABLE_SCHEMAS, f"{prefix}{schema_key(id)}", partial(schemas.schema, id))
+            for id in schemas.ids()
+        }
+        schema = read.get(max(read, default=0))
+        if schema is None:
+            self.report([_no_schema(prefix)] if not read else [])
+            return None
+        every_id = ids_in(store, f"{prefix}{SNAPSHOT_FOLDER}")
+        changelog_ids = ids_in(store, f"{prefix}{CHANGELOG_FOLDER}")
+        self.report(id_findings(prefix, every_id, boundary=boundary, unlinking=unlinking if not prefix else ()))
+        self._hints(f"{prefix}{SNAPSHOT_FOLDER}", every_id)
+        self._hints(f"{prefix}{CHANGELOG_FOLDER}", changelog_ids)
+        producer_is_none = schema.table_options.changelog_producer is ChangelogProducer.NONE
+
+        def rooted(keys: Iterable[str], kind: RootKind) -> list[_Rooted]:
+            roots = (self._rooted(f"{prefix}{key}", kind, prefix, producer_is_none) for key in keys)
+            return [root for root in roots if root is not None]
+
+        return _Branch(
+            schema=schema,
+            schema_ids=frozenset(id for id, one in read.items() if one is not None),
+            snapshots=rooted((snapshot_key(id) for id in every_id if id >= boundary), RootKind.SNAPSHOT),
+            tags=rooted(map(tag_key, tag_names(store, prefix)), RootKind.TAG),
+            changelogs=rooted(map(changelog_key, changelog_ids), RootKind.CHANGELOG),
+        )
+
+    def _hints(self, folder: str, ids: Sequence[int]) -> None:
+        for name in ("EARLIEST", "LATEST"):
+            key = f"{folder}/{name}"
+            self.report(hint_findings(key, _content(self._store, key), latest_id=ids[-1] if ids else None))
+
+    def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool) -> _Rooted | None:
+        snapshot = self.read(Promise.READABLE_ROOTS, key, partial(_snapshot, self._store, key, kind), key)
+        if snapshot is None:
+            return None
+        root = needed(root_of(snapshot, key, kind, lineage=lineage), delta_is_changelog=delta_is_changelog)
+        rooted = _Rooted(root=root, snapshot=snapshot)
+        checksums = self.read(Promise.READABLE_ROOTS, key, lambda: rooted.checksums, key)
+        return None if checksums is None else rooted
+
+
+class _BranchCheck:
+    """The roots of one branch, one after the other, and every file that they name."""
+
+    def __init__(self, verification: _Verification, branch: _Branch) -> None:
+        self._all = verification
+        self._branch = branch
+        self._folders = BucketFolders(branch.schema)
+        self._key_types: Sequence[DataType] = tuple(field.type for field in branch.schema.key_fields)
+
+    def run(self) -> None:
+        for run in _runs(self._branch.snapshots):
+            self._all.report(lineage_findings([(each.root.key, each.snapshot) for each in run]), run[0].root.key)
+            self._lineage(run)
+        states = {(each.root.snapshot_id, each.root.base, each.root.delta) for each in self._branch.snapshots}
+        for tag in self._branch.tags:
+            self._metadata(tag)
+            if (tag.root.snapshot_id, tag.root.base, tag.root.delta) not in states:
+                self._lineage([tag])
+        for changelog in self._branch.changelogs:
+            self._metadata(changelog)
+            self._changelog(changelog)
+
+    def _lineage(self, run: Sequence[_Rooted]) -> None:
+        """Replay the deltas of `run`; where something is missing, begin again at the next snapshot."""
+        live: LiveFiles | None = None
+        before: Sequence[ManifestFile] = ()
+        for rooted in run:
+            root = rooted.root
+            if root.kind is RootKind.SNAPSHOT:
+                self._metadata(rooted)
+            assert root.base is not None
+            assert root.delta is not None
+            base = self._all.manifests(rooted, root.base)
+            delta = self._all.manifests(rooted, root.delta)
+            is_first = live is None
+            if is_first or list(base or ()) != list(before):
+                live = self._base(rooted, base, live)
+            changes = self._entries(rooted, root.delta, delta)
+            if live is None or changes is None or base is None or delta is None:
+                live = None
+                continue
+            before = [*base, *delta]
+            self._step(rooted, live, changes, is_first=is_first)
+
+    def _base(self, rooted: _Rooted, base: Sequence[ManifestFile] | None, live: LiveFiles | None) -> LiveFiles | None:
+        """Return the state before `rooted`: the replay so far where there is one, else what its base lists."""
+        assert rooted.root.base is not None
+        entries = self._entries(rooted, rooted.root.base, base)
+        if entries is None:
+            return None
+        listed = LiveFiles()
+        key = rooted.root.key
+        self._all.report(listed.apply(key, entries), key)
+        if live is None:
+            return listed
+        self._all.report(live.differences(key, listed.entries), key)
+        return live
+
+    def _step(self, rooted: _Rooted, live: LiveFiles, changes: Sequence[ManifestEntry], *, is_first: bool) -> None:
+        """Apply the delta of `rooted` to `live`, then check what it came to; of the first snapshot, everything."""
+        key = rooted.root.key
+        self._all.report(live.apply(key, changes), key)
+        # A file that one of the deltas deletes may be gone, but for the snapshots before it.
+        new = live.entries.keys() if is_first else map(file_identifier, changes)
+        files = [live.entries[identifier] for identifier in new if identifier in live.entries]
+        touched = _buckets(files if is_first else changes)
+        self._look_at(rooted, files, FileKind.DATA)
+        self._all.report(live.bucket_findings(key, touched, self._folders.of, self._key_types), key)
+        changelog_rows = None
+        if rooted.root.changelog is not None:
+            changelog_rows = self._changelog(rooted)
+        elif rooted.root.kind is RootKind.SNAPSHOT:
+            changelog_rows = 0
+        self._all.report(
+            row_count_findings(
+                key,
+                rooted.snapshot,
+                total=live.row_count,
+                delta=sum(entry.file.row_count * (1 if entry.kind is EntryKind.ADD else -1) for entry in changes),
+                changelog=changelog_rows,
+            ),
+            key,
+        )
+
+    def _changelog(self, rooted: _Rooted) -> int | None:
+        """Look at the files of a changelog and return their rows; None when they cannot be told."""
+        root = rooted.root
+        named = root.changelog if root.changelog is not None else root.delta
+        if named is None:
+            return None
+        entries = self._entries(rooted, named, self._all.manifests(rooted, named))
+        if entries is None:
+            return None
+        added = [entry for entry in entries if entry.kind is EntryKind.ADD]
+        if root.changelog is None:
+            added = [entry for entry in added if entry.file.file_source is not FileSource.COMPACT]
+        self._look_at(rooted, added, FileKind.CHANGELOG)
+        return sum(entry.file.row_count for entry in added)
+
+    def _entries(
+        self, rooted: _Rooted, named: NamedList, manifests: Sequence[ManifestFile] | None
+    ) -> list[ManifestEntry] | None:
+        """Return the entries of all manifests of a list, or None when one cannot be read."""
+        if manifests is None:
+            return None
+        found = [self._all.entries(rooted, named, manifest) for manifest in manifests]
+        return None if None in found else [entry for entries in found for entry in entries or ()]
+
+    def _metadata(self, rooted: _Rooted) -> None:
+        root = rooted.root
+        self._all.exist(metadata_files(root), root.key)
+        if rooted.snapshot.schema_id not in self._branch.schema_ids:
+            self._all.report([_schema_missing(root.key, rooted.snapshot.schema_id)], root.key)
+        for named in root.lists:
+            for manifest in self._all.manifests(rooted, named) or ():
+                self._all.entries(rooted, named, manifest)
+        if root.index_manifest is not None:
+            key = manifest_key(root.index_manifest)
+            files = self._all.read(Promise.NAMED_FILES, key, lambda: self._index_files(rooted.snapshot), root.key)
+            self._all.exist(files or (), root.key)
+
+    def _index_files(self, snapshot: Snapshot) -> list[NamedFile]:
+        assert snapshot.index_manifest is not None
+        return [
+            index_file(
+                entry.file_name,
+                entry.file_size,
+                folder=self._folders.of_index(entry.partition, entry.bucket),
+                named_by=snapshot.index_manifest,
+            )
+            for entry in self._all.index_entries(snapshot)
+            if entry.external_path is None
+        ]
+
+    def _look_at(self, rooted: _Rooted, entries: Iterable[ManifestEntry], kind: FileKind) -> None:
+        """Check that the files of `entries` are there and that their schemas can be read."""
+        key = rooted.root.key
+        for entry in entries:
+            if entry.file.schema_id not in self._branch.schema_ids:
+                self._all.report([_schema_missing(f"{key}, {entry.file.file_name}", entry.file.schema_id)], key)
+            if entry.file.external_path is None:
+                files = self._all.read(
+                    Promise.NAMED_FILES,
+                    f"{key}, {entry.file.file_name}",
+                    partial(self._files_of, entry, kind, key),
+                    key,
+                )
+                self._all.exist(files or (), key)
+
+    def _files_of(self, entry: ManifestEntry, kind: FileKind, key: str) -> tuple[NamedFile, ...]:
+        file = entry.file
+        folder = self._folders.of(entry.partition, entry.bucket)
+        return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=key)
+
+
+def _runs(snapshots: Sequence[_Rooted]) -> Iterator[list[_Rooted]]:
+    """Yield runs of consecutive ids: where one is missing, the next begins anew."""
+    run: list[_Rooted] = []
+    for each in snapshots:
+        if run and each.root.snapshot_id != run[-1].root.snapshot_id + 1:
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run
+
+
+def _buckets(entries: Iterable[ManifestEntry]) -> set[tuple[bytes, int]]:
+    return {(entry.partition, entry.bucket) for entry in entries}
+
+
+def _content(store: ObjectStore, key: str) -> bytes | None:
+    try:
+        return store.read(key)
+    except NotFound:
+        return None
+
+
+def _snapshot(store: ObjectStore, key: str, kind: RootKind) -> Snapshot:
+    data = store.read(key)
+    return parse_tag(data, key).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
+
+
+def _consumer(store: ObjectStore, key: str) -> int:
+    return parse_consumer(store.read(key), key)
+
+
+def _is_root_still(store: ObjectStore, key: str, boundary: int) -> bool:
+    try:
+        store.size(key)
+    except NotFound:
+        return False
+    return key not in {snapshot_key(id) for id in ids_in(store, SNAPSHOT_FOLDER) if id < boundary}
+
+
+def _unreadable(promise: Promise, object: str, error: Exception) -> Finding:
+    return Finding(
+        promise=promise,
+        object=object,
+        found=f"it cannot be read: {error}",
+        expected="a whole file as the format has it",
+        advice="Keep it as evidence and restore it from a copy of the table.",
+    )
+
+
+def _no_schema(prefix: str) -> Finding:
+    return Finding(
+        promise=Promise.READABLE_SCHEMAS,
+        object=f"{prefix}schema",
+        found="the branch has no schema",
+        expected="at least one, written before the branch is used",
+        advice="It is half made or half dropped: finish creating the branch, or remove its folder.",
+    )
+
+
+def _schema_missing(object: str, schema_id: int) -> Finding:
+    return Finding(
+        promise=Promise.READABLE_SCHEMAS,
+        object=object,
+        found=f"it needs schema {schema_id}",
+        expected="a schema file that can be read",
+        advice=f"Restore schema/schema-{schema_id} from a copy of the table.",
+    )

@@ -1,0 +1,277 @@
+"""Findings: promises that a table's metadata breaks, seen from values alone.
+
+Each check takes what was read and answers with findings, none when all is well. Source: Paimon format, "Read and
+commit protocol"; the promises have numbers, so that a report, a test and the documentation mean the same.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.table.changes import BATCH_IDENTIFIER
+from lakehouse_core.table.layout import snapshot_key
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile, file_identifier
+from lakehouse_core.table.snapshot import NO_WATERMARK, Snapshot
+
+
+class Promise(StrEnum):
+    """What a table promises, by number. Stored in reports. Never renumber."""
+
+    DENSE_IDS = "I1"  # no id between the boundary and the latest is missing
+    READABLE_ROOTS = "I2"  # a snapshot, tag or changelog has one content for all time
+    COMMITTED_ONCE = "I4"  # a user's identifier is committed at most once per kind
+    CONSISTENT_DELTAS = "I7"  # replaying the deltas gives each snapshot's files
+    TRUE_COUNTS = "I8"  # counts equal what the manifests say; time and watermark never go down
+    NAMED_FILES = "I11"  # every file that a root names exists with its recorded size, and can be read
+    HINTS = "I17"  # a hint is a number, and never beyond the latest
+    DISJOINT_LEVELS = "I22"  # inside a level above 0 no two files of a bucket share a key
+    READABLE_SCHEMAS = "I23"  # the schema of every snapshot and file can be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A promise that is broken: where, what is there, what should be, and what to do."""
+
+    promise: Promise
+    object: str
+    found: str
+    expected: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.promise} {self.object}: {self.found}; expected {self.expected}. {self.advice}"
+
+
+Identifier: TypeAlias = Hashable
+_Bucket: TypeAlias = tuple[bytes, int]
+
+KEEP_EVIDENCE = "Do not expire; keep a copy of the table and this report."
+
+
+def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: Iterable[int]) -> Iterator[Finding]:
+    """Check the ids of the snapshots below `prefix`, rising; those of `unlinking` are on their way out."""
+    leaving = set(unlinking)
+    for id in ids:
+        if id < boundary and id not in leaving:
+            yield Finding(
+                promise=Promise.DENSE_IDS,
+                object=f"{prefix}{snapshot_key(id)}",
+                found=f"its id is below the boundary {boundary}",
+                expected="only ids from the boundary on, for those below count as expired",
+                advice="A writer that slept left it, or another engine rolled back; nobody reads it. Remove the file.",
+            )
+    kept = [id for id in ids if id >= boundary]
+    for before, after in pairwise(kept):
+        if after != before + 1:
+            yield Finding(
+                promise=Promise.DENSE_IDS,
+                object=f"{prefix}{snapshot_key(before + 1)}",
+                found=f"snapshots {before + 1} to {after - 1} are missing, {before} and {after} are there",
+                expected="one snapshot for each id from the earliest to the latest",
+                advice=KEEP_EVIDENCE,
+            )
+
+
+def hint_findings(key: str, content: bytes | None, *, latest_id: int | None) -> Iterator[Finding]:
+    """Check a hint file; `latest_id` is that of the folder it speaks of."""
+    if content is None:
+        return
+    text = content.decode("utf-8", "replace")
+    if not (text.isascii() and text.isdigit()):
+        found, expected = f"it holds {text[:40]!r}", "a number"
+    elif latest_id is None or int(text) > latest_id:
+        found = f"it says {text}"
+        expected = "nothing, there is no such file" if latest_id is None else f"at most {latest_id}, the latest"
+    else:
+        return
+    yield Finding(
+        promise=Promise.HINTS,
+        object=key,
+        found=found,
+        expected=expected,
+        advice="Remove the hint: it costs one listing, and the next commit or expiry writes it again.",
+    )
+
+
+def lineage_findings(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[Finding]:
+    """Check neighbours of one lineage; `snapshots` are keys and snapshots with consecutive ids."""
+    committed: dict[tuple[str, int, str], str] = {}
+    for key, snapshot in snapshots:
+        # Batch commits share one identifier: it identifies nothing.
+        if snapshot.commit_identifier != BATCH_IDENTIFIER:
+            identity = (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind.value)
+            if identity in committed:
+                yield Finding(
+                    promise=Promise.COMMITTED_ONCE,
+                    object=key,
+                    found=f"{identity[2]} commit {identity[1]} of {identity[0]} is in {committed[identity]} too",
+                    expected="each identifier of a user at most once per kind",
+                    advice="Its rows may be there twice: compare both snapshots' deltas, roll back the later one.",
+                )
+            committed[identity] = key
+    for (_, before), (key, after) in pairwise(snapshots):
+        if after.time_millis < before.time_millis:
+            yield _count(key, f"timeMillis is {after.time_millis}", f"at least {before.time_millis}, as before it")
+        if (after.watermark or NO_WATERMARK) < (before.watermark or NO_WATERMARK):
+            yield _count(key, f"the watermark is {after.watermark}", f"at least {before.watermark}, as before it")
+
+
+def manifest_findings(named_by: str, manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
+    """Check what a manifest list says of one of its manifests."""
+    added = sum(entry.kind is EntryKind.ADD for entry in entries)
+    recorded = (manifest.num_added_files, manifest.num_deleted_files)
+    if recorded != (added, len(entries) - added):
+        yield _count(
+            f"manifest/{manifest.file_name}",
+            f"it adds {added} and deletes {len(entries) - added} files",
+            f"{recorded[0]} and {recorded[1]}, as {named_by} says",
+        )
+    schema_id = max((entry.file.schema_id for entry in entries), default=manifest.schema_id)
+    if schema_id > manifest.schema_id:
+        yield _count(
+            f"manifest/{manifest.file_name}",
+            f"its newest schema is {schema_id}",
+            f"{manifest.schema_id}, as {named_by} says",
+        )
+
+
+def row_count_findings(
+    key: str, snapshot: Snapshot, *, total: int, delta: int, changelog: int | None
+) -> Iterator[Finding]:
+    """Check the counts of a snapshot against the rows in its files; None: its changelog was not looked at."""
+    for name, recorded, counted in (
+        ("totalRecordCount", snapshot.total_record_count, total),
+        ("deltaRecordCount", snapshot.delta_record_count, delta),
+        ("changelogRecordCount", snapshot.changelog_record_count, changelog),
+    ):
+        if recorded is not None and counted is not None and recorded != counted:
+            yield _count(key, f"{name} is {recorded}", f"{counted}, the rows in its files")
+
+
+@dataclass(slots=True)
+class LiveFiles:
+    """The live files of one lineage, moved on by deltas: what a replay of its history has arrived at."""
+
+    entries: dict[Identifier, ManifestEntry] = field(default_factory=dict)
+    row_count: int = 0
+    _buckets: dict[_Bucket, dict[Identifier, ManifestEntry]] = field(default_factory=lambda: defaultdict(dict))
+
+    def apply(self, key: str, entries: Iterable[ManifestEntry]) -> Iterator[Finding]:
+        """Apply the entries of `key` in order; yield what does not fit the state."""
+        for entry in entries:
+            identifier = file_identifier(entry)
+            if (entry.kind is EntryKind.ADD) == (identifier in self.entries):
+                yield _delta(key, entry, added=entry.kind is EntryKind.ADD)
+            elif entry.kind is EntryKind.ADD:
+                self.entries[identifier] = entry
+                self._buckets[entry.partition, entry.bucket][identifier] = entry
+                self.row_count += entry.file.row_count
+            else:
+                del self.entries[identifier]
+                del self._buckets[entry.partition, entry.bucket][identifier]
+                self.row_count -= entry.file.row_count
+
+    def differences(self, key: str, state: Mapping[Identifier, ManifestEntry]) -> Iterator[Finding]:
+        """Yield how `state`, which the manifests of `key` list, differs from the replay."""
+        missing = [self.entries[identifier] for identifier in self.entries.keys() - state.keys()]
+        surplus = [state[identifier] for identifier in state.keys() - self.entries.keys()]
+        for entries, found in ((missing, "does not list"), (surplus, "lists")):
+            if entries:
+                names = sorted(entry.file.file_name for entry in entries)
+                yield Finding(
+                    promise=Promise.CONSISTENT_DELTAS,
+                    object=key,
+                    found=f"its base {found} {len(names)} files that the snapshot before it"
+                    f" {'has' if entries is missing else 'has not'}, the first is {names[0]}",
+                    expected="exactly the files of the snapshot before it",
+                    advice=KEEP_EVIDENCE,
+                )
+
+    def bucket_findings(
+        self, key: str, touched: Iterable[_Bucket], where: Callable[[bytes, int], str], key_types: Sequence[DataType]
+    ) -> Iterator[Finding]:
+        """Check the levels of the buckets in `touched`, and that their partitions agree on the number of buckets."""
+        touched = sorted(set(touched))
+        for partition, bucket in touched:
+            files = self._buckets[partition, bucket].values()
+            yield from _name_findings(key, where(partition, bucket), files)
+            if key_types:
+                yield from _level_findings(key, where(partition, bucket), files, key_types)
+        partitions = {partition for partition, _ in touched}
+        counts: dict[bytes, set[int]] = {partition: set() for partition in partitions}
+        for (partition, _), entries in self._buckets.items():
+            if partition in partitions:
+                counts[partition].update(entry.total_buckets for entry in entries.values() if entry.total_buckets > 0)
+        for partition, bucket in touched:
+            total = counts.pop(partition, set())
+            if len(total) > 1:
+                yield Finding(
+                    promise=Promise.DISJOINT_LEVELS,
+                    object=f"{key}, partition of {where(partition, bucket)}",
+                    found=f"its files were written for {' and '.join(map(str, sorted(total)))} buckets",
+                    expected="one number of buckets in a partition",
+                    advice="Rewrite the partition by an overwrite with the number of buckets that the table has now.",
+                )
+
+
+def _name_findings(key: str, folder: str, entries: Iterable[ManifestEntry]) -> Iterator[Finding]:
+    names: set[str] = set()
+    for entry in entries:
+        if entry.file.file_name in names:
+            yield Finding(
+                promise=Promise.CONSISTENT_DELTAS,
+                object=f"{key}, {folder}/{entry.file.file_name}",
+                found="the file is live twice",
+                expected="each file once, for its rows would be read twice",
+                advice=KEEP_EVIDENCE,
+            )
+        names.add(entry.file.file_name)
+
+
+def _level_findings(
+    key: str, folder: str, entries: Iterable[ManifestEntry], key_types: Sequence[DataType]
+) -> Iterator[Finding]:
+    levels: dict[int, list[tuple[tuple[Any, ...], tuple[Any, ...], str]]] = defaultdict(list)
+    for entry in entries:
+        if entry.file.level > 0:
+            low = deserialize_row(entry.file.min_key, key_types)
+            high = deserialize_row(entry.file.max_key, key_types)
+            levels[entry.file.level].append((low, high, entry.file.file_name))
+    for level, ranges in levels.items():
+        ranges.sort(key=lambda each: each[0])
+        for (_, high, name), (low, _, other) in pairwise(ranges):
+            if high >= low:
+                yield Finding(
+                    promise=Promise.DISJOINT_LEVELS,
+                    object=f"{key}, {folder}/{other}",
+                    found=f"at level {level} its keys begin at {low}, those of {name} end at {high}",
+                    expected="disjoint keys in a level above 0",
+                    advice="A key may be read twice: compact the bucket fully, then verify again.",
+                )
+
+
+def _delta(key: str, entry: ManifestEntry, *, added: bool) -> Finding:
+    name, level = entry.file.file_name, entry.file.level
+    return Finding(
+        promise=Promise.CONSISTENT_DELTAS,
+        object=key,
+        found=f"it {'adds' if added else 'deletes'} {name} at level {level}, which is"
+        f" {'there already' if added else 'not there'}",
+        expected="files added once, and deleted only while they are there",
+        advice=KEEP_EVIDENCE,
+    )
+
+
+def _count(object: str, found: str, expected: str) -> Finding:
+    return Finding(
+        promise=Promise.TRUE_COUNTS,
+        object=object,
+        found=found,
+        expected=expected,
+        advice="Rows are not affected; statistics and plans are. Keep this report and find the writer.",
+    )
