@@ -159,6 +159,8 @@ IMMUTABLE_OPTIONS: Final = frozenset(
         "pk-clustering-override",
     }
 )
+# Folders are named by these, and files are looked for there. Java lets them change, and then finds no file.
+_FOLDER_OPTIONS: Final = frozenset({"partition.legacy-name", "partition.default-name"})
 # The keys are part of the schema itself, and a table does not move.
 _NEVER_CHANGEABLE: Final = frozenset({"type", "path", "primary-key", "partition"})
 # Rows that a true dropped are gone: a false afterwards would promise what is not there.
@@ -479,7 +481,7 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
         raise InvalidRequest(f"Option {key} cannot change: it belongs to the table as it was created.")
     if not has_snapshots:
         return
-    if key in IMMUTABLE_OPTIONS:
+    if key in IMMUTABLE_OPTIONS or (key in _FOLDER_OPTIONS and schema.partition_keys):
         raise InvalidRequest(
             f"Option {key} is {old} and the table has data, which depends on it: it cannot become {new}. "
             "Create a new table."
