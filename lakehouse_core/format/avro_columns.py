@@ -173,6 +173,8 @@ class _Walk:
         return _Walk(self.buffer, self.size, self.position[rows])
 
     def merge(self, part: "_Walk", rows: Longs) -> None:
+        # Columns keep earlier positions, so they are replaced, not changed.
+        self.position = self.position.copy()
         self.position[rows] = part.position
         self.bad[rows] |= part.bad
 

@@ -54,11 +54,11 @@ class EntryColumns:
     buckets: _Ints
     total_buckets: _Ints
     levels: _Ints
-    file_names: pa.Array
+    file_names: pa.ChunkedArray
     file_sizes: Longs
     row_counts: Longs
-    min_keys: pa.Array | None
-    max_keys: pa.Array | None
+    min_keys: pa.ChunkedArray | None
+    max_keys: pa.ChunkedArray | None
     min_sequence_numbers: Longs
     max_sequence_numbers: Longs
     schema_ids: Longs
@@ -149,11 +149,11 @@ def columns_of(entries: Sequence[ManifestEntry]) -> EntryColumns:
         buckets=np.array([entry.bucket for entry in entries], np.int32),
         total_buckets=np.array([entry.total_buckets for entry in entries], np.int32),
         levels=np.array([file.level for file in files], np.int32),
-        file_names=pa.array([file.file_name for file in files], pa.large_string()),
+        file_names=pa.chunked_array([[file.file_name for file in files]], pa.string()),
         file_sizes=_longs(file.file_size for file in files),
         row_counts=_longs(file.row_count for file in files),
-        min_keys=pa.array([file.min_key for file in files], pa.large_binary()) if has_keys else None,
-        max_keys=pa.array([file.max_key for file in files], pa.large_binary()) if has_keys else None,
+        min_keys=pa.chunked_array([[file.min_key for file in files]], pa.binary()) if has_keys else None,
+        max_keys=pa.chunked_array([[file.max_key for file in files]], pa.binary()) if has_keys else None,
         min_sequence_numbers=_longs(file.min_sequence_number for file in files),
         max_sequence_numbers=_longs(file.max_sequence_number for file in files),
         schema_ids=_longs(file.schema_id for file in files),
@@ -192,7 +192,8 @@ def concatenate(parts: Iterable[EntryColumns]) -> EntryColumns:
         elif name in ("key_stats", "value_stats"):
             joined[name] = tuple(stats for piece in pieces for stats in piece) if has_stats else None
         elif name not in joined:
-            joined[name] = pa.concat_arrays(pieces) if name == "file_names" else np.concatenate(pieces)
+            # Text and keys, the larger half, are not copied at all.
+            joined[name] = _joined_chunks(pieces) if name == "file_names" else np.concatenate(pieces)
         # What is copied is freed before the next column is.
         pieces.clear()
     return EntryColumns(partitions=tuple(partitions), rares=tuple(rares), **joined)
@@ -207,7 +208,7 @@ def _taken(column: Any, rows: Longs) -> Any:
         return None
     if isinstance(column, tuple):
         return tuple(column[row] for row in rows.tolist())
-    if isinstance(column, pa.Array):
+    if isinstance(column, pa.ChunkedArray):
         return column.take(pa.array(rows))
     return column[rows]
 
@@ -238,9 +239,14 @@ def _rare(file: DataFile) -> RareFields:
     )
 
 
-def _joined_keys(pieces: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa.Array:
-    filled = [
-        pa.array([EMPTY_ROW] * length, pa.large_binary()) if piece is None else piece
-        for piece, length in zip(pieces, lengths, strict=True)
-    ]
-    return pa.concat_arrays(filled)
+def _joined_chunks(pieces: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], pieces[0].type)
+
+
+def _joined_keys(pieces: Sequence[pa.ChunkedArray | None], lengths: Sequence[int]) -> pa.ChunkedArray:
+    return _joined_chunks(
+        [
+            pa.chunked_array([[EMPTY_ROW] * length], pa.binary()) if piece is None else piece
+            for piece, length in zip(pieces, lengths, strict=True)
+        ]
+    )

@@ -229,19 +229,19 @@ class _Group:
             raise _Unusual
         return gather(self._buffer, SpanColumn(column.starts, column.ends, None), type_)
 
-    def _text(self, path: str) -> pa.Array:
-        text = self._binary(path, pa.large_string())
+    def _text(self, path: str) -> pa.ChunkedArray:
+        text = self._binary(path, pa.string())
         try:
             text.validate(full=True)
         except pa.ArrowInvalid as error:
             raise _Unusual from error
-        return text
+        return pa.chunked_array([text])
 
-    def _keys(self) -> tuple[pa.Array | None, pa.Array | None]:
-        both = [self._binary(path, pa.large_binary()) for path in ("_FILE._MIN_KEY", "_FILE._MAX_KEY")]
+    def _keys(self) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray | None]:
+        both = [self._binary(path, pa.binary()) for path in ("_FILE._MIN_KEY", "_FILE._MAX_KEY")]
         if all(_is_all_empty_rows(keys) for keys in both):
             return None, None
-        return both[0], both[1]
+        return pa.chunked_array([both[0]]), pa.chunked_array([both[1]])
 
     def _rares(self, with_stats: bool) -> tuple[tuple[RareFields, ...], npt.NDArray[np.int32]]:
         codes = np.zeros(len(self._rows), np.int32)
@@ -252,11 +252,17 @@ class _Group:
             raise _Unusual
         # An empty array is one zero byte.
         concerned = (extra.ends - extra.starts) != 1
-        for span in spans.values():
-            if span is not None and span.valid is not None:
-                concerned |= span.valid
+        for path, span in spans.items():
+            if span is not None and path != _EXTRA_FILES:
+                concerned |= True if span.valid is None else span.valid
+        known: dict[tuple[bytes | None, ...], int] = {}
         for row in np.flatnonzero(concerned).tolist():
-            codes[row] = found.setdefault(_rare(self._buffer, spans, row), len(found))
+            raw = tuple(_raw(self._buffer, span, row) for span in spans.values())
+            code = known.get(raw)
+            if code is None:
+                rare = _rare(dict(zip(spans, raw, strict=True)))
+                code = known[raw] = found.setdefault(rare, len(found))
+            codes[row] = code
         return tuple(found), codes
 
     def _stats(self, path: str) -> tuple[SimpleStats, ...]:
@@ -283,26 +289,26 @@ def _is_all_empty_rows(keys: pa.Array) -> bool:
     if not len(keys):
         return True
     _, offsets, data = keys.buffers()
-    bounds = np.frombuffer(offsets, np.int64, len(keys) + 1)
+    bounds = np.frombuffer(offsets, np.int32, len(keys) + 1)
     return bool((np.diff(bounds) == len(EMPTY_ROW)).all()) and not np.frombuffer(data, np.uint8).any()
 
 
-def _rare(buffer: npt.NDArray[np.uint8], spans: Mapping[str, SpanColumn | None], row: int) -> RareFields:
-    def value(path: str) -> Any:
-        span = spans.get(path)
-        if span is None or (span.valid is not None and not span.valid[row]):
-            return None
-        return buffer[span.starts[row] : span.ends[row]].tobytes()
+def _raw(buffer: npt.NDArray[np.uint8], span: SpanColumn | None, row: int) -> bytes | None:
+    if span is None or (span.valid is not None and not span.valid[row]):
+        return None
+    return buffer[span.starts[row] : span.ends[row]].tobytes()
 
+
+def _rare(raw: Mapping[str, bytes | None]) -> RareFields:
     def listed(path: str, decode: Callable[[bytes], Any]) -> Any:
-        raw = value(path)
-        return None if raw is None else tuple(decode(raw))
+        found = raw.get(path)
+        return None if found is None else tuple(decode(found))
 
-    external_path = value("_FILE._EXTERNAL_PATH")
+    external_path = raw.get("_FILE._EXTERNAL_PATH")
     try:
         return RareFields(
             extra_files=listed(_EXTRA_FILES, _DECODE_NAMES) or (),
-            embedded_index=value("_FILE._EMBEDDED_FILE_INDEX"),
+            embedded_index=raw.get("_FILE._EMBEDDED_FILE_INDEX"),
             external_path=None if external_path is None else external_path.decode("utf-8"),
             value_stats_cols=listed("_FILE._VALUE_STATS_COLS", _DECODE_NAMES),
             write_cols=listed("_FILE._WRITE_COLS", _DECODE_NAMES),

@@ -1,0 +1,14 @@
+"""BinaryRow: the encoding of partitions, keys and statistics, and what buckets are computed from."""
+
+from lakehouse_core.format.binary_row.decoding import decode_array, decode_row, deserialize_row
+from lakehouse_core.format.binary_row.encoding import encode_array, encode_row, serialize_row, unscaled
+
+__all__ = [
+    "decode_array",
+    "decode_row",
+    "deserialize_row",
+    "encode_array",
+    "encode_row",
+    "serialize_row",
+    "unscaled",
+]
