@@ -102,8 +102,8 @@ def _text(value: Any, data_type: DataType, *, legacy: bool) -> str:
 def _floating_text(value: float, *, single: bool) -> str:
     """Return Java's text: at least one digit after the point, an exponent below 0.001 and from 10,000,000.
 
-    It is the shortest that means the number, as Java has it since version 19. Older Javas print more digits than needed
-    for some numbers (9.999999999999999E22), and so they look for such a partition in another folder, even for their own.
+    It is the shortest that means the number, as Java has it since version 19. Older Javas print more digits than
+    needed for some numbers (9.999999999999999E22), so that they look for such a partition in another folder.
     """
     if math.isnan(value):
         return "NaN"

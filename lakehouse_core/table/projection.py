@@ -48,8 +48,8 @@ def file_projection(file_schema: TableSchema, read_fields: Sequence[DataField]) 
         source = by_id.get(target.id)
         if source is not None and not can_cast(source.type, target.type):
             raise UnsupportedFeature(
-                f"Column {target.name}: files of schema {file_schema.id} cannot be read with its present type yet; only "
-                "casts that lose no kind of value are supported."
+                f"Column {target.name}: files of schema {file_schema.id} cannot be read with its present type yet; "
+                "only casts that lose no kind of value are supported."
             )
         projections.append(ColumnProjection(target=target, source=source))
     return tuple(projections)
