@@ -1,10 +1,11 @@
 """The hash of many rows at once: Murmur3 over BinaryRows that are never built.
 
 The words of a row are computed column by column and mixed in their order; a block of rows stays in the processor's
-cache. `binary_row.hash_row(encode_row(...))` is the same for one row, and the oracle of the tests.
+cache. `hash_row(encode_row(...))` is the same for one row, and the oracle of the tests.
 Source: Paimon format, "BinaryRow and relatives" and "Hash".
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -67,6 +68,19 @@ def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Hashes:
         block = [column.slice(begin, _BLOCK_ROWS) for column in columns]
         hashes[begin : begin + _BLOCK_ROWS] = _hash_block(block, types)
     return hashes
+
+
+def hash_row(row: bytes) -> int:
+    """Return the signed 32-bit hash of one row's bytes, as `encode_row` gives them."""
+    state = _SEED
+    for (word,) in struct.iter_unpack("<I", row):
+        mixed = _rotated(word * _C1 & _MASK, 15) * _C2 & _MASK
+        state = (_rotated(state ^ mixed, 13) * 5 + _C3) & _MASK
+    state ^= len(row)
+    state = (state ^ state >> 16) * _C4 & _MASK
+    state = (state ^ state >> 13) * _C5 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >= 1 << 31 else state
 
 
 def _hash_block(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Hashes:
