@@ -6,7 +6,6 @@ the same: two tasks that write one key would give its rows two orders.
 
 import os
 import re
-from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ from lakehouse_core.table.schema import TableSchema
 
 _PREFIX: Final = "__lakehouse_"
 _TASK: Final = f"{_PREFIX}task"
-_BUCKET: Final = f"{_PREFIX}bucket"
+BUCKET_COLUMN: Final = f"{_PREFIX}bucket"
 # Two tasks per core: the second half of the cores is not idle while the slowest task ends.
 _TASKS_PER_CORE: Final = 2
 _LOCAL_MASTER: Final = re.compile(r"local(?:\[(\d+|\*)(?:,.*)?\])?")
@@ -36,20 +35,26 @@ def routed(frame: DataFrame, schema: TableSchema) -> DataFrame:
 
     A table without fixed buckets takes rows as they come, and nothing is shuffled.
     """
-    bucket_count = schema.table_options.bucket
-    if bucket_count <= 0:
+    if schema.table_options.bucket <= 0:
         return frame
     task_count = _task_count(frame.sparkSession, schema)
-    keys = [_typed(frame, field) for field in schema.bucket_fields]
-    task = f"{_BUCKET} % {task_count}"
+    task = f"{BUCKET_COLUMN} % {task_count}"
     if schema.partition_keys:
         # Added, not hashed together: the buckets of one partition go to as many tasks as there are buckets.
-        partition = f"hash({', '.join(map(quoted, schema.partition_keys))})"
-        task = f"cast(pmod(cast({partition} as bigint) + {_BUCKET}, {task_count}) as int)"
-    with settings(frame.sparkSession, {"spark.sql.lateralColumnAlias.enableImplicitResolution": "true"}):
-        with_bucket = _with_bucket(frame, schema, keys)
-        placed = with_bucket.selectExpr("*", f"{task} as {_TASK}").repartitionById(task_count, sf.col(_TASK))
+        partition = f"hash({', '.join(_typed(frame, field) for field in schema.partition_fields)})"
+        task = f"cast(pmod(cast({partition} as bigint) + {BUCKET_COLUMN}, {task_count}) as int)"
+    placed = bucketed(frame, schema).selectExpr("*", f"{task} as {_TASK}").repartitionById(task_count, sf.col(_TASK))
     return placed.select(*map(quoted, frame.columns))
+
+
+def bucketed(frame: DataFrame, schema: TableSchema) -> DataFrame:
+    """Return the rows with the number of their bucket in BUCKET_COLUMN, and columns that were needed on the way.
+
+    REQUIRES: the table has fixed buckets.
+    """
+    # Each step names the steps before it in the same projection: one projection each takes twice as long to plan.
+    with settings(frame.sparkSession, {"spark.sql.lateralColumnAlias.enableImplicitResolution": "true"}):
+        return _bucketed(frame, schema)
 
 
 def quoted(name: str) -> str:
@@ -57,19 +62,21 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _with_bucket(frame: DataFrame, schema: TableSchema, keys: Sequence[str]) -> DataFrame:
+def _bucketed(frame: DataFrame, schema: TableSchema) -> DataFrame:
     options = schema.table_options
     types = [field.type for field in schema.bucket_fields]
+    keys = [_typed(frame, field) for field in schema.bucket_fields]
     if options.bucket_function is BucketFunction.MOD:
-        return frame.selectExpr("*", f"cast(pmod(cast({keys[0]} as bigint), {options.bucket}) as int) as {_BUCKET}")
+        key = f"cast(coalesce({keys[0]}, 0) as bigint)"
+        return frame.selectExpr("*", f"cast(pmod({key}, {options.bucket}) as int) as {BUCKET_COLUMN}")
     if options.bucket_function is BucketFunction.DEFAULT and can_hash(types):
         names = [f"{_PREFIX}key_{index}" for index in range(len(keys))]
         columns = [f"{key} as {name}" for name, key in zip(names, keys, strict=True)]
         hashed = sql_hash(types, names, f"{_PREFIX}hash_")
         columns += [f"{expression} as {name}" for name, expression in hashed.layers]
-        return frame.selectExpr("*", *columns, f"abs({hashed.hash} % {options.bucket}) as {_BUCKET}")
+        return frame.selectExpr("*", *columns, f"abs({hashed.hash} % {options.bucket}) as {BUCKET_COLUMN}")
     row = sf.struct(*(sf.expr(key).alias(field.name) for key, field in zip(keys, schema.bucket_fields, strict=True)))
-    return frame.select("*", _python_bucket(row, schema).alias(_BUCKET))
+    return frame.select("*", _python_bucket(row, schema).alias(BUCKET_COLUMN))
 
 
 def _python_bucket(row: Column, schema: TableSchema) -> Column:
@@ -77,13 +84,14 @@ def _python_bucket(row: Column, schema: TableSchema) -> Column:
     fields, options = schema.bucket_fields, schema.table_options
 
     def bucket_of(rows: pa.Array) -> pa.Array:
+        # Values that the table cannot hold are the write task's to refuse; here they may go anywhere.
+        columns = [
+            column.cast(arrow_type(field.type), safe=False)
+            for column, field in zip(rows.flatten(), fields, strict=True)
+        ]
+        types = [field.type for field in fields]
         try:
-            columns = [
-                column.cast(arrow_type(field.type)) for column, field in zip(rows.flatten(), fields, strict=True)
-            ]
-            return pa.array(
-                buckets(columns, [f.type for f in fields], options.bucket, options.bucket_function), pa.int32()
-            )
+            return pa.array(buckets(columns, types, options.bucket, options.bucket_function), pa.int32())
         except LakehouseError as error:
             raise failed_attempt(error) from error
 

@@ -1,0 +1,51 @@
+"""Tasks on Spark, in a session that belongs to the user: it is made at the first task and never stopped here."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_core.clock import SystemClock
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.engines.spark.run import run_tasks
+from lakehouse_core.execution.engines.spark.write import write_frame
+from lakehouse_core.execution.input import input_batches
+from lakehouse_core.execution.tasks.write import WriteTask, write_batches
+from lakehouse_core.table.changes import CommitMessage
+
+T = TypeVar("T")
+
+
+class SparkEngine:
+    """`spark` is a session, classic or Connect, or a function that makes one."""
+
+    def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:
+        self._spark = spark
+
+    @cached_property
+    def session(self) -> SparkSession:
+        """The session, made now if it was not yet. Raises InvalidRequest for what is none."""
+        session = self._spark() if callable(self._spark) else self._spark
+        if not hasattr(session, "createDataFrame"):
+            raise InvalidRequest(
+                f"spark={session!r} is no Spark session: pass a SparkSession, or a function that returns one."
+            )
+        return session
+
+    def run(self, task: Callable[[T], str], inputs: Sequence[T]) -> Iterator[str]:
+        """Yield one result per input, in order, of the attempt that won; put the largest input first.
+
+        Raises what a task raised; TaskFailed when that is no LakehouseError.
+        """
+        return run_tasks(self.session, task, inputs)
+
+    def write(self, task: WriteTask, data: object) -> list[CommitMessage]:
+        """Write rows as files that nobody sees yet; return what each bucket got.
+
+        What lies in this process is written here: a job would take longer to start. Raises InvalidRequest, TaskFailed.
+        """
+        if isinstance(data, DataFrame):
+            return write_frame(task, data)
+        rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column)
+        return write_batches(task, rows, SystemClock())
