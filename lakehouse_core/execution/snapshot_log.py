@@ -1,0 +1,393 @@
+"""The history of a table: its snapshots, changelogs and tags, the manifests they name, and the claim of the next id.
+
+Rule: LATEST and EARLIEST are hints. A wrong or missing one costs a listing and never correctness (invariant I17).
+Snapshots are written once and never changed. Source: Paimon format, "Hint lookup"; the reliability guide, "Commit".
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import (
+    CorruptTable,
+    InvalidRequest,
+    NotFound,
+    SnapshotExpired,
+    StorageUnavailable,
+)
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text, verify_bytes
+from lakehouse_core.table.layout import (
+    BOUNDARY_KEY,
+    CHANGELOG_FOLDER,
+    SNAPSHOT_FOLDER,
+    TAG_FOLDER,
+    changelog_key,
+    manifest_key,
+    snapshot_key,
+    tag_key,
+)
+from lakehouse_core.table.manifest import (
+    EntryColumns,
+    IndexManifestEntry,
+    Keep,
+    ManifestEntry,
+    ManifestFile,
+    decode_index_manifest,
+    decode_manifest,
+    decode_manifest_columns,
+    decode_manifest_list,
+    merge_entries,
+)
+from lakehouse_core.table.snapshot import Snapshot, Tag, parse_snapshot, parse_tag, serialize_snapshot
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+LATEST_HINT = "snapshot/LATEST"
+EARLIEST_HINT = "snapshot/EARLIEST"
+CHANGELOG_LATEST_HINT = "changelog/LATEST"
+CHANGELOG_EARLIEST_HINT = "changelog/EARLIEST"
+
+_SNAPSHOT_NAME = re.compile(r"snapshot-([1-9]\d{0,18})")
+_CHANGELOG_NAME = re.compile(r"changelog-([1-9]\d{0,18})")
+_TAG_NAME = re.compile(r"tag-(.+)")
+_ID = re.compile(rb"[1-9]\d{0,18}")
+
+# A hint further behind than this is dearer to follow than a listing.
+_LONGEST_PROBE = 32
+# A listing and the reading after it race with expiry; each round something else had to vanish.
+_ATTEMPTS = 5
+_READERS = 8
+
+
+class SnapshotLog:
+    """Reads the history of one table and adds to it. `store` is rooted at the table."""
+
+    def __init__(self, store: ObjectStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    @property
+    def store(self) -> ObjectStore:
+        return self._store
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    def latest(self) -> Snapshot | None:
+        """Return the newest snapshot, None when the table has none. Never lists when the LATEST hint is of use."""
+        for _ in range(_ATTEMPTS):
+            latest_id = self.latest_id()
+            if latest_id is None:
+                return None
+            found = self._load(latest_id)
+            if found is not None:
+                return found
+        raise self._restless("the latest snapshot")
+
+    def latest_id(self) -> int | None:
+        """Return the id of the newest snapshot, None when the table has none."""
+        boundary = self.boundary()
+        hint = self._hint(LATEST_HINT)
+        if hint is not None and hint >= boundary and self._exists(snapshot_key(hint)):
+            for candidate in range(hint + 1, hint + 1 + _LONGEST_PROBE):
+                # The hint may lag: its writer died after its commit, or another's hint came later.
+                if not self._exists(snapshot_key(candidate)):
+                    return candidate - 1
+        ids = self._snapshot_ids(boundary)
+        return ids[-1] if ids else None
+
+    def earliest_id(self) -> int | None:
+        """Return the lowest id that still counts, None when the table has no snapshot."""
+        boundary = self.boundary()
+        hint = self._hint(EARLIEST_HINT)
+        candidate = max(hint or 0, boundary)
+        if candidate and self._exists(snapshot_key(candidate)):
+            below = candidate - 1
+            if below < max(boundary, 1) or not self._exists(snapshot_key(below)):
+                return candidate
+        ids = self._snapshot_ids(boundary)
+        return ids[0] if ids else None
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """Return one snapshot. Raises SnapshotExpired naming the earliest, NotFound, InvalidRequest, CorruptTable."""
+        if snapshot_id < 1:
+            raise InvalidRequest(f"Snapshot {snapshot_id}: ids start at 1. Ask for one that `snapshots` lists.")
+        # First the file, then the boundary: in the other order an expiry in between would not be seen.
+        found = self._load(snapshot_id)
+        if found is not None and snapshot_id >= self.boundary():
+            return found
+        earliest, latest = self.earliest_id(), self.latest_id()
+        if earliest is None or latest is None:
+            raise NotFound(f"Snapshot {snapshot_id}: the table has no snapshot yet. Write to it first.")
+        if snapshot_id < earliest:
+            raise SnapshotExpired(f"Snapshot {snapshot_id} is expired. The earliest available is {earliest}.")
+        if snapshot_id > latest:
+            raise NotFound(f"Snapshot {snapshot_id} is not there yet. The latest is {latest}.")
+        found = self._load(snapshot_id)
+        if found is not None:
+            return found
+        raise CorruptTable(
+            f"{self._store.uri(snapshot_key(snapshot_id))}: it is missing between snapshots {earliest} and {latest}. "
+            "Do not expire snapshots; run `lakehouse verify` and keep its report."
+        )
+
+    def history(self) -> list[Snapshot]:
+        """Return every snapshot that counts, oldest first. Lists the folder and reads them all."""
+        for _ in range(_ATTEMPTS):
+            ids = self._snapshot_ids(self.boundary())
+            found = list(in_order(self._load, ids))
+            # Expiry takes the oldest first; what went while we read is as if it had gone before.
+            kept = [snapshot for snapshot in found if snapshot is not None]
+            if None not in found[len(found) - len(kept) :]:
+                return kept
+        raise self._restless("a snapshot")
+
+    def since(self, after_id: int, until_id: int) -> list[Snapshot]:
+        """Return the snapshots (after_id, until_id], oldest first. Raises as `snapshot` does for each."""
+        return list(in_order(self.snapshot, range(after_id + 1, until_id + 1)))
+
+    def newest_first(self, latest: Snapshot) -> Iterator[Snapshot]:
+        """Yield `latest` and what came before it, down to the boundary or to the first id that is gone."""
+        yield latest
+        boundary = self.boundary()
+        below = range(latest.id - 1, max(boundary, 1) - 1, -1)
+        for snapshot in in_order(self._load, below):
+            if snapshot is None:
+                return
+            yield snapshot
+
+    def tag(self, name: str) -> Tag:
+        """Return one tag. Raises NotFound naming the tags there are, CorruptTable."""
+        key = tag_key(name)
+        try:
+            return parse_tag(self._store.read(key), key)
+        except NotFound as error:
+            known = ", ".join(self._tag_names()) or "none"
+            raise NotFound(f"Tag {name!r}: there is no such tag. The tags are: {known}.") from error
+
+    def tags(self) -> dict[str, Tag]:
+        """Return all tags by name, names sorted."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return {name: parse_tag(self._store.read(tag_key(name)), tag_key(name)) for name in self._tag_names()}
+            except NotFound:
+                continue
+        raise self._restless("a tag")
+
+    def changelog(self, snapshot_id: int) -> Snapshot:
+        """Return the long-lived changelog of an expired snapshot. Raises NotFound, CorruptTable."""
+        key = changelog_key(snapshot_id)
+        try:
+            return parse_snapshot(self._store.read(key), key)
+        except NotFound as error:
+            ids = self.changelog_ids()
+            kept = f"{ids[0]} to {ids[-1]}" if ids else "none"
+            raise NotFound(f"Changelog {snapshot_id} is not kept. Changelogs of expired snapshots: {kept}.") from error
+
+    def changelog_ids(self) -> list[int]:
+        """Return the ids of all long-lived changelogs, rising."""
+        return _ids(self._store.children(CHANGELOG_FOLDER).files, _CHANGELOG_NAME)
+
+    def boundary(self) -> int:
+        """Return the first id that counts; 0 when expiry has not set one. Raises CorruptTable."""
+        try:
+            data = self._store.read(BOUNDARY_KEY)
+        except NotFound:
+            return 0
+        if _ID.fullmatch(data) is None:
+            raise CorruptTable(
+                f"{self._store.uri(BOUNDARY_KEY)}: it holds {data[:40]!r}, expected a snapshot id. "
+                "Write the id of the earliest snapshot into it, without a line break."
+            )
+        return int(data)
+
+    def raise_boundary(self, first_kept_id: int) -> int:
+        """Let no id below `first_kept_id` count any more, durably; return the boundary, which never goes down."""
+        for _ in range(_ATTEMPTS):
+            found = self._store.read_versioned(BOUNDARY_KEY)
+            if found is not None and (there := self.boundary()) >= first_kept_id:
+                return there
+            if self._store.replace(BOUNDARY_KEY, b"%d" % first_kept_id, if_version=None if found is None else found[1]):
+                return first_kept_id
+        raise self._restless("the boundary")
+
+    def claim(self, snapshot: Snapshot) -> bool:
+        """Publish `snapshot` under its id; False when that id is taken. Raises WriteOutcomeUnknown."""
+        return self._store.create_new(snapshot_key(snapshot.id), serialize_snapshot(snapshot))
+
+    def write_latest_hint(self, snapshot_id: int) -> None:
+        """Say where the newest snapshot is. Best effort: a failure costs the next reader a few probes."""
+        self._write_hint(LATEST_HINT, snapshot_id)
+
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        self._write_hint(EARLIEST_HINT, snapshot_id)
+
+    def write_changelog_hints(self, earliest_id: int, latest_id: int) -> None:
+        self._write_hint(CHANGELOG_EARLIEST_HINT, earliest_id)
+        self._write_hint(CHANGELOG_LATEST_HINT, latest_id)
+
+    def read_manifest_list(self, name: str, size: int | None, expected: str | None = None) -> list[ManifestFile]:
+        """Return what a manifest list names, in order. Raises CorruptTable when it is missing or not as recorded."""
+        return decode_manifest_list(self._read_metadata(name, size, expected), name)
+
+    def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """Return the manifests that make up the state at `snapshot`: its base, then its delta."""
+        return [*self.base_manifests(snapshot), *self.delta_manifests(snapshot)]
+
+    def base_manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
+        return self._list_of(snapshot, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+
+    def delta_manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """Return the manifests of what `snapshot` changed."""
+        return self._list_of(snapshot, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+
+    def changelog_manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """Return the manifests of the changelog files of `snapshot`; none when it has no changelog of its own."""
+        if snapshot.changelog_manifest_list is None:
+            return []
+        return self._list_of(snapshot, snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
+
+    def read_manifest(
+        self, manifest: ManifestFile, *, keep: Keep | None = None, with_stats: bool = False
+    ) -> list[ManifestEntry]:
+        """Return the entries of one manifest, in order; `keep` tells by partition, bucket and level which of them.
+
+        Raises CorruptTable when it is missing or not as recorded.
+        """
+        data = self.manifest_bytes(manifest)
+        return decode_manifest(data, manifest.file_name, keep=keep, with_stats=with_stats)
+
+    def read_manifest_columns(
+        self, manifest: ManifestFile, *, keep: Keep | None = None, with_stats: bool = False
+    ) -> EntryColumns:
+        """Return the entries of one manifest as columns; everything else as in `read_manifest`."""
+        data = self.manifest_bytes(manifest)
+        return decode_manifest_columns(data, manifest.file_name, keep=keep, with_stats=with_stats)
+
+    def read_manifests(
+        self, manifests: Iterable[ManifestFile], *, keep: Keep | None = None, with_stats: bool = False
+    ) -> Iterator[list[ManifestEntry]]:
+        """Yield the entries of each manifest, in order; a few manifests are read ahead by threads."""
+
+        def read(manifest: ManifestFile) -> list[ManifestEntry]:
+            return self.read_manifest(manifest, keep=keep, with_stats=with_stats)
+
+        return in_order(read, manifests)
+
+    def live_entries(
+        self,
+        snapshot: Snapshot,
+        *,
+        keep: Keep | None = None,
+        with_stats: bool = False,
+        manifests: Sequence[ManifestFile] | None = None,
+    ) -> list[ManifestEntry]:
+        """Return the entries of the files that are live at `snapshot`, in manifest order.
+
+        `manifests`: those that may hold what `keep` keeps, when the caller knows; otherwise all.
+        """
+        chosen = self.manifests_of(snapshot) if manifests is None else manifests
+        read = self.read_manifests(chosen, keep=keep, with_stats=with_stats)
+        return merge_entries(entry for entries in read for entry in entries)
+
+    def manifest_bytes(self, manifest: ManifestFile) -> bytes:
+        """Return a manifest's file. Raises CorruptTable when it is missing or has another size than recorded."""
+        return self._read_metadata(manifest.file_name, manifest.file_size, None)
+
+    def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
+        """Return the index files of `snapshot`; none when it has no index manifest."""
+        name = snapshot.index_manifest
+        if name is None:
+            return []
+        return decode_index_manifest(self._read_metadata(name, None, _checksums(snapshot).get(name)), name)
+
+    def _list_of(self, snapshot: Snapshot, name: str, size: int | None) -> list[ManifestFile]:
+        return self.read_manifest_list(name, size, _checksums(snapshot).get(name))
+
+    def _read_metadata(self, name: str, size: int | None, expected: str | None) -> bytes:
+        key = manifest_key(name)
+        try:
+            data = self._store.read(key)
+        except NotFound as error:
+            raise CorruptTable(
+                f"{self._store.uri(key)}: it is missing, though a snapshot names it. If that snapshot has expired "
+                "meanwhile, start again; else run `lakehouse verify` and keep its report."
+            ) from error
+        except InvalidRequest as error:
+            raise CorruptTable(f"A manifest list or snapshot names {name!r}: {error}") from error
+        verify_bytes(data, self._store.uri(key), size=size, expected=expected)
+        return data
+
+    def _load(self, snapshot_id: int) -> Snapshot | None:
+        key = snapshot_key(snapshot_id)
+        try:
+            return parse_snapshot(self._store.read(key), key)
+        except NotFound:
+            return None
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self._store.size(key)
+        except NotFound:
+            return False
+        return True
+
+    def _snapshot_ids(self, boundary: int) -> list[int]:
+        ids = _ids(self._store.children(SNAPSHOT_FOLDER).files, _SNAPSHOT_NAME)
+        return [snapshot_id for snapshot_id in ids if snapshot_id >= boundary]
+
+    def _tag_names(self) -> list[str]:
+        names = self._store.children(TAG_FOLDER).files
+        return sorted(match[1] for match in map(_TAG_NAME.fullmatch, names) if match)
+
+    def _hint(self, key: str) -> int | None:
+        """Return what a hint says; None when it is missing or says nothing."""
+        try:
+            data = self._store.read(key)
+        except NotFound:
+            return None
+        return int(data) if _ID.fullmatch(data) else None
+
+    def _write_hint(self, key: str, snapshot_id: int) -> None:
+        try:
+            self._store.write(key, b"%d" % snapshot_id)
+        except StorageUnavailable:
+            # The commit or expiry that it tells of has happened all the same.
+            return
+
+    def _restless(self, what: str) -> StorageUnavailable:
+        return StorageUnavailable(
+            f"{self._store.uri('')}: {what} changed in each of {_ATTEMPTS} attempts to read it. Try again."
+        )
+
+
+def in_order(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield `function` of each item, in order; a few of them run ahead."""
+    rest = iter(items)
+    first = list(islice(rest, 2))
+    if len(first) < 2:
+        yield from map(function, first)
+        return
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="manifests") as pool:
+        running = [pool.submit(function, item) for item in (*first, *islice(rest, _READERS))]
+        try:
+            while running:
+                yield running.pop(0).result()
+                running.extend(pool.submit(function, item) for item in islice(rest, 1))
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def _ids(names: Iterable[str], pattern: re.Pattern[str]) -> list[int]:
+    return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
+
+
+def _checksums(snapshot: Snapshot) -> dict[str, str]:
+    return dict(checksums_from_text(snapshot.properties.get(CHECKSUMS_PROPERTY), snapshot_key(snapshot.id)))

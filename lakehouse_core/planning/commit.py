@@ -1,0 +1,305 @@
+"""Commits: what a staged commit does to the set of files, and the snapshot that says so.
+
+Sources: Paimon semantics, "Commit protocol and manifest merge"; the reliability guide, "Commit".
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final, assert_never
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.data_types import parse_literal
+from lakehouse_core.planning.conflicts import Conflict, find_conflicts
+from lakehouse_core.planning.ledger import LEDGER_PROPERTY, NONCE_PROPERTY
+from lakehouse_core.table.changes import (
+    BATCH_IDENTIFIER,
+    Append,
+    CommitKind,
+    CommitMessage,
+    DynamicOverwrite,
+    StagedCommit,
+    StaticOverwrite,
+)
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+# What the committer itself writes among a snapshot's properties.
+RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, CHECKSUMS_PROPERTY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What one snapshot does: data files that come and go, in order, and the changelog files it adds."""
+
+    kind: CommitKind
+    entries: tuple[ManifestEntry, ...] = ()
+    changelog: tuple[ManifestEntry, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.entries and not self.changelog
+
+    @property
+    def partitions(self) -> frozenset[bytes]:
+        return frozenset(entry.partition for entry in self.entries)
+
+    @property
+    def buckets(self) -> frozenset[tuple[bytes, int]]:
+        return frozenset((entry.partition, entry.bucket) for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedListFile:
+    """A manifest list that was written: its name and its size in bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenLists:
+    """The lists that a new snapshot names, with their checksums by name."""
+
+    base: NamedListFile
+    delta: NamedListFile
+    changelog: NamedListFile | None = None
+    checksums: str
+
+
+def check_staged(staged: StagedCommit) -> None:
+    """Raise InvalidRequest when `staged` cannot be committed to any table."""
+    if not staged.commit_user:
+        raise InvalidRequest("A commit needs a commit user, so that it is recognised when it is repeated.")
+    if not 0 <= staged.commit_identifier <= BATCH_IDENTIFIER:
+        raise InvalidRequest(
+            f"Commit identifier {staged.commit_identifier} of {staged.commit_user}: expected 0 to {BATCH_IDENTIFIER}."
+        )
+    if taken := sorted(RESERVED_PROPERTIES & staged.properties.keys()):
+        raise InvalidRequest(f"Snapshot property {taken[0]!r} is reserved for the committer. Choose another name.")
+    if not isinstance(staged.mode, Append) and any(message.deleted_files for message in staged.messages):
+        raise InvalidRequest("An overwrite decides itself which files go: its messages may not delete any.")
+    for message in staged.messages:
+        for file in (*message.new_files, *message.changelog_files, *message.compact_after):
+            if file.external_path is not None:
+                raise InvalidRequest(
+                    f"{file.file_name} lies outside the table, at {file.external_path}. Write it below."
+                )
+
+
+def append_changes(staged: StagedCommit) -> Changes:
+    """Return what the first snapshot does, without the files that an overwrite removes: `with_removed` adds them.
+
+    Deleting files makes a commit an OVERWRITE. The changelog files of an overwrite are not kept, as in Java.
+    """
+    overwrites = not isinstance(staged.mode, Append)
+    deletes = any(message.deleted_files for message in staged.messages)
+    entries = [
+        *(_entry(EntryKind.ADD, message, file) for message in staged.messages for file in message.new_files),
+        *(_entry(EntryKind.DELETE, message, file) for message in staged.messages for file in message.deleted_files),
+    ]
+    changelog = (
+        _entry(EntryKind.ADD, message, file) for message in staged.messages for file in message.changelog_files
+    )
+    return Changes(
+        kind=CommitKind.OVERWRITE if overwrites or deletes else CommitKind.APPEND,
+        entries=tuple(entries),
+        changelog=() if overwrites else tuple(changelog),
+    )
+
+
+def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
+    """Return what the second snapshot does: files that compactions read go, files that they wrote come."""
+    return Changes(
+        kind=CommitKind.COMPACT,
+        entries=(
+            *(_entry(EntryKind.DELETE, message, file) for message in messages for file in message.compact_before),
+            *(_entry(EntryKind.ADD, message, file) for message in messages for file in message.compact_after),
+        ),
+        changelog=tuple(
+            _entry(EntryKind.ADD, message, file) for message in messages for file in message.compact_changelog_files
+        ),
+    )
+
+
+def surviving(
+    messages: Sequence[CommitMessage], live: Sequence[ManifestEntry], schema: TableSchema
+) -> tuple[list[CommitMessage], list[Conflict]]:
+    """Return the compactions that still fit the `live` files of their partitions, and why the others do not."""
+    left, lost = list(messages), []
+    while left:
+        conflicts = find_conflicts(live, compact_changes(left).entries, schema)
+        if not conflicts:
+            break
+        lost.extend(conflicts)
+        left = [message for message in left if not any(_is_hit(message, conflict) for conflict in conflicts)]
+    return left, lost
+
+
+def is_compaction(message: CommitMessage) -> bool:
+    return bool(message.compact_before or message.compact_after or message.compact_changelog_files)
+
+
+def overwritten(staged: StagedCommit, schema: TableSchema) -> Callable[[bytes], bool] | None:
+    """Return which partitions an overwrite replaces, None when it replaces nothing.
+
+    Raises InvalidRequest for a partition that does not parse, and for new files outside a static one.
+    """
+    new_partitions = {message.partition for message in staged.messages if message.new_files}
+    match staged.mode:
+        case Append():
+            return None
+        case DynamicOverwrite():
+            if not schema.partition_keys:
+                return lambda partition: True
+            return new_partitions.__contains__ if new_partitions else None
+        case StaticOverwrite(partition):
+            covers = _static_scope(partition, schema)
+            if not all(map(covers, new_partitions)):
+                wanted = ", ".join(f"{name}={text}" for name, text in partition.items())
+                raise InvalidRequest(
+                    f"The overwrite of {wanted} has rows of other partitions. Leave them out, or overwrite dynamically."
+                )
+            return covers
+        case _:
+            assert_never(staged.mode)
+
+
+def with_removed(changes: Changes, live: Iterable[ManifestEntry]) -> Changes:
+    """Return the overwrite that also removes the `live` files. Removals come first: bucket counts may differ."""
+    removed = (replace(entry, kind=EntryKind.DELETE) for entry in live)
+    return replace(changes, entries=(*removed, *changes.entries))
+
+
+def upgraded(changes: Changes, schema: TableSchema) -> Changes:
+    """Return the overwrite of a key table with new files at the top level, in buckets where this needs no merge.
+
+    That is where all new files are at level 0, hold no deletes and share no key range. Java does it since 1.4.
+    """
+    types = [field.type for field in schema.key_fields]
+    if not types:
+        return changes
+    buckets: Mapping[tuple[bytes, int], list[DataFile]] = defaultdict(list)
+    for entry in changes.entries:
+        if entry.kind is EntryKind.ADD:
+            buckets[entry.partition, entry.bucket].append(entry.file)
+    ready = set()
+    for place, files in buckets.items():
+        ranges = sorted((deserialize_row(file.min_key, types), deserialize_row(file.max_key, types)) for file in files)
+        disjoint = all(highest < lowest for (_, highest), (lowest, _) in pairwise(ranges))
+        if disjoint and place[1] >= 0 and all(file.level == 0 and file.delete_row_count == 0 for file in files):
+            ready.add(place)
+    top = schema.table_options.num_levels - 1
+    return replace(
+        changes,
+        entries=tuple(
+            replace(entry, file=replace(entry.file, level=top))
+            if entry.kind is EntryKind.ADD and (entry.partition, entry.bucket) in ready
+            else entry
+            for entry in changes.entries
+        ),
+    )
+
+
+def next_snapshot(
+    previous: Snapshot | None,
+    changes: Changes,
+    lists: WrittenLists,
+    *,
+    schema_id: int,
+    commit_user: str,
+    commit_identifier: int,
+    properties: Mapping[str, str],
+    watermark: int | None = None,
+    uuid: str,
+    nonce: str,
+    now_millis: int,
+) -> Snapshot:
+    """Return the snapshot after `previous` that carries `changes`; the ledger is still to be put in.
+
+    Index files, statistics, watermark and row ids are carried on. Time never goes back, whatever the clock does.
+    """
+    delta = sum(_sign(entry) * entry.file.row_count for entry in changes.entries)
+    before = 0 if previous is None else previous.total_record_count
+    marks = (watermark, None if previous is None else previous.watermark)
+    watermarks = [mark for mark in marks if mark is not None]
+    # Statistics describe columns; after an alteration they may describe others.
+    keeps_statistics = previous is not None and previous.schema_id == schema_id
+    return Snapshot(
+        uuid=uuid,
+        id=1 if previous is None else previous.id + 1,
+        schema_id=schema_id,
+        base_manifest_list=lists.base.name,
+        base_manifest_list_size=lists.base.size,
+        delta_manifest_list=lists.delta.name,
+        delta_manifest_list_size=lists.delta.size,
+        changelog_manifest_list=None if lists.changelog is None else lists.changelog.name,
+        changelog_manifest_list_size=None if lists.changelog is None else lists.changelog.size,
+        index_manifest=None if previous is None else previous.index_manifest,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+        commit_kind=changes.kind,
+        time_millis=now_millis if previous is None else max(now_millis, previous.time_millis),
+        total_record_count=None if before is None else before + delta,
+        delta_record_count=delta,
+        changelog_record_count=sum(entry.file.row_count for entry in changes.changelog) if changes.changelog else None,
+        watermark=max(watermarks) if watermarks else None,
+        statistics=previous.statistics if previous is not None and keeps_statistics else None,
+        properties={**properties, NONCE_PROPERTY: nonce, CHECKSUMS_PROPERTY: lists.checksums},
+        next_row_id=None if previous is None else previous.next_row_id,
+    )
+
+
+def new_files(changes: Changes) -> list[ManifestEntry]:
+    """Return the entries whose files must lie on disk before a snapshot may name them."""
+    return [entry for entry in (*changes.entries, *changes.changelog) if entry.kind is EntryKind.ADD]
+
+
+def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
+    """Return whether the message must go; of an append table many messages share the one bucket of a partition."""
+    if message.partition != conflict.partition or conflict.bucket not in (None, message.bucket):
+        return False
+    names = {file.file_name for file in (*message.compact_before, *message.compact_after)}
+    return conflict.file_name is None or conflict.file_name in names
+
+
+def _entry(kind: EntryKind, message: CommitMessage, file: DataFile) -> ManifestEntry:
+    return ManifestEntry(
+        kind=kind,
+        partition=message.partition,
+        bucket=message.bucket,
+        total_buckets=message.total_buckets,
+        file=file,
+    )
+
+
+def _static_scope(partition: Mapping[str, str], schema: TableSchema) -> Callable[[bytes], bool]:
+    keys = schema.partition_keys
+    if unknown := sorted(partition.keys() - set(keys)):
+        raise InvalidRequest(
+            f"Column {unknown[0]!r} is no partition key. The partition keys are: {', '.join(keys) or 'none'}."
+        )
+    types = [field.type for field in schema.partition_fields]
+    default_name = schema.table_options.partition_default_name
+    wanted = {
+        keys.index(name): None if text == default_name else parse_literal(text, types[keys.index(name)])
+        for name, text in partition.items()
+    }
+    known: dict[bytes, bool] = {}
+
+    def covers(row: bytes) -> bool:
+        if row not in known:
+            values = deserialize_row(row, types)
+            known[row] = all(values[index] == value for index, value in wanted.items())
+        return known[row]
+
+    return covers
+
+
+def _sign(entry: ManifestEntry) -> int:
+    return 1 if entry.kind is EntryKind.ADD else -1
