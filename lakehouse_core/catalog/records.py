@@ -15,7 +15,7 @@ from lakehouse_core.catalog.reports import plain
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, from_internal, type_to_sql
 from lakehouse_core.format.partition_path import partition_spec_text
-from lakehouse_core.planning.scan import file_ranges
+from lakehouse_core.planning.scan import file_ranges, partition_folder
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile
 from lakehouse_core.table.schema import TableSchema
@@ -149,20 +149,20 @@ def file_records(
     entries: Iterable[ManifestEntry],
     schema: TableSchema,
     *,
-    folder_of: Callable[[tuple[Any, ...], int], str],
     file_schema: Callable[[int], TableSchema],
     stats: bool,
 ) -> Records[FileRecord]:
-    """Return the live files; `folder_of` gives a bucket's folder from its partition's values."""
+    """Return the live files; `file_schema` gives a schema by its id."""
     types = [field.type for field in schema.partition_fields]
     partitions: dict[bytes, tuple[tuple[Any, ...], dict[str, str | None]]] = {}
     records = []
     for entry in entries:
         if entry.partition not in partitions:
             values = deserialize_row(entry.partition, types)
-            partitions[entry.partition] = values, dict(partition_spec_text(schema.partition_keys, types, values))
+            partitions[entry.partition] = values, _partition_texts(schema, values)
         values, text = partitions[entry.partition]
-        records.append(_file_record(entry, text, folder_of(values, entry.bucket), file_schema, stats=stats))
+        folder = partition_folder(schema, values, entry.bucket)
+        records.append(_file_record(entry, text, folder, file_schema, stats=stats))
     return Records(records, _FILE_COLUMNS)
 
 
@@ -223,6 +223,12 @@ def _file_record(
         max_values=bounds[1],
         null_counts=bounds[2],
     )
+
+
+def _partition_texts(schema: TableSchema, values: Sequence[Any]) -> dict[str, str | None]:
+    types = [field.type for field in schema.partition_fields]
+    texts = partition_spec_text(schema.partition_keys, types, values, default_name="")
+    return {name: None if value is None else texts[name] for name, value in zip(texts, values, strict=True)}
 
 
 def _bounds(file: DataFile, schema: TableSchema) -> tuple[dict[str, str], dict[str, str], dict[str, int]]:

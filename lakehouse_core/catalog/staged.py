@@ -17,5 +17,9 @@ class StagedCommit(StagedChanges):
     @classmethod
     def from_json(cls, text: str) -> "StagedCommit":
         """Return the staged commit in `text`. Raises InvalidRequest naming the field, or UnsupportedFeature."""
-        staged = staged_from_json(text)
+        return cls.of(staged_from_json(text))
+
+    @classmethod
+    def of(cls, staged: StagedChanges) -> "StagedCommit":
+        """Return the same commit with the methods that users call."""
         return cls(**{each.name: getattr(staged, each.name) for each in fields(staged)})

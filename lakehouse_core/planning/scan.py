@@ -166,7 +166,7 @@ def plan_splits(
         assert within_partition is not None
         files = _matching_files(found.files, within_partition.rest, scope.schema, file_schema)
         skipped += len(found.files) - len(files)
-        folder = _folder(scope.schema, within_partition.values, bucket)
+        folder = partition_folder(scope.schema, within_partition.values, bucket)
         splits += (
             Split(
                 snapshot_id=snapshot_id,
@@ -284,7 +284,8 @@ def _groups(files: Sequence[DataFile], schema: TableSchema) -> list[FileGroup]:
     return key_groups(files, [each.type for each in schema.key_fields], **sizes)
 
 
-def _folder(schema: TableSchema, values: Sequence[Any], bucket: int) -> str:
+def partition_folder(schema: TableSchema, values: Sequence[Any], bucket: int) -> str:
+    """Return the folder of a bucket, relative to the table; `values` are the partition's comparable values."""
     options = schema.table_options
     path = partition_path(
         schema.partition_keys,

@@ -18,6 +18,7 @@ from lakehouse_core.table.predicate.conditions import (
     col,
     columns_of,
     conjuncts,
+    is_predicate,
     within,
 )
 from lakehouse_core.table.predicate.expression import scalar, to_expression
@@ -43,6 +44,7 @@ __all__ = [
     "columns_of",
     "conjuncts",
     "holds",
+    "is_predicate",
     "may_match",
     "point_values",
     "scalar",

@@ -133,6 +133,11 @@ def col(name: str) -> Column:
     return Column(name)
 
 
+def is_predicate(value: object) -> bool:
+    """Return whether `value` is a condition at all."""
+    return isinstance(value, _Condition)
+
+
 def columns_of(predicate: Predicate) -> frozenset[str]:
     """Return the columns that the condition names."""
     match predicate:

@@ -1,0 +1,388 @@
+"""A table and its verbs. Each verb is a few lines: ask the core, answer with a report.
+
+A handle holds nothing of the table's state but schemas, which never change: two handles see the same.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lakehouse_core.catalog import answers
+from lakehouse_core.catalog.records import (
+    FileRecord,
+    ManifestRecord,
+    Records,
+    TagRecord,
+    file_records,
+    manifest_records,
+    schema_records,
+    snapshot_records,
+    tag_records,
+)
+from lakehouse_core.catalog.reports import (
+    CommitReport,
+    CompactionReport,
+    ExpiryReport,
+    ManifestReport,
+    SchemaReport,
+    TagReport,
+    VerifyReport,
+)
+from lakehouse_core.catalog.scan import ChangesScan, Scan
+from lakehouse_core.catalog.staged import StagedCommit
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.alter import alter
+from lakehouse_core.execution.changes import plan_changes
+from lakehouse_core.execution.commit import commit
+from lakehouse_core.execution.compaction import compact
+from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.expiry import expire
+from lakehouse_core.execution.manifest_compaction import compact_manifests
+from lakehouse_core.execution.pending import forget_pending, keep_pending, load_pending
+from lakehouse_core.execution.scan import plan_read, resolve
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.stage import stage
+from lakehouse_core.execution.tags import create_tag, delete_tag
+from lakehouse_core.execution.verify import verify
+from lakehouse_core.planning.partitions import partition_condition, partition_texts
+from lakehouse_core.planning.read_point import Latest, ReadPoint
+from lakehouse_core.planning.schema_change import SchemaChange
+from lakehouse_core.planning.where import parse_where
+from lakehouse_core.storage import ObjectStore
+from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, DynamicOverwrite, StaticOverwrite, WriteMode
+from lakehouse_core.table.predicate import Predicate, bind, is_predicate
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+
+class Table:
+    """One table of a catalog; `name` is `database.table`."""
+
+    def __init__(
+        self, name: str, store: ObjectStore, *, schemas: SchemaLog, engine: Callable[[], Engine], clock: Clock
+    ) -> None:
+        self.name = name
+        self._store = store
+        self._schemas = schemas
+        self._engine = engine
+        self._clock = clock
+        self._log = SnapshotLog(store, clock)
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r} at {self.uri})"
+
+    @property
+    def uri(self) -> str:
+        """The address of the table's folder."""
+        return self._store.uri("")
+
+    @property
+    def schema(self) -> TableSchema:
+        """The newest schema: columns, keys, options."""
+        return self._schemas.latest()
+
+    # Looking.
+
+    def snapshots(self) -> Records[Snapshot]:
+        """Return the snapshots that are there, oldest first."""
+        return snapshot_records(self._log.history())
+
+    def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
+        """Return one snapshot, the latest unless told otherwise; None only when the table has none yet."""
+        return self._log.latest() if snapshot_id is None else self._log.snapshot(snapshot_id)
+
+    def tags(self) -> Records[TagRecord]:
+        """Return the tags by name."""
+        return tag_records(self._log.tags())
+
+    def schemas(self) -> Records[TableSchema]:
+        """Return all versions of the schema, oldest first."""
+        return schema_records(self._schemas.all())
+
+    def files(self, *, at: ReadPoint = Latest(), stats: bool = False) -> Records[FileRecord]:  # noqa: B008
+        """Return the live data files, with `stats` also what is known of their columns."""
+        snapshot = resolve(self._log, at)
+        entries = [] if snapshot is None else self._log.live_entries(snapshot, with_stats=stats)
+        return file_records(entries, self.schema, file_schema=self._schemas.schema, stats=stats)
+
+    def manifests(self, *, at: ReadPoint = Latest()) -> Records[ManifestRecord]:  # noqa: B008
+        """Return the manifests that list the live files."""
+        snapshot = resolve(self._log, at)
+        if snapshot is None:
+            return manifest_records([], [], self.schema)
+        base, delta = self._log.base_manifests(snapshot), self._log.delta_manifests(snapshot)
+        return manifest_records(base, delta, self.schema)
+
+    # Reading.
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        at: ReadPoint = Latest(),  # noqa: B008
+    ) -> Scan:
+        """Return a scan of some columns (None: all) of the rows that a condition keeps, at a point in time.
+
+        `where` is SQL text or built with `col`. What does not fit the table is refused when the scan is first used.
+        """
+        condition = parse_where(where) if isinstance(where, str) else where
+        if condition is not None and not is_predicate(condition):
+            raise InvalidRequest(f"where={where!r}: expected SQL text, or a condition such as col('id') > 10.")
+        return Scan(
+            lambda: plan_read(
+                self._log,
+                self._schemas,
+                at,
+                table=self.name,
+                columns=columns,
+                condition=lambda schema: None if condition is None else bind(condition, schema.fields),
+            ),
+            self._log,
+            at,
+        )
+
+    def changes(self, after: int, until: int | None = None) -> ChangesScan:
+        """Return what the snapshots (after, until] changed; `until` None is the latest. `after` 0 starts at the first.
+
+        Files of a changelog where the table has a producer, otherwise the rows of each APPEND as they were written.
+        """
+        return ChangesScan(lambda: plan_changes(self._log, self._schemas, after, until, table=self.name), self._log)
+
+    # Writing.
+
+    def write(
+        self, data: object, *, rowkind_column: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> CommitReport:
+        """Append rows, or merge them in by key, and commit. `properties` go into the snapshot.
+
+        `data`: a pyarrow Table, RecordBatch or RecordBatchReader, a list of dicts, or a Spark DataFrame.
+        """
+        return self._write(data, Append(), rowkind_column, properties)
+
+    def overwrite(
+        self,
+        data: object,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        dynamic: bool | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> CommitReport:
+        """Replace rows: of one `partition` (some of its columns are enough); with `dynamic` those of the partitions
+        that are in `data`; otherwise the whole table. Left open, a partitioned table's option decides (dynamic).
+        """
+        return self._write(data, self._overwrite_mode(partition, dynamic), None, properties)
+
+    def stage(
+        self,
+        data: object,
+        *,
+        commit_user: str,
+        commit_identifier: int,
+        rowkind_column: str | None = None,
+        mode: WriteMode = Append(),  # noqa: B008
+        properties: Mapping[str, str] | None = None,
+    ) -> StagedCommit:
+        """Write files that nobody sees yet; `commit` makes them a snapshot, once for each user and identifier."""
+        staged = stage(
+            self._log,
+            self._schemas,
+            self._engine,
+            data,
+            table=self.name,
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+            rowkind_column=rowkind_column,
+            mode=mode,
+            properties=properties or {},
+        )
+        return StagedCommit.of(staged)
+
+    def commit(self, staged: StagedCommit) -> CommitReport:
+        """Make a staged commit a snapshot. Safe to repeat: a user and identifier that were committed change nothing.
+
+        Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again), StaleCommit.
+        """
+        if staged.table != self.name:
+            raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
+        started = self._clock.monotonic_seconds()
+        result = commit(self._log, self._schemas, staged, self._clock)
+        return answers.commit_report(staged, result, self._seconds_since(started))
+
+    def keep_pending(self, staged: StagedCommit) -> None:
+        """Keep a staged commit inside the table until it is committed, so that a killed pipeline can go on."""
+        keep_pending(self._store, staged)
+
+    def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
+        """Return the staged commit that was kept, None when there is none."""
+        found = load_pending(self._store, commit_user, commit_identifier)
+        return None if found is None else StagedCommit.of(found)
+
+    def forget_pending(self, staged: StagedCommit) -> None:
+        """Forget a kept commit once it is committed."""
+        forget_pending(self._store, staged.commit_user, staged.commit_identifier)
+
+    def alter(self, *changes: SchemaChange) -> SchemaReport:
+        """Change the schema, all changes or none: AddColumn(…), RenameColumn(…), SetOption(…) and so on."""
+        started = self._clock.monotonic_seconds()
+        old, new = alter(self._log, self._schemas, changes, self._clock)
+        return SchemaReport(
+            table=self.name,
+            snapshot_id_before=self._log.latest_id(),
+            noop_reason="the changes change nothing" if old.id == new.id else None,
+            schema_id=new.id,
+            schema_id_before=old.id,
+            duration_seconds=self._seconds_since(started),
+        )
+
+    # Maintenance.
+
+    def compact(
+        self,
+        *,
+        full: bool = False,
+        partition: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> CompactionReport:
+        """Rewrite files into fewer: with `full` every bucket into its top level, else what needs it most."""
+        started, before = self._clock.monotonic_seconds(), self._log.latest_id()
+        result = compact(
+            self._log,
+            self._schemas,
+            self._engine,
+            full=full,
+            condition=partition_condition(partition or {}, self.schema),
+            dry_run=dry_run,
+            properties=properties or {},
+        )
+        return answers.compaction_report(self.name, result, self._log, before, self._seconds_since(started), dry_run)
+
+    def compact_manifests(
+        self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
+    ) -> ManifestReport:
+        """Rewrite the manifests into few without entries that undo each other; no data file is touched."""
+        started, before = self._clock.monotonic_seconds(), self._log.latest_id()
+        result = compact_manifests(self._log, self._schemas, self._clock, dry_run=dry_run, properties=properties or {})
+        return answers.manifest_report(self.name, result, before, self._seconds_since(started), dry_run)
+
+    def expire_snapshots(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: timedelta | datetime | None = None,
+        dry_run: bool = False,
+    ) -> ExpiryReport:
+        """Let old snapshots go, and the files that only they needed; what is not given is the table's option.
+
+        `older_than`: an age, or the time before which a snapshot is old. A dry run names the files that would go.
+        """
+        started = self._clock.monotonic_seconds()
+        result = expire(
+            self._log,
+            self._schemas,
+            self._clock,
+            retain_max=retain_max,
+            retain_min=retain_min,
+            max_age_millis=_age_millis(older_than, self._clock.now_millis()),
+            dry_run=dry_run,
+        )
+        return answers.expiry_report(self.name, result, self._seconds_since(started), dry_run)
+
+    def create_tag(
+        self, name: str, *, at: int | None = None, retention: timedelta | None = None, dry_run: bool = False
+    ) -> TagReport:
+        """Name a snapshot (None: the latest) and keep its files, for the time of `retention` or until it is deleted."""
+        started = self._clock.monotonic_seconds()
+        tag = create_tag(
+            self._log,
+            self._clock,
+            name,
+            snapshot_id=at,
+            retention_millis=None if retention is None else retention // timedelta(milliseconds=1),
+            dry_run=dry_run,
+        )
+        return TagReport(
+            table=self.name,
+            snapshot_id_before=self._log.latest_id(),
+            tag=name,
+            tagged_snapshot_id=tag.snapshot.id,
+            dry_run=dry_run,
+            duration_seconds=self._seconds_since(started),
+        )
+
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> TagReport:
+        """Delete a tag, and the files that only it kept. Raises NotFound."""
+        started = self._clock.monotonic_seconds()
+        tagged = self._log.tag(name).snapshot.id
+        result = delete_tag(self._log, self._schemas, self._clock, name, dry_run=dry_run)
+        return TagReport(
+            table=self.name,
+            snapshot_id_before=self._log.latest_id(),
+            tag=name,
+            tagged_snapshot_id=tagged,
+            files_deleted=sum(result.files_deleted.values()),
+            bytes_removed=result.bytes_deleted,
+            dry_run=dry_run,
+            duration_seconds=self._seconds_since(started),
+        )
+
+    def verify(self) -> VerifyReport:
+        """Check what the table promises, metadata and files. Finding something is an answer, not an error."""
+        started = self._clock.monotonic_seconds()
+        findings = verify(self._log, self._schemas)
+        return VerifyReport(
+            table=self.name,
+            snapshot_id_before=self._log.latest_id(),
+            findings=findings,
+            duration_seconds=self._seconds_since(started),
+        )
+
+    def _write(
+        self,
+        data: object,
+        mode: WriteMode,
+        rowkind_column: str | None,
+        properties: Mapping[str, str] | None,
+    ) -> CommitReport:
+        started = self._clock.monotonic_seconds()
+        staged = self.stage(
+            data,
+            commit_user=self._clock.uuid(),
+            commit_identifier=BATCH_IDENTIFIER,
+            rowkind_column=rowkind_column,
+            mode=mode,
+            properties=properties,
+        )
+        return replace(self.commit(staged), duration_seconds=self._seconds_since(started))
+
+    def _overwrite_mode(self, partition: Mapping[str, Any] | None, dynamic: bool | None) -> WriteMode:
+        if partition is not None:
+            if dynamic:
+                raise InvalidRequest(
+                    f"{self.name}: overwrite takes a partition, or dynamic=True for those that the data has: not both."
+                )
+            return StaticOverwrite(partition_texts(partition, self.schema))
+        schema = self.schema
+        if dynamic is None:
+            dynamic = bool(schema.partition_keys) and schema.table_options.dynamic_partition_overwrite
+        return DynamicOverwrite() if dynamic else StaticOverwrite()
+
+    def _seconds_since(self, started: float) -> float:
+        return self._clock.monotonic_seconds() - started
+
+
+def _age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int | None:
+    match older_than:
+        case None:
+            return None
+        case timedelta():
+            return older_than // timedelta(milliseconds=1)
+        case datetime():
+            zoned = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
+            return now_millis - (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+        case _:
+            raise InvalidRequest(f"older_than={older_than!r}: expected a timedelta or a datetime.")

@@ -1,0 +1,45 @@
+"""ALTER TABLE carried out: the next schema is created under its id, or computed again when someone else took it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import CommitConflict, InvalidRequest, WriteOutcomeUnknown
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.planning.schema_change import SchemaChange, apply_changes
+from lakehouse_core.table.schema import TableSchema
+
+_ATTEMPTS: Final = 10
+
+
+def alter(
+    log: SnapshotLog, schemas: SchemaLog, changes: Sequence[SchemaChange], clock: Clock
+) -> tuple[TableSchema, TableSchema]:
+    """Return the schema before and the one that now holds; the same one when the changes change nothing.
+
+    All changes or none. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter without pause.
+    """
+    if not changes:
+        raise InvalidRequest("alter: give at least one change, such as AddColumn('note', 'STRING').")
+    for _ in range(_ATTEMPTS):
+        old = schemas.latest()
+        has_snapshots = log.latest_id() is not None
+        new = apply_changes(old, changes, has_snapshots=has_snapshots, now_millis=clock.now_millis())
+        if replace(new, id=old.id, version=old.version, time_millis=old.time_millis) == old:
+            return old, old
+        if _created(schemas, new):
+            return old, new
+    raise CommitConflict(
+        f"{log.store.uri('')}: others altered the table in each of {_ATTEMPTS} attempts, nothing was changed. "
+        "Alter again."
+    )
+
+
+def _created(schemas: SchemaLog, new: TableSchema) -> bool:
+    try:
+        return schemas.create(new)
+    except WriteOutcomeUnknown:
+        # Whose it is shows in the file; a schema never changes, so one look is enough.
+        return new.id in schemas.ids() and schemas.schema(new.id) == new

@@ -1,0 +1,39 @@
+"""Tasks in this process: one after the other, or a few at once in threads, for decoding and sorting release the GIL."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TypeVar
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.execution.input import input_batches
+from lakehouse_core.execution.tasks.write import WriteTask, write_batches
+from lakehouse_core.table.changes import CommitMessage
+
+T = TypeVar("T")
+
+
+class LocalEngine:
+    """Runs tasks here. `workers`: how many at once."""
+
+    def __init__(self, clock: Clock, *, workers: int = 1) -> None:
+        self._clock = clock
+        self._workers = workers
+
+    def run(self, task: Callable[[T], str], inputs: Sequence[T]) -> Iterator[str]:
+        """Yield one result per input: in order with one worker, else as they come. Raises what the first failure is."""
+        if self._workers == 1 or len(inputs) < 2:
+            yield from map(task, inputs)
+            return
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="tasks") as pool:
+            running = [pool.submit(task, each) for each in inputs]
+            try:
+                for done in as_completed(running):
+                    yield done.result()
+            finally:
+                for future in running:
+                    future.cancel()
+
+    def write(self, task: WriteTask, data: object) -> list[CommitMessage]:
+        """Write rows as files that nobody sees yet; return what each bucket got. Raises InvalidRequest."""
+        rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column)
+        return write_batches(task, rows, self._clock)

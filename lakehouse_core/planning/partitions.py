@@ -1,0 +1,52 @@
+"""Partitions as users name them: columns and values, some of the partition keys or all."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.data_types import DataField, to_internal
+from lakehouse_core.format.partition_path import partition_spec_text
+from lakehouse_core.table.predicate import Compare, Comparison, IsNull, Predicate, all_of
+from lakehouse_core.table.schema import TableSchema
+
+
+def partition_values(partition: Mapping[str, Any], schema: TableSchema) -> dict[str, Any]:
+    """Return the comparable values of a partition, whole or in part; None is null.
+
+    Raises InvalidRequest for a column that the table is not partitioned by, and for a value that it cannot hold.
+    """
+    return {name: _value(_partition_field(name, schema), value) for name, value in partition.items()}
+
+
+def partition_texts(partition: Mapping[str, Any], schema: TableSchema) -> dict[str, str]:
+    """Return the values as the text that commits carry."""
+    values = partition_values(partition, schema)
+    types = [schema.field(name).type for name in values]
+    default = schema.table_options.partition_default_name
+    return partition_spec_text(list(values), types, list(values.values()), default_name=default)
+
+
+def partition_condition(partition: Mapping[str, Any], schema: TableSchema) -> Predicate | None:
+    """Return the condition, already bound, that a row lies in the partition; None when none is named."""
+    return all_of(
+        IsNull(name) if value is None else Compare(name, Comparison.EQUAL, value)
+        for name, value in partition_values(partition, schema).items()
+    )
+
+
+def _partition_field(name: str, schema: TableSchema) -> DataField:
+    if name in schema.partition_keys:
+        return schema.field(name)
+    if not schema.partition_keys:
+        raise InvalidRequest(f"Partition column {name!r}: the table is not partitioned. Leave the partition out.")
+    near = difflib.get_close_matches(name, schema.partition_keys, n=1, cutoff=0.5)
+    hint = f"Did you mean {near[0]!r}?" if near else f"It is partitioned by {', '.join(schema.partition_keys)}."
+    raise InvalidRequest(f"Partition column {name!r}: the table is not partitioned by it. {hint}")
+
+
+def _value(field: DataField, value: Any) -> Any:
+    try:
+        return to_internal(value, field.type)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"Partition {field.name}={value!r}: {error}") from error
