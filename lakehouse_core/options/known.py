@@ -124,6 +124,9 @@ commit.max-retry-wait duration 10s
 alter-column-null-to-not-null.disabled bool true
 disable-explicit-type-casting bool false
 add-column-before-partition bool false
+snapshot.clean-empty-directories bool false
+consumer.changelog-only bool false
+tag.time-expire-enabled bool true
 lakehouse.read.grace duration 1h
 lakehouse.read.verify bool true
 lakehouse.commit.max-stall duration 2min
@@ -194,7 +197,6 @@ metastore.tag-to-partition text -
 tag.automatic-creation none|process-time|watermark|batch none
 tag.create-success-file bool false
 tag.default-time-retained duration -
-tag.time-expire-enabled bool true
 scan.plan-auto-tag-for-read.time-retained duration -
 parquet.enable.dictionary int -
 local-merge-buffer-size size -
@@ -270,13 +272,6 @@ local-kv-db.block-size size 4kb
     ),
     _Group(
         Treatment.HARMLESS,
-        "Empty folders are nothing that a table promises; object stores have none.",
-        """
-snapshot.clean-empty-directories bool false
-        """,
-    ),
-    _Group(
-        Treatment.HARMLESS,
         "They steer Flink's streaming jobs; a table read or written here has none.",
         """
 continuous.discovery-interval duration 10s
@@ -347,7 +342,6 @@ filesystem.job-level-settings.enabled bool true
 sink.writer-refresh-detectors text -
 consumer.mode exactly-once|at-least-once exactly-once
 consumer.ignore-progress bool false
-consumer.changelog-only bool false
 stream-scan-mode none|compact-bucket-table|file-monitor none
 batch-scan-mode none|compact none
         """,

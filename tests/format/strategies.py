@@ -1,0 +1,127 @@
+"""Any data type, and any value of one, for laws."""
+
+import string
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import strategies as st
+
+from lakehouse_core.format.data_types import (
+    INTEGER_BITS,
+    MAX_LENGTH,
+    MILLIS_PER_DAY,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    Root,
+    RowType,
+    assign_field_ids,
+)
+
+NAMES = st.text(string.ascii_letters + "_é€ .`'", min_size=1, max_size=8).filter(lambda name: bool(name.strip()))
+LENGTHS = st.one_of(st.integers(1, 40), st.just(MAX_LENGTH))
+
+
+@st.composite
+def decimals(draw: st.DrawFn) -> AtomicType:
+    precision = draw(st.integers(1, 38))
+    return AtomicType(Root.DECIMAL, precision=precision, scale=draw(st.integers(0, precision)))
+
+
+def atomic_types() -> st.SearchStrategy[AtomicType]:
+    plain = [*INTEGER_BITS, Root.BOOLEAN, Root.FLOAT, Root.DOUBLE, Root.DATE]
+    lengthy = st.sampled_from([Root.CHAR, Root.VARCHAR, Root.BINARY, Root.VARBINARY])
+    timed = st.sampled_from([Root.TIME, Root.TIMESTAMP, Root.TIMESTAMP_LTZ])
+    return st.one_of(
+        st.sampled_from(plain).map(AtomicType),
+        st.builds(lambda root, length: AtomicType(root, length=length), lengthy, LENGTHS),
+        st.builds(lambda root, precision: AtomicType(root, precision=precision), timed, st.integers(0, 9)),
+        decimals(),
+    )
+
+
+def _constructed(parts: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:
+    return st.one_of(
+        st.builds(ArrayType, parts),
+        st.builds(MultisetType, parts),
+        st.builds(MapType, parts, parts),
+        st.builds(RowType, fields(parts, max_size=3)),
+    )
+
+
+def data_types(max_leaves: int = 6) -> st.SearchStrategy[DataType]:
+    """Any type; ROW fields are numbered from 0 within each row."""
+    return st.recursive(atomic_types(), _constructed, max_leaves=max_leaves)
+
+
+@st.composite
+def fields(draw: st.DrawFn, types: st.SearchStrategy[DataType], max_size: int = 4) -> tuple[DataField, ...]:
+    """Fields of different names, numbered depth-first from 0."""
+    names = draw(st.lists(NAMES, min_size=1, max_size=max_size, unique=True))
+    comments = st.one_of(st.none(), NAMES)
+    declared = [DataField(-1, name, draw(types), draw(comments)) for name in names]
+    return assign_field_ids(declared, 0)[0]
+
+
+def values(data_type: DataType) -> st.SearchStrategy[Any]:
+    """Comparable values of the type, nulls among them, within what Arrow holds."""
+    return st.one_of(st.none(), _values(data_type))
+
+
+def _values(data_type: DataType) -> st.SearchStrategy[Any]:
+    match data_type:
+        case AtomicType():
+            return _atomic_values(data_type)
+        case ArrayType(element):
+            return st.lists(values(element), max_size=3).map(tuple)
+        case MultisetType(element):
+            return _pairs(element, st.integers(1, 9))
+        case MapType(key, value):
+            return _pairs(key, values(value))
+        case RowType(fields):
+            return st.tuples(*[values(field.type) for field in fields])
+
+
+def _pairs(key: DataType, items: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(st.tuples(_values(key), items), max_size=3).map(tuple)
+
+
+def _atomic_values(data_type: AtomicType) -> st.SearchStrategy[Any]:
+    root = data_type.root
+    if root in INTEGER_BITS:
+        limit = 1 << (INTEGER_BITS[root] - 1)
+        return st.integers(-limit, limit - 1)
+    match root:
+        case Root.BOOLEAN:
+            return st.booleans()
+        case Root.FLOAT | Root.DOUBLE:
+            return st.floats(width=32 if root is Root.FLOAT else 64, allow_nan=False)
+        case Root.CHAR | Root.VARCHAR:
+            return st.text(max_size=min(data_type.length or 1, 12))
+        case Root.BINARY | Root.VARBINARY:
+            return st.binary(max_size=min(data_type.length or 1, 12))
+        case Root.DECIMAL:
+            assert data_type.precision is not None
+            limit = 10**data_type.precision - 1
+            return st.integers(-limit, limit).map(lambda unscaled: Decimal(f"{unscaled}E-{data_type.scale}"))
+        case Root.DATE:
+            return st.integers(-719162, 2932896)
+        case Root.TIME:
+            return st.integers(0, MILLIS_PER_DAY - 1)
+        case _:
+            return _timestamps(data_type.precision or 0)
+
+
+def _timestamps(precision: int) -> st.SearchStrategy[tuple[int, int]]:
+    # Nanoseconds reach from 1677 to 2262; coarser units hold every year here.
+    low, high = (-9_000_000_000, 9_000_000_000) if precision > 6 else (-62_135_596_800, 253_402_300_799)
+    step = 10 ** (9 - precision)
+
+    def split(seconds: int, nanos: int) -> tuple[int, int]:
+        kept = nanos // step * step
+        return seconds * 1_000 + kept // 1_000_000, kept % 1_000_000
+
+    return st.builds(split, st.integers(low, high), st.integers(0, 999_999_999))
