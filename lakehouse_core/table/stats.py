@@ -1,9 +1,35 @@
 """Column statistics of files: collected while writing, stored as rows of minima and maxima, read to skip files.
 
-Source: Paimon format, "Column statistics (SimpleStats)".
+Source: Paimon format, "Column statistics (SimpleStats)". Bounds may be wider than the values, never narrower.
 """
 
-from lakehouse_core.table.data_file import SimpleStats
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from lakehouse_core.errors import CorruptTable
+from lakehouse_core.format.binary_row import deserialize_row, serialize_row
+from lakehouse_core.format.data_types import DataType, with_nullable
+from lakehouse_core.table.data_file import EMPTY_STATS, SimpleStats
+
+# How exactly keys are described, whatever the table's own mode.
+KEY_MODE: Final = "truncate(128)"
+_MAX_CODE_POINT: Final = 0x10FFFF
+_SURROGATES: Final = (0xD800, 0xDFFF)
+
+DecodedStats: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...], tuple[int | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """Comparable values, both ends included; None where all rows are null or nothing can be said."""
+
+    minimum: Any
+    maximum: Any
+    null_count: int | None
+
+
+NOTHING_KNOWN: Final = ColumnBounds(None, None, None)
 
 # Stands for statistics that a manifest holds and nobody asked for. Compare with `is`.
 UNREAD_STATS = SimpleStats(min_values=b"", max_values=b"", null_counts=None)
@@ -16,3 +42,93 @@ def unknown_stats(arity: int) -> SimpleStats:
         null_bits[index // 8] |= 1 << index % 8
     row = arity.to_bytes(4, "big") + bytes(null_bits) + bytes(8 * arity)
     return SimpleStats(min_values=row, max_values=row, null_counts=(None,) * arity)
+
+
+def decode_stats(stats: SimpleStats, types: Sequence[DataType]) -> DecodedStats:
+    """Return minima, maxima and null counts, one each for every column of `types`; None where nothing is known.
+
+    Statistics without any column stand for columns of which nothing is known. Raises CorruptTable.
+    """
+    nothing = (None,) * len(types)
+    if stats is UNREAD_STATS or stats == EMPTY_STATS:
+        return nothing, nothing, nothing
+    minima = deserialize_row(stats.min_values, types)
+    maxima = deserialize_row(stats.max_values, types)
+    if not stats.null_counts:
+        return minima, maxima, nothing
+    if len(stats.null_counts) != len(types):
+        raise CorruptTable(
+            f"column statistics have {len(stats.null_counts)} null counts for {len(types)} columns: "
+            "the manifest contradicts the schema; keep it and run `lakehouse verify`."
+        )
+    return minima, maxima, stats.null_counts
+
+
+def encode_stats(bounds: Sequence[ColumnBounds], types: Sequence[DataType]) -> SimpleStats:
+    """Return statistics of all columns of `types`, in their order: as keys and partitions have them."""
+    nullable = [with_nullable(type_, True) for type_ in types]
+    return SimpleStats(
+        min_values=serialize_row([one.minimum for one in bounds], nullable),
+        max_values=serialize_row([one.maximum for one in bounds], nullable),
+        null_counts=tuple(one.null_count for one in bounds),
+    )
+
+
+def value_stats(
+    names: Sequence[str], types: Sequence[DataType], bounds: Sequence[ColumnBounds], *, is_dense: bool
+) -> tuple[SimpleStats, tuple[str, ...] | None]:
+    """Return the statistics of a file's value columns and the names they cover (None: all of them).
+
+    Dense statistics leave out the columns of which nothing is known.
+    """
+    if not is_dense:
+        return encode_stats(bounds, types), None
+    known = [index for index, one in enumerate(bounds) if one != NOTHING_KNOWN]
+    stats = encode_stats([bounds[index] for index in known], [types[index] for index in known])
+    return stats, None if len(known) == len(names) else tuple(names[index] for index in known)
+
+
+def reduce_bounds(bounds: ColumnBounds, mode: str) -> ColumnBounds:
+    """Return what a statistics mode keeps: `none`, `counts`, `full` or `truncate(n)`."""
+    match mode:
+        case "none":
+            return NOTHING_KNOWN
+        case "counts":
+            return ColumnBounds(None, None, bounds.null_count)
+        case "full":
+            return bounds
+        case _:
+            return _truncated(bounds, int(mode.removeprefix("truncate(").removesuffix(")")))
+
+
+def _truncated(bounds: ColumnBounds, length: int) -> ColumnBounds:
+    if isinstance(bounds.maximum, str):
+        maximum: str | bytes | None = _cut_text(bounds.maximum, length)
+    elif isinstance(bounds.maximum, bytes):
+        maximum = _cut_bytes(bounds.maximum, length)
+    else:
+        return bounds
+    if maximum is None:
+        return ColumnBounds(None, None, bounds.null_count)
+    return ColumnBounds(bounds.minimum[:length], maximum, bounds.null_count)
+
+
+def _cut_text(maximum: str, length: int) -> str | None:
+    """Return a text of at most `length` characters that is not below `maximum`, or None when there is none."""
+    if len(maximum) <= length:
+        return maximum
+    for end in range(length, 0, -1):
+        code = ord(maximum[end - 1]) + 1
+        if code <= _MAX_CODE_POINT:
+            # Java steps onto a surrogate here, which it then writes as "?": a wrong bound.
+            return maximum[: end - 1] + chr(_SURROGATES[1] + 1 if code == _SURROGATES[0] else code)
+    return None
+
+
+def _cut_bytes(maximum: bytes, length: int) -> bytes | None:
+    if len(maximum) <= length:
+        return maximum
+    for end in range(length, 0, -1):
+        if maximum[end - 1] < 0xFF:
+            return maximum[: end - 1] + bytes([maximum[end - 1] + 1])
+    return None
