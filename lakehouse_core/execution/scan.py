@@ -4,15 +4,20 @@ A plan is pinned to its snapshot. What expiry removed meanwhile is told as Snaps
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
+
+import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, SnapshotExpired
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.tasks.read import ReadTask, read_split
+from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, newest_until
 from lakehouse_core.planning.scan import ScanScope, plan_splits
+from lakehouse_core.storage import StoreSpec
 from lakehouse_core.table.predicate import Predicate, beyond, columns_of
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -27,16 +32,19 @@ _ATTEMPTS: Final = 3
 class ScanPlan:
     """What a scan reads: splits that a task each can read. `snapshot` None: the table was empty.
 
+    `store` is rooted at the table; `file_schemas` holds, by id, every schema that files of the splits name.
     `predicate`: what rows must still be tested for; partitions are exact already. Sizes in bytes, `row_count` before
     any merge.
     """
 
     table: str
+    store: StoreSpec
     snapshot: Snapshot | None
     schema: TableSchema
     columns: tuple[str, ...]
     predicate: Predicate | None
     splits: tuple[Split, ...]
+    file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
     manifests_total: int = 0
     manifests_read: int = 0
     files_skipped: int = 0
@@ -82,16 +90,70 @@ def plan_read(
         needed = {*chosen, *schema.primary_keys, *(columns_of(predicate) if predicate is not None else ())}
         read_supported(schema, columns=needed, table=table)
         if snapshot is None:
-            return ScanPlan(table=table, snapshot=None, schema=schema, columns=chosen, predicate=predicate, splits=())
+            return ScanPlan(
+                table=table,
+                store=log.store.spec,
+                snapshot=None,
+                schema=schema,
+                columns=chosen,
+                predicate=predicate,
+                splits=(),
+            )
         try:
             return _plan(log, schemas, snapshot, schema, predicate, table=table, columns=chosen)
         except CorruptTable as error:
-            expired = expiry_behind(error, log, snapshot, point)
+            expired = expiry_behind(log, snapshot, point)
             if expired is None:
                 raise
             if not isinstance(point, Latest) or attempt == _ATTEMPTS - 1:
                 raise expired from error
     raise AssertionError("the loop above returns or raises")
+
+
+def read_tasks(plan: ScanPlan) -> list[ReadTask]:
+    """Return the tasks that read the plan's splits, in their order."""
+    return [
+        ReadTask(
+            store=plan.store,
+            schema=plan.schema,
+            split=split,
+            columns=plan.columns,
+            predicate=plan.predicate,
+            file_schemas=plan.file_schemas,
+        )
+        for split in plan.splits
+    ]
+
+
+def scan_schema(plan: ScanPlan) -> pa.Schema:
+    """Return the Arrow schema of the rows that the plan gives."""
+    return pa.schema([pa.field(name, arrow_type(plan.schema.field(name).type)) for name in plan.columns])
+
+
+def scan_batches(plan: ScanPlan, log: SnapshotLog, point: ReadPoint) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the plan, split by split, in this process; no batch is empty.
+
+    Raises SnapshotExpired or NotFound when what was planned is gone, CorruptTable when a file is not what it should be.
+    """
+    for task in read_tasks(plan):
+        yield from guarded(read_split(task), log, plan, point)
+
+
+def count_rows(plan: ScanPlan, log: SnapshotLog, point: ReadPoint) -> int:
+    """Return the number of rows. Splits that need no merge are not opened, unless a condition is left to be tested."""
+    total = 0
+    for task in read_tasks(replace(plan, columns=())):
+        if task.split.raw and plan.predicate is None:
+            total += task.split.row_count
+        else:
+            total += sum(batch.num_rows for batch in guarded(read_split(task), log, plan, point))
+    return total
+
+
+def schemas_of(splits: Iterable[Split], schemas: SchemaLog) -> dict[int, TableSchema]:
+    """Return every schema that files of the splits name, by id. Raises NotFound."""
+    ids = {file.schema_id for split in splits for file in split.files}
+    return {schema_id: schemas.schema(schema_id) for schema_id in sorted(ids)}
 
 
 def resolve(log: SnapshotLog, point: ReadPoint) -> Snapshot | None:
@@ -107,9 +169,7 @@ def resolve(log: SnapshotLog, point: ReadPoint) -> Snapshot | None:
             return _as_of(log, point)
 
 
-def expiry_behind(
-    error: Exception, log: SnapshotLog, snapshot: Snapshot, point: ReadPoint
-) -> SnapshotExpired | NotFound | None:
+def expiry_behind(log: SnapshotLog, snapshot: Snapshot, point: ReadPoint) -> SnapshotExpired | NotFound | None:
     """Return what to tell when a file of `snapshot` is gone because the snapshot is; None when it is still there."""
     if isinstance(point, AtTag):
         try:
@@ -124,12 +184,12 @@ def expiry_behind(
     return None
 
 
-def guarded(rows: Iterator[R], log: SnapshotLog, snapshot: Snapshot, point: ReadPoint) -> Iterator[R]:
+def guarded(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan, point: ReadPoint) -> Iterator[R]:
     """Yield `rows`; a missing file of a snapshot that has expired meanwhile is told as such."""
     try:
         yield from rows
     except (NotFound, CorruptTable) as error:
-        expired = expiry_behind(error, log, snapshot, point)
+        expired = None if plan.snapshot is None else expiry_behind(log, plan.snapshot, point)
         if expired is None:
             raise
         raise expired from error
@@ -196,11 +256,13 @@ def _plan(
     planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema)
     return ScanPlan(
         table=table,
+        store=log.store.spec,
         snapshot=snapshot,
         schema=schema,
         columns=columns,
         predicate=beyond(predicate, schema.partition_keys),
         splits=planned.splits,
+        file_schemas=schemas_of(planned.splits, schemas),
         manifests_total=len(manifests),
         manifests_read=len(wanted),
         files_skipped=planned.files_skipped,
