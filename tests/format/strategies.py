@@ -25,22 +25,24 @@ NAMES = st.text(string.ascii_letters + "_é€ .`'", min_size=1, max_size=8).fil
 LENGTHS = st.one_of(st.integers(1, 40), st.just(MAX_LENGTH))
 
 
-@st.composite
-def decimals(draw: st.DrawFn) -> AtomicType:
-    precision = draw(st.integers(1, 38))
-    return AtomicType(Root.DECIMAL, precision=precision, scale=draw(st.integers(0, precision)))
+ATOMIC_ROOTS = [root for root in Root if root not in (Root.VARIANT, Root.BLOB)]
+
+
+def of_root(root: Root) -> st.SearchStrategy[AtomicType]:
+    """Any type of that root."""
+    match root:
+        case Root.CHAR | Root.VARCHAR | Root.BINARY | Root.VARBINARY:
+            return LENGTHS.map(lambda length: AtomicType(root, length=length))
+        case Root.TIME | Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+            return st.integers(0, 9).map(lambda precision: AtomicType(root, precision=precision))
+        case Root.DECIMAL:
+            digits = st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p)))
+            return digits.map(lambda both: AtomicType(root, precision=both[0], scale=both[1]))
+    return st.just(AtomicType(root))
 
 
 def atomic_types() -> st.SearchStrategy[AtomicType]:
-    plain = [*INTEGER_BITS, Root.BOOLEAN, Root.FLOAT, Root.DOUBLE, Root.DATE]
-    lengthy = st.sampled_from([Root.CHAR, Root.VARCHAR, Root.BINARY, Root.VARBINARY])
-    timed = st.sampled_from([Root.TIME, Root.TIMESTAMP, Root.TIMESTAMP_LTZ])
-    return st.one_of(
-        st.sampled_from(plain).map(AtomicType),
-        st.builds(lambda root, length: AtomicType(root, length=length), lengthy, LENGTHS),
-        st.builds(lambda root, precision: AtomicType(root, precision=precision), timed, st.integers(0, 9)),
-        decimals(),
-    )
+    return st.sampled_from(ATOMIC_ROOTS).flatmap(of_root)
 
 
 def _constructed(parts: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:

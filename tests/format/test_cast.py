@@ -1,0 +1,231 @@
+"""Values of old files become values of the present type as Java makes them, and no cast is invented."""
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.format.cast import can_cast, cast_array
+from lakehouse_core.format.data_types import (
+    TIMESTAMP_ROOTS,
+    AtomicType,
+    DataField,
+    DataType,
+    Root,
+    RowType,
+    arrow_type,
+    from_internal,
+    parse_type,
+    to_internal,
+    type_to_sql,
+)
+from tests.format.strategies import of_root, values
+from tests.oracle.casts import cast_value
+from tests.vectors.values import column
+
+# Rows: from, columns: to. I: by itself, e: on request only. As Java 1.4.2 and 2.0.0 answer.
+TYPES = [
+    "CHAR(5)",
+    "VARCHAR(10)",
+    "BOOLEAN",
+    "BINARY(3)",
+    "VARBINARY(10)",
+    "DECIMAL(10,2)",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DATE",
+    "TIME(3)",
+    "TIMESTAMP(6)",
+    "TIMESTAMP_LTZ(6)",
+]
+MATRIX = """
+    I I e e e e e e e e e e e e e e
+    e I e e e e e e e e e e e e e e
+    e e I . . e e e e e e e . . . .
+    e e . I I . . . . . . . . . . .
+    e e . e I . . . . . . . . . . .
+    e e . . . I e e e e I I . . . .
+    e e e . . I I I I I I I . . . .
+    e e e . . I e I I I I I . . . .
+    e e e . . I e e I I I I . . e e
+    e e e . . I e e e I I I . . e e
+    e e . . . I e e e e I I . . . .
+    e e . . . I e e e e e I . . . .
+    . . . . . . . . . . . . I . e e
+    . . . . . . . . . . . . . I e e
+    . . . . . . . . e e . . I I I I
+    . . . . . . . . e e . . e e I I
+"""
+CELLS = [
+    (source, target, cell)
+    for source, line in zip(TYPES, MATRIX.strip().splitlines(), strict=True)
+    for target, cell in zip(TYPES, line.split(), strict=True)
+]
+
+
+@pytest.mark.parametrize(("source", "target", "cell"), CELLS)
+def test_types_cast_to_each_other_as_in_java(source: str, target: str, cell: str) -> None:
+    old, new = parse_type(source), parse_type(target)
+
+    assert can_cast(old, new) == (cell == "I")
+    assert can_cast(old, new, explicit=True) == (cell != ".")
+
+
+@pytest.mark.parametrize(("source", "target"), [(source, target) for source, target, cell in CELLS if cell == "e"])
+def test_a_cast_that_needs_a_wish_is_refused_by_both_names(source: str, target: str) -> None:
+    old, new = parse_type(source), parse_type(target)
+
+    with pytest.raises(UnsupportedFeature) as caught:
+        cast_array(pa.nulls(1, arrow_type(old)), old, new)
+
+    assert type_to_sql(old) in str(caught.value)
+    assert type_to_sql(new) in str(caught.value)
+
+
+# What Java 2.0.0 read after ALTER TABLE, value by value.
+JAVA = [
+    ("TINYINT", "DECIMAL(3, 1)", [-128, 99, 5], [None, "99.0", "5.0"]),
+    ("BIGINT", "DECIMAL(5, 0)", [99_999, 100_000, -99_999], ["99999", None, "-99999"]),
+    ("BIGINT", "FLOAT", [2**63 - 1, 16_777_217], [9.223372036854776e18, 16_777_216.0]),
+    ("BIGINT", "DOUBLE", [9_007_199_254_740_993], [9_007_199_254_740_992.0]),
+    ("FLOAT", "DOUBLE", [0.1], [0.10000000149011612]),
+    ("FLOAT", "DECIMAL(20, 15)", [0.1], ["0.100000001490116"]),
+    ("DOUBLE", "DECIMAL(10, 3)", [2.0005, 1e300, 9_999_999.9995, 1e-300], ["2.001", None, None, "0.000"]),
+    ("DECIMAL(10, 2)", "DECIMAL(8, 1)", ["-0.05", "99999999.99", "12.34"], ["-0.1", None, "12.3"]),
+    ("DECIMAL(10, 2)", "DECIMAL(38, 30)", ["99999999.99", "99.99"], ["99999999.99" + "0" * 28, "99.99" + "0" * 28]),
+    ("DECIMAL(38, 20)", "DECIMAL(38, 2)", ["0.00500000000000000000"], ["0.01"]),
+    ("DECIMAL(38, 20)", "FLOAT", ["16777217.00000000000000000001"], [16_777_216.0]),
+    ("CHAR(3)", "CHAR(5)", ["a", ""], ["a    ", "     "]),
+    ("CHAR(5)", "VARCHAR(3)", ["€uröx", "😀😀😀😀"], ["€ur", "😀😀😀"]),
+    ("BINARY(3)", "BINARY(5)", [b"\x01"], [b"\x01\0\0\0\0"]),
+    ("VARBINARY(5)", "VARBINARY(3)", [b"12345", b""], [b"123", b""]),
+    ("TIMESTAMP(6)", "DATE", ["1969-12-31 23:59:59.999999", "1582-10-10 01:02:03"], ["1970-01-01", "1582-10-11"]),
+    ("TIMESTAMP(6)", "TIME(3)", ["1969-12-31 23:59:59.999999"], ["23:59:59.999"]),
+    ("TIMESTAMP(6)", "TIMESTAMP(0)", ["1969-12-31 23:59:59.5", "2024-01-01 00:00:00.9"], ["1970-01-01", "2024-01-01"]),
+    ("TIMESTAMP(6)", "TIMESTAMP(5)", ["1969-12-31 23:59:59.999999"], ["1969-12-31 23:59:59.99999"]),
+    ("TIMESTAMP(3)", "TIMESTAMP(9)", ["1969-12-31 23:59:59.999"], ["1969-12-31 23:59:59.999"]),
+    ("TIMESTAMP_LTZ(6)", "TIMESTAMP(3)", ["2024-01-01T00:00:00.1239Z"], ["2024-01-01 00:00:00.123"]),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "old", "new"), JAVA)
+def test_values_become_what_java_reads(source: str, target: str, old: list[Any], new: list[Any]) -> None:
+    types = parse_type(source), parse_type(target)
+    written = [to_internal(value, types[0]) for value in [*old, None]]
+
+    read = cast_array(column(written, types[0]), *types)
+
+    assert read.type == arrow_type(types[1])
+    assert [to_internal(value, types[1]) for value in read] == [to_internal(value, types[1]) for value in [*new, None]]
+
+
+IMPLICIT = [
+    (parse_type(source), parse_type(target))
+    for source, target, cell in CELLS
+    if cell == "I" and (source, target) != ("TIME(3)", "TIME(3)")
+]
+
+
+def is_held(value: Any, target: AtomicType) -> bool:
+    """Whether Arrow and decimals have room for the value at all."""
+    if isinstance(value, float):
+        return target.root is not Root.DECIMAL or math.isfinite(value)
+    if isinstance(value, tuple) and target.root in TIMESTAMP_ROOTS and (target.precision or 0) > 6:
+        return abs(value[0]) < 9_000_000_000_000
+    return True
+
+
+@st.composite
+def castable(draw: st.DrawFn) -> tuple[AtomicType, AtomicType, list[Any]]:
+    old, new = draw(st.sampled_from(IMPLICIT))
+    assert isinstance(old, AtomicType)
+    assert isinstance(new, AtomicType)
+    source, target = draw(of_root(old.root)), draw(of_root(new.root))
+    return source, target, [value for value in draw(st.lists(values(source), max_size=5)) if is_held(value, target)]
+
+
+@given(castable())
+def test_columns_are_cast_as_their_values_are(case: tuple[AtomicType, AtomicType, list[Any]]) -> None:
+    source, target, written = case
+
+    read = cast_array(column(written, source), source, target)
+
+    assert [to_internal(value, target) for value in read] == [cast_value(value, source, target) for value in written]
+
+
+ROW = parse_type("ROW<a INT, b ARRAY<SMALLINT>, c STRING>")
+assert isinstance(ROW, RowType)
+OLD_ROW = RowType(tuple(DataField(id, f.name, f.type) for id, f in enumerate(ROW.fields)))
+NEW_ROW = RowType(
+    (
+        DataField(7, "added", parse_type("DATE")),
+        DataField(1, "renamed", parse_type("ARRAY<DECIMAL(3, 1)>")),
+        DataField(0, "a", parse_type("BIGINT")),
+    )
+)
+NESTED = [
+    (OLD_ROW, NEW_ROW),
+    (parse_type("ARRAY<INT>"), parse_type("ARRAY<BIGINT>")),
+    (parse_type("MAP<STRING, FLOAT>"), parse_type("MAP<STRING, DOUBLE>")),
+    (parse_type("MULTISET<STRING>"), parse_type("MULTISET<STRING>")),
+    (parse_type("ARRAY<MAP<INT, ARRAY<TINYINT>>>"), parse_type("ARRAY<MAP<INT, ARRAY<INT>>>")),
+]
+
+
+@given(st.data(), st.sampled_from(NESTED))
+def test_parts_of_constructed_types_are_cast_where_they_lie(
+    data: st.DataObject, types: tuple[DataType, DataType]
+) -> None:
+    source, target = types
+    written = data.draw(st.lists(values(source), max_size=6))
+    whole = pa.array([from_internal(value, source) for value in written], arrow_type(source))
+    start = data.draw(st.integers(0, len(written)))
+
+    read = cast_array(whole.slice(start), source, target)
+
+    read.validate(full=True)
+    assert read.type == arrow_type(target)
+    expected = [cast_value(value, source, target) for value in written[start:]]
+    assert [to_internal(value, target) for value in read] == expected
+
+
+def test_rows_meet_by_id_whatever_their_fields_are_called() -> None:
+    same_names = RowType(tuple(DataField(field.id + 10, field.name, field.type) for field in OLD_ROW.fields))
+
+    read = cast_array(pa.array([{"a": 1, "b": [2], "c": "x"}], arrow_type(OLD_ROW)), OLD_ROW, same_names)
+
+    assert read.to_pylist() == [{"a": None, "b": None, "c": None}]
+
+
+def test_keys_of_maps_never_change() -> None:
+    assert not can_cast(parse_type("MAP<INT, INT>"), parse_type("MAP<BIGINT, INT>"), explicit=True)
+    assert not can_cast(parse_type("MULTISET<INT>"), parse_type("MULTISET<BIGINT>"), explicit=True)
+
+
+def test_a_time_beyond_nanoseconds_is_refused_not_wrapped() -> None:
+    old, new = parse_type("TIMESTAMP(3)"), parse_type("TIMESTAMP(9)")
+
+    with pytest.raises(UnsupportedFeature, match="1677 to 2262"):
+        cast_array(column([to_internal("9999-12-31", old)], old), old, new)
+
+
+def test_what_no_decimal_can_be_is_refused() -> None:
+    with pytest.raises(UnsupportedFeature, match="has no value of"):
+        cast_array(pa.array([float("inf")]), parse_type("DOUBLE"), parse_type("DECIMAL(5, 2)"))
+
+
+def test_arrays_as_parquet_readers_give_them_are_taken() -> None:
+    text, number = parse_type("STRING"), parse_type("DECIMAL(9, 2)")
+
+    assert cast_array(pa.array(["a"], pa.large_string()), text, text).type == pa.string()
+    assert cast_array(pa.array(["a", "a"]).dictionary_encode(), text, text).to_pylist() == ["a", "a"]
+    assert cast_array(pa.array([Decimal("1.50")], pa.decimal256(9, 2)), number, number).type == pa.decimal128(9, 2)
