@@ -21,6 +21,7 @@ from lakehouse_core.table.manifest.entry import (
     file_identifier,
     merge_entries,
 )
+from lakehouse_core.table.manifest.summary import summarize_manifest
 
 __all__ = [
     "ABSENT",
@@ -45,4 +46,5 @@ __all__ = [
     "encode_manifest_list",
     "file_identifier",
     "merge_entries",
+    "summarize_manifest",
 ]
