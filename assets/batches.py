@@ -4,7 +4,6 @@ A batch is a partition key of Dagster; its ordinal is the commit identifier, so 
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import dagster as dg
 
@@ -46,11 +45,11 @@ def batches_of(context: dg.AssetExecutionContext, feed: Feed) -> list[Batch]:
     return sorted((feed.batch(key) for key in context.partition_keys), key=lambda batch: batch.identifier)
 
 
-def commit_user(*, write_mode: Literal["merge", "append"], table: str, feed: str, root_run_id: str) -> str:
-    """Return who commits a batch of `feed` to `table`.
+def commit_user(*, table: str, feed: str, version: str, root_run_id: str, is_batched: bool) -> str:
+    """Return who commits to `table`.
 
-    A merge is harmless when it is repeated, and wanted when a batch is delivered again: the user is the root run, the
-    same for each re-execution. An append would double the rows: its user is the feed itself, for all runs, so that the
-    table takes each batch once and for ever.
+    Batches belong to the feed, so their user is the feed in its version: whichever run takes a batch, also one that
+    goes on after another was killed, the table takes it once. A whole load is wanted anew in each run: its user is the
+    root run, the same for each re-execution.
     """
-    return f"{root_run_id}/{table}" if write_mode == "merge" else f"feed/{feed}/{table}"
+    return f"feed/{feed}@{version}/{table}" if is_batched else f"run/{root_run_id}/{table}"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -19,7 +20,7 @@ import lakehouse_core as lc
 from assets.batches import Feed, batches_of, commit_user
 from assets.checks import table_checks
 from assets.failures import RETRIES, no_retry_in_vain
-from assets.ingestion import commit_batches, create_table, stage_batches
+from assets.ingestion import commit_batches, create_table, refuse_gap, stage_batches
 from assets.maintenance import OPERATIONS
 from assets.metadata import (
     before_and_after,
@@ -101,12 +102,13 @@ class _Names:
             common |= {"partitions_def": self.feed.batches, "backfill_policy": dg.BackfillPolicy.single_run()}
         return common | {"required_resource_keys": {"lakehouse", self.feed.resource}}
 
-    def commit_user(self, context: dg.AssetExecutionContext) -> str:
+    def commit_user(self, context: dg.AssetExecutionContext, source: FeedResource) -> str:
         return commit_user(
-            write_mode=self.spec.write_mode,
             table="/".join(self.key.path),
             feed=f"{self.spec.feed.source}/{self.spec.feed.name}",
+            version=source.version(),
             root_run_id=context.run.root_run_id or context.run_id,
+            is_batched=self.spec.feed.batches,
         )
 
 
@@ -122,10 +124,11 @@ def _ingest(names: _Names) -> dg.AssetsDefinition:
     def ingest(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
         lakehouse: LakehouseResource = context.resources.lakehouse
         source: FeedResource = getattr(context.resources, feed.resource)
-        user = names.commit_user(context)
+        user = names.commit_user(context, source)
         with _step(context, names, "ingest"):
             table = create_table(lakehouse.catalog(), spec, lakehouse.table_defaults)
             batches = batches_of(context, feed)
+            refuse_gap(table, batches, feed, partial(source.is_gap, spec.feed.name), commit_user=user)
             staged = []
             for part in stage_batches(
                 table,
@@ -162,7 +165,7 @@ def _table(names: _Names) -> dg.AssetsDefinition:
     def table(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
         lakehouse: LakehouseResource = context.resources.lakehouse
         source: FeedResource = getattr(context.resources, feed.resource)
-        user = names.commit_user(context)
+        user = names.commit_user(context, source)
         with _step(context, names, "commit"):
             opened = lakehouse.catalog().table(spec.identifier)
             committed = []

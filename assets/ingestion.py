@@ -3,12 +3,12 @@
 Between the two, the staged commits lie in the table's own folder: whoever is killed there goes on from them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import lakehouse_core as lc
-from assets.batches import Batch
+from assets.batches import Batch, Feed
 from assets.specs import TableSpec
 from assets.state import BATCH, RUN_ID, applied
 
@@ -48,6 +48,38 @@ def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, st
     )
 
 
+def open_table(catalog: lc.Catalog, name: str) -> lc.Table | None:
+    """Return the table, None while nobody has created it."""
+    try:
+        return catalog.table(name)
+    except lc.NotFound:
+        return None
+
+
+def refuse_gap(
+    table: lc.Table,
+    batches: Sequence[Batch],
+    feed: Feed,
+    is_gap: Callable[[str | None, str], bool],
+    *,
+    commit_user: str,
+) -> None:
+    """Raise InvalidRequest when a batch before `batches` was never committed: a later one would hide that for ever.
+
+    `is_gap` says whether batches strictly between two bring any rows.
+    """
+    if not batches or batches[0].key is None:
+        return
+    done = applied(table).get(commit_user)
+    last = None if done is None else feed.batch_key(done.identifier)
+    first = batches[0].key
+    if (done is None or done.identifier < batches[0].identifier) and is_gap(last, first):
+        raise lc.InvalidRequest(
+            f"{table.name}: batch {first} was asked for, but the last one committed is {last or 'none'}: "
+            "batches are taken in order, so load those between first."
+        )
+
+
 def stage_batches(
     table: lc.Table, batches: Iterable[Batch], read: Callable[[Batch], "DataFrame"], *, commit_user: str
 ) -> Iterator[Staged]:
@@ -62,7 +94,12 @@ def stage_batches(
             continue
         staged = table.pending(commit_user, batch.identifier)
         if staged is None:
-            staged = table.stage(read(batch), commit_user=commit_user, commit_identifier=batch.identifier)
+            staged = table.stage(
+                read(batch),
+                commit_user=commit_user,
+                commit_identifier=batch.identifier,
+                properties={BATCH: batch.key} if batch.key else {},
+            )
             table.keep_pending(staged)
         files = [file for message in staged.messages for file in message.new_files]
         yield Staged(
@@ -93,8 +130,7 @@ def commit_batches(
                 f"{table.name}: nothing is staged under {commit_user} for batch {batch.key or 'whole load'}; "
                 "materialise its ingest asset first, in the same run or a re-execution of it."
             )
-        properties = {**staged.properties, RUN_ID: run_id, **({BATCH: batch.key} if batch.key else {})}
-        report = table.commit(replace(staged, properties=properties))
+        report = commit_staged(table, staged, run_id)
         if tag_batches and batch.key is not None and report.snapshot_id is not None:
             _tag(table, f"batch-{batch.key}", report.snapshot_id)
         finished.append(staged)
@@ -103,10 +139,15 @@ def commit_batches(
         table.forget_pending(staged)
 
 
+def commit_staged(table: lc.Table, staged: lc.StagedCommit, run_id: str) -> lc.CommitReport:
+    """Commit; the snapshot says which run made it, so that one can go from either to the other."""
+    return table.commit(replace(staged, properties={**staged.properties, RUN_ID: run_id}))
+
+
 def _tag(table: lc.Table, name: str, snapshot_id: int) -> None:
     """Tag the snapshot of a batch. A batch that is delivered again moves its tag."""
-    existing = table.tags().get(name)
-    if existing is not None and existing.snapshot.id == snapshot_id:
+    existing = {tag.name: tag.snapshot_id for tag in table.tags()}.get(name)
+    if existing == snapshot_id:
         return
     if existing is not None:
         table.delete_tag(name)

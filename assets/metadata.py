@@ -3,7 +3,8 @@
 Numbers are always there, also when zero, and the keys of an asset are the same on each run: Dagster plots them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 import dagster as dg
@@ -109,15 +110,18 @@ def commit_metadata(committed: Sequence[Committed]) -> Metadata:
         "paimon/commit_identifier": committed[-1].batch.identifier if committed else 0,
         **report_metadata(reports),
         "paimon/commits": records(
-            {
-                "batch": part.batch.key or "whole load",
-                "snapshot": part.report.snapshot_id or 0,
-                "kind": str(part.report.commit_kind or ""),
-                "rows added": part.report.rows_added,
-                "nothing done because": part.report.noop_reason or "",
-            }
-            for part in committed
-            if part.report is not None
+            ("batch", "snapshot", "kind", "rows added", "nothing done because"),
+            (
+                (
+                    part.batch.key or "whole load",
+                    part.report.snapshot_id or 0,
+                    str(part.report.commit_kind or ""),
+                    part.report.rows_added,
+                    part.report.noop_reason or "",
+                )
+                for part in committed
+                if part.report is not None
+            ),
         ),
     }
 
@@ -138,14 +142,11 @@ def state_metadata(state: TableState) -> Metadata:
         "paimon/earliest_snapshot_id": state.earliest_snapshot_id or 0,
         "paimon/tags": state.tags,
         "paimon/recent_snapshots": records(
-            {
-                "snapshot": fact.id,
-                "kind": fact.kind,
-                "time": fact.time.isoformat(timespec="seconds"),
-                "rows added": fact.rows_added,
-                "run": fact.run_id,
-            }
-            for fact in state.recent
+            ("snapshot", "kind", "time", "rows added", "run"),
+            (
+                (fact.id, fact.kind, fact.time.isoformat(timespec="seconds"), fact.rows_added, fact.run_id)
+                for fact in state.recent
+            ),
         ),
     }
 
@@ -171,14 +172,14 @@ def details(report: Any) -> Metadata:
 
 def input_snapshots(inputs: Iterable[tuple[str, str, int]]) -> Metadata:
     """What was read: for each upstream its key, the version of its content and its snapshot (0: it has none)."""
-    rows = ({"upstream": key, "content version": version, "snapshot": snapshot} for key, version, snapshot in inputs)
-    return {"paimon/input_snapshots": records(rows)}
+    return {"paimon/input_snapshots": records(("upstream", "content version", "snapshot"), inputs)}
 
 
-def records(rows: Iterable[Mapping[str, str | int | float | bool]]) -> dg.TableMetadataValue:
-    """A table of metadata, the first rows of it."""
+def records(columns: Sequence[str], rows: Iterable[Sequence[str | int | float | bool]]) -> dg.TableMetadataValue:
+    """A table of metadata: the first rows of it, maybe none."""
+    shown = [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in islice(rows, _MOST_ROWS)]
     return dg.MetadataValue.table(
-        records=[dg.TableRecord(dict(row)) for _, row in zip(range(_MOST_ROWS), rows, strict=False)]
+        records=shown, schema=dg.TableSchema(columns=[dg.TableColumn(name) for name in columns])
     )
 
 

@@ -75,10 +75,10 @@ class TableState:
 def read_state(table: lc.Table, *, recent: int = 10) -> TableState:
     """Read the table's metadata once. `recent` snapshots are listed, newest first."""
     snapshots = table.snapshots()
-    files = list(table.files()) if snapshots else []
+    files = table.files()
     latest = snapshots[-1] if snapshots else None
-    per_bucket = Counter((str(f.partition), f.bucket) for f in files)
-    mergeable = [f for f in files if f.file_size < _SMALL_BYTES and per_bucket[str(f.partition), f.bucket] > 1]
+    per_bucket = Counter(map(_bucket, files))
+    mergeable = [f for f in files if f.file_size < _SMALL_BYTES and per_bucket[_bucket(f)] > 1]
     return TableState(
         table=table.name,
         incarnation=str(table.schemas()[0].time_millis),
@@ -95,15 +95,15 @@ def read_state(table: lc.Table, *, recent: int = 10) -> TableState:
         records_total=sum(f.row_count for f in files),
         small_files=len(mergeable),
         sorted_runs=_most_sorted_runs(files),
-        manifests_total=len(list(table.manifests())) if snapshots else 0,
+        manifests_total=len(table.manifests()),
         recent=tuple(_facts(s) for s in reversed(snapshots[-recent:])),
     )
 
 
 def applied(table: lc.Table) -> Mapping[str, Applied]:
     """Return what each user committed last, newest user last. Snapshots carry it on, so expiry takes nothing away."""
-    snapshots = table.snapshots()
-    return _applied(snapshots[-1]) if snapshots else {}
+    latest = table.snapshot()
+    return {} if latest is None else _applied(latest)
 
 
 def last_identifier(table: lc.Table, asset: str) -> int | None:
@@ -133,8 +133,12 @@ def _most_sorted_runs(files: Sequence[lc.FileRecord]) -> int:
     runs: dict[tuple[str, int], set[tuple[int, str]]] = {}
     for file in files:
         run = (0, file.file_name) if file.level == 0 else (file.level, "")
-        runs.setdefault((str(file.partition), file.bucket), set()).add(run)
+        runs.setdefault(_bucket(file), set()).add(run)
     return max(map(len, runs.values()), default=0)
+
+
+def _bucket(file: lc.FileRecord) -> tuple[str, int]:
+    return str(file.partition), file.bucket
 
 
 def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:

@@ -13,6 +13,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from assets import TableSpec
+from assets.ingestion import open_table
 from assets.maintenance import OPERATIONS, Figure, figures
 from assets.state import read_state
 from orchestration.jobs import operation_key
@@ -72,10 +73,10 @@ def maintenance_sensor(specs: Sequence[TableSpec]) -> dg.SensorDefinition:
 
 def look_at(catalog: lc.Catalog, spec: TableSpec) -> Look:
     """Read the figures of one table."""
-    try:
-        state = read_state(catalog.table(spec.identifier), recent=0)
-    except lc.NotFound:
+    table = open_table(catalog, spec.identifier)
+    if table is None:
         return Look(spec=spec, snapshot_id=None, figures=())
+    state = read_state(table, recent=0)
     return Look(spec=spec, snapshot_id=state.snapshot_id, figures=figures(state, spec.maintenance))
 
 

@@ -14,11 +14,18 @@ class FeedResource(dg.ConfigurableResource):
 
     @abstractmethod
     def version(self) -> str:
-        """Return what identifies the source's content and the rules that make feeds of it."""
+        """Return what identifies everything the feeds deliver: the source's content, and the rules that select from it.
+
+        A batch is delivered once for each version.
+        """
 
     @abstractmethod
     def frame(self, session: "SparkSession", feed: str, batch: str | None) -> "DataFrame":
         """Return the rows of one batch; none is an empty frame."""
+
+    @abstractmethod
+    def is_gap(self, feed: str, after: str | None, before: str) -> bool:
+        """Return whether a batch strictly between the two brings rows; `after` None: from the very first batch on."""
 
     @abstractmethod
     def expected_rows(self, feed: str, through: str | None) -> int:

@@ -1,4 +1,4 @@
-"""A Spark session as a Dagster resource: one per process, made at the first use, its settings never silently other ones.
+"""A Spark session as a Dagster resource: one per process, made at first use, its settings never silently other ones.
 
 `pyspark` is imported where a session is first needed: code locations, sensors and checks load without it and Java.
 """
@@ -40,8 +40,8 @@ _STATIC_SQL = (
 )
 
 _LOCK = threading.Lock()
-# The static settings with which this process's session was made by us.
-_STARTED_WITH: dict[str, str] = {}
+# Sessions beside the process's first one, by the settings in which they differ from it.
+_SESSIONS: "dict[frozenset[tuple[str, str]], SparkSession]" = {}
 
 
 class SessionSource(Protocol):
@@ -86,27 +86,29 @@ class SparkRuntime(dg.ConfigurableResource):
             return
         with _LOCK:
             session = _active_session()
-            _STARTED_WITH.clear()
+            _SESSIONS.clear()
             if session is not None:
                 session.stop()
 
     def _session(self) -> "SparkSession":
-        static, runtime = _split(self._settings())
         session = _active_session()
         if session is None:
-            session = self._start(static)
-        else:
-            _refuse_other_settings(session, self._asked_static())
-        differing = {key: value for key, value in runtime.items() if session.conf.get(key, None) != value}
-        if differing:
-            # Same context, own SQL settings: another resource's session must not change under its feet.
-            session = session.newSession() if self.remote is None and _STARTED_WITH.get("served") else session
-            for key, value in differing.items():
-                session.conf.set(key, value)
-        _STARTED_WITH["served"] = "yes"
-        return session
+            _SESSIONS.clear()
+            return self._start()
+        _refuse_other_settings(session, _split(self.conf)[0])
+        runtime = _split(self._settings())[1]
+        if self.remote is not None or all(session.conf.get(key, None) == value for key, value in runtime.items()):
+            return session
+        # Same context, own SQL settings: a session that others use must not change under their feet.
+        own = _SESSIONS.get(frozenset(runtime.items()))
+        if own is None:
+            own = session.newSession()
+            for key, value in runtime.items():
+                own.conf.set(key, value)
+            _SESSIONS[frozenset(runtime.items())] = own
+        return own
 
-    def _start(self, static: Mapping[str, str]) -> "SparkSession":
+    def _start(self) -> "SparkSession":
         # Spark's workers would otherwise use the first python3 of PATH, which need not have our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if self.remote is None:
@@ -117,11 +119,9 @@ class SparkRuntime(dg.ConfigurableResource):
 
         builder = SparkSession.builder.appName(self.app_name)
         builder = builder.master(self.master) if self.remote is None else builder.remote(self.remote)
-        session = builder.config(map=dict(static)).getOrCreate()
+        session = builder.config(map=self._settings()).getOrCreate()
         if self.remote is None:
             session.sparkContext.setLogLevel("ERROR")
-        _STARTED_WITH.clear()
-        _STARTED_WITH.update(static)
         return session
 
     def _settings(self) -> dict[str, str]:
@@ -129,10 +129,6 @@ class SparkRuntime(dg.ConfigurableResource):
             return dict(_DEFAULTS) | self.conf
         local = dict(_LOCAL_DEFAULTS) if self.master.startswith("local") else {}
         return local | dict(_DEFAULTS) | {"spark.sql.shuffle.partitions": str(_local_cores(self.master))} | self.conf
-
-    def _asked_static(self) -> dict[str, str]:
-        """The static settings that whoever configured this resource wrote down, the defaults left out."""
-        return _split(self.conf)[0]
 
 
 @contextmanager

@@ -27,7 +27,7 @@ FLIGHTS = Feed(key=dg.AssetKey("flights_feed"), source=SOURCE_KEY, resource="fli
 def nycflights13(context: dg.OpExecutionContext) -> dg.DataVersion:
     """The version is the digest of the files and of the rules that make a feed of them."""
     source: FlightsFeed = context.resources.flights
-    return dg.DataVersion(source.version())
+    return dg.DataVersion(source.source_version())
 
 
 @dg.asset(

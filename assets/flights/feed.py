@@ -52,6 +52,10 @@ class FlightsFeed(FeedResource):
     cache: str = ""
 
     def version(self) -> str:
+        return f"{self.source_version()}-from-{self.start}"
+
+    def source_version(self) -> str:
+        """Return what identifies the source and the rules that make files of it; the start date only selects."""
         return f"{source_version(self._folder)}-rules-{RULE_VERSION}"
 
     def source(self) -> FlightsSource:
@@ -78,6 +82,16 @@ class FlightsFeed(FeedResource):
             return frame.where(f"time_hour >= TIMESTAMP '{self._start} 00:00:00 UTC'")
         return frame
 
+    def is_gap(self, feed: str, after: str | None, before: str) -> bool:
+        counts = self._counts()
+        between = pc.and_(
+            pc.less(counts["batch"], date.fromisoformat(before)),
+            pc.greater(counts["batch"], date.min if after is None else date.fromisoformat(after)),
+        )
+        wanted = pc.and_(between, pc.greater_equal(counts["flight_date"], self._start))
+        column = WEATHER if feed == WEATHER else "events"
+        return bool(pc.sum(counts.filter(wanted)[column]).as_py())
+
     def expected_rows(self, feed: str, through: str | None) -> int:
         if feed in DIMENSIONS:
             return int(pq.read_metadata(self._file(feed, None)).num_rows)
@@ -96,7 +110,9 @@ class FlightsFeed(FeedResource):
 
     def _root(self) -> Path:
         cache = self.cache or os.environ.get("LAKEHOUSE_FEED_CACHE", "")
-        return (Path(cache) if cache else Path.home() / ".cache" / "paimon-lakehouse" / "flights") / self.version()
+        return (
+            Path(cache) if cache else Path.home() / ".cache" / "paimon-lakehouse" / "flights"
+        ) / self.source_version()
 
     def _file(self, feed: str, batch: str | None) -> Path:
         if feed in DIMENSIONS:

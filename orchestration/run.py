@@ -1,0 +1,194 @@
+"""What `make run` executes: batches of flights into the tables, maintenance, and a summary of what came of it.
+
+    python -m orchestration.run [--start 2013-02-01] [--batches 16] [--warehouse ./warehouse] [--source FOLDER]
+
+A second run goes on where the last one ended, also when that one was killed.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+import lakehouse_core as lc
+from assets.flights.definitions import FLIGHTS
+from assets.flights.events import FIRST_BATCH
+from assets.flights.feed import FlightsFeed, next_batches
+from assets.ingestion import open_table
+from assets.state import TableState, last_identifier, read_state
+from orchestration.definitions import SPECS, defs
+from orchestration.figures import answer_all
+from orchestration.home import prepare_home
+from orchestration.jobs import operation_key, table_key
+from orchestration.summary import Summary, summary_text
+
+DEFAULT_START, DEFAULT_BATCHES, DEFAULT_WAREHOUSE = "2013-02-01", 16, "warehouse"
+
+# So that expiry shows its effect at once: a table of real readers keeps the default of an hour.
+TABLE_DEFAULTS = {"lakehouse.read.grace": "0 s"}
+RETENTION = {"retain_max": 3, "retain_min": 1, "older_than_hours": 0.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run loads. `done_through`: the last batch that every table has; None: nothing is loaded yet."""
+
+    start: date
+    done_through: date | None
+    batches: tuple[date, ...]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the main job; return 0 when every answer agrees with the source, 1 when not, 2 for a wrong request."""
+    began = time.monotonic()
+    asked = _parse(arguments)
+    prepare_home(asked.warehouse)
+    feed = FlightsFeed(start=asked.start.isoformat(), folder=asked.source)
+    try:
+        plan = plan_run(lc.connect(str(asked.warehouse.absolute())), feed, asked.batches)
+    except lc.LakehouseError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return _run(plan, asked.warehouse.absolute(), FlightsFeed(start=plan.start.isoformat(), folder=asked.source), began)
+
+
+def plan_run(catalog: lc.Catalog, feed: FlightsFeed, count: int) -> Plan:
+    """Return which batches come next in this warehouse.
+
+    A warehouse that was begun goes on from its own start. Raises InvalidRequest when another one than the default was
+    asked for.
+    """
+    asked, begun = date.fromisoformat(feed.start), _begun_with(catalog)
+    if begun is None:
+        return Plan(start=asked, done_through=None, batches=tuple(next_batches(asked, None, count)))
+    if asked not in {begun, date.fromisoformat(DEFAULT_START)}:
+        raise lc.InvalidRequest(
+            f"{catalog.uri} was begun with START={begun}, and now START={asked} was asked for: "
+            "leave START out to go on, or choose another WAREHOUSE."
+        )
+    done = _done_through(catalog, FlightsFeed(start=begun.isoformat(), folder=feed.folder))
+    return Plan(start=begun, done_through=done, batches=tuple(next_batches(begun, done, count)))
+
+
+def _begun_with(catalog: lc.Catalog) -> date | None:
+    """Return the earliest flight date of the warehouse. Flights are never removed, so it is the START it began with."""
+    flights = open_table(catalog, "ops.flights")
+    if flights is None:
+        return None
+    return min(flights.scan(columns=["flight_date"]).to_arrow()["flight_date"].unique().to_pylist(), default=None)
+
+
+def _done_through(catalog: lc.Catalog, feed: FlightsFeed) -> date | None:
+    """Return the last batch that no table lacks: a run that was killed may have left some of them behind."""
+    last: dict[str, str | None] = {}
+    for spec in SPECS:
+        if spec.feed.batches:
+            asset = "/".join(table_key(spec).path)
+            table = open_table(catalog, spec.identifier)
+            identifier = None if table is None else last_identifier(table, asset)
+            last[spec.feed.name] = None if identifier is None else FLIGHTS.batch_key(identifier)
+    newest = max((date.fromisoformat(day) for day in last.values() if day), default=None)
+    while newest is not None and newest >= FIRST_BATCH:
+        after = (newest + timedelta(days=1)).isoformat()
+        if not any(feed.is_gap(name, day, after) for name, day in last.items()):
+            return newest
+        newest -= timedelta(days=1)
+    return None
+
+
+def _run(plan: Plan, warehouse: Path, feed: FlightsFeed, began: float) -> int:
+    catalog = lc.connect(str(warehouse))
+    before = _states(catalog)
+    runs: dict[str, str] = {}
+    with dg.DagsterInstance.get() as instance:
+        if plan.batches:
+            print(f"Batches {plan.batches[0]} to {plan.batches[-1]} of flights from {plan.start} on, into {warehouse}")
+            days = {
+                "dagster/asset_partition_range_start": plan.batches[0].isoformat(),
+                "dagster/asset_partition_range_end": plan.batches[-1].isoformat(),
+            }
+            for job, tags in (("observe_source", {}), ("ingest", days)):
+                runs[job] = _execute(job, instance, _config(job, feed), tags)
+        else:
+            print(f"{warehouse} has every batch of the year already; maintaining its tables")
+        loaded = _states(catalog)
+        print("Maintaining the tables")
+        runs["maintain"] = _execute("maintain", instance, _config("maintain", feed), {})
+    after = _states(catalog)
+    through = plan.batches[-1] if plan.batches else plan.done_through
+    assert through is not None
+    answers = answer_all(catalog, feed.source(), start=plan.start, through=through)
+    summary = Summary(
+        warehouse=warehouse,
+        plan_text=f"flights from {plan.start} on, batches through {through}",
+        runs=runs,
+        rows={name: catalog.table(name).scan().count() for name in after},
+        before=before,
+        loaded=loaded,
+        after=after,
+        answers=answers,
+        seconds=time.monotonic() - began,
+    )
+    print(summary_text(summary))
+    return 0 if all(answer.agrees for answer in answers) else 1
+
+
+def _execute(name: str, instance: dg.DagsterInstance, config: Mapping[str, Any], tags: Mapping[str, str]) -> str:
+    """Run a job in this process, and with it all others, one Spark session; return the run's id."""
+    result = defs.resolve_job_def(name).execute_in_process(
+        run_config=config, instance=instance, tags=dict(tags), raise_on_error=False
+    )
+    if not result.success:
+        raise SystemExit(f"The job {name} failed: see the lines above, or run {result.run_id} in `make ui`.")
+    return result.run_id
+
+
+def _config(job: str, feed: FlightsFeed) -> Mapping[str, Any]:
+    config: dict[str, Any] = {"loggers": {"progress": {}}}
+    source = {"start": feed.start, **({"folder": feed.folder} if feed.folder else {})}
+    match job:
+        case "observe_source":
+            config["resources"] = {"flights": {"config": source}}
+        case "ingest":
+            config["resources"] = {
+                "flights": {"config": source},
+                "lakehouse": {"config": {"table_defaults": TABLE_DEFAULTS}},
+            }
+        case "maintain":
+            ops = ("__".join(operation_key(spec, "expire").path) for spec in SPECS)
+            config["ops"] = {op: {"config": RETENTION} for op in ops}
+    return config
+
+
+def _states(catalog: lc.Catalog) -> dict[str, TableState]:
+    """Return the state of each table that exists."""
+    tables = ((spec.identifier, open_table(catalog, spec.identifier)) for spec in SPECS)
+    return {name: read_state(table) for name, table in tables if table is not None}
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m orchestration.run", description=__doc__.split("\n")[0])
+    environ = os.environ.get
+    parser.add_argument("--start", type=date.fromisoformat, default=environ("START") or DEFAULT_START)
+    parser.add_argument("--batches", type=_count, default=environ("BATCHES") or str(DEFAULT_BATCHES))
+    parser.add_argument("--warehouse", type=Path, default=environ("WAREHOUSE") or DEFAULT_WAREHOUSE)
+    parser.add_argument("--source", help="a folder of Parquet files instead of the installed package")
+    return parser.parse_args(arguments)
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{count} batches: at least 1")
+    return count
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,113 @@
+"""From reports to metadata: fixed keys, numbers always, also when nothing was done."""
+
+from dataclasses import replace
+
+import dagster as dg
+
+from assets import TABLES, load_specs
+from assets.batches import Batch
+from assets.ingestion import Committed, Staged
+from assets.metadata import (
+    before_and_after,
+    column_schema,
+    commit_metadata,
+    details,
+    records,
+    report_metadata,
+    staged_metadata,
+    state_metadata,
+)
+from assets.state import TableState
+from lakehouse_core.catalog.reports import CommitReport, CompactionReport
+
+DONE = CommitReport(
+    table="ops.orders",
+    snapshot_id=5,
+    snapshot_id_before=4,
+    commit_kind="APPEND",
+    files_added=3,
+    rows_added=10,
+    bytes_added=2048,
+    attempts=1,
+    duration_seconds=0.25,
+)
+NOTHING = CommitReport(table="ops.orders", snapshot_id_before=5, noop_reason="no rows")
+
+
+def test_a_report_that_did_nothing_has_the_same_keys_with_zeros():
+    done, nothing = report_metadata([DONE]), report_metadata([NOTHING])
+
+    assert done.keys() == nothing.keys()
+    assert nothing["paimon/rows_added"] == 0
+    assert nothing["paimon/noop_reason"] == "no rows"
+    assert done["paimon/noop_reason"] == ""
+
+
+def test_the_plot_of_the_snapshot_goes_on_when_none_was_made():
+    assert report_metadata([NOTHING])["paimon/snapshot_id"] == 5
+
+
+def test_the_commits_of_a_range_add_up():
+    later = replace(DONE, snapshot_id=6, snapshot_id_before=5, rows_added=7)
+
+    both = report_metadata([DONE, later])
+
+    assert (both["paimon/rows_added"], both["paimon/files_added"], both["paimon/attempts"]) == (17, 6, 2)
+    assert (both["paimon/snapshot_id_before"], both["paimon/snapshot_id"]) == (4, 6)
+    assert both["paimon/snapshots_made"] == 2
+
+
+def test_a_batch_that_was_committed_before_counts_as_replayed():
+    batches = [Batch(key=f"2013-01-0{n}", identifier=n) for n in (1, 2, 3)]
+    committed = [
+        Committed(batch=batches[0], report=DONE),
+        Committed(batch=batches[1], report=replace(DONE, replayed=True)),
+        Committed(batch=batches[2], report=None),
+    ]
+
+    metadata = commit_metadata(committed)
+
+    assert (metadata["paimon/batches"], metadata["paimon/replayed"]) == (3, 2)
+    assert metadata["paimon/commit_identifier"] == 3
+    assert [record.data["batch"] for record in metadata["paimon/commits"].records] == ["2013-01-01", "2013-01-02"]
+
+
+def test_what_is_staged_is_counted():
+    batch = Batch(key="2013-01-01", identifier=0)
+
+    assert staged_metadata([Staged(batch=batch, files=2, rows=10, bytes=100), Staged(batch=batch)]) == {
+        "paimon/batches": 2,
+        "paimon/rows_staged": 10,
+        "paimon/files_staged": 2,
+        "paimon/bytes_staged": 100,
+    }
+
+
+def test_every_value_is_one_that_dagster_can_plot_or_show(state: TableState):
+    metadata = {**commit_metadata([]), **state_metadata(state), **before_and_after(state, state), **report_metadata([])}
+
+    for name, value in metadata.items():
+        assert name.startswith("paimon/")
+        assert isinstance(value, int | float | str | dg.MetadataValue), name
+
+
+def test_a_verbs_own_figures_are_shown_beside_the_common_ones():
+    shown = details(CompactionReport(table="ops.orders", buckets_rewritten=3, bytes_rewritten=99))
+
+    assert shown["paimon/buckets_rewritten"] == 3
+    assert "paimon/rows_added" not in shown
+    assert "paimon/snapshot_id" not in shown
+
+
+def test_long_lists_are_cut():
+    assert len(records(["n"], ((n,) for n in range(100))).records) == 20
+
+
+def test_columns_show_key_and_partition():
+    spec = next(spec for spec in load_specs(TABLES) if spec.identifier == "ops.flights")
+    columns = {column.name: column for column in column_schema(spec).columns}
+
+    assert columns["flight_date"].constraints.other == ["primary key", "partition"]
+    assert not columns["flight_date"].constraints.nullable
+    assert columns["dest"].constraints.nullable
+    assert all(column.description for column in columns.values())

@@ -1,0 +1,109 @@
+"""`make run`: loads the next batches, maintains, says what came of it, and goes on the next time."""
+
+import os
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import lakehouse_core as lc
+from assets.flights.feed import FlightsFeed
+from orchestration.figures import Answer, interesting_evening
+from orchestration.run import Plan, _parse, plan_run
+from orchestration.summary import Summary, summary_text
+from tests.dagster.pipeline import EXTRACT
+
+
+def feed(start: str, cache: Path) -> FlightsFeed:
+    return FlightsFeed(start=start, folder=str(EXTRACT), cache=str(cache))
+
+
+def test_the_first_run_begins_the_day_before_its_start(tmp_path: Path):
+    plan = plan_run(lc.connect(str(tmp_path)), feed("2013-02-01", tmp_path), 3)
+
+    assert plan == Plan(
+        start=date(2013, 2, 1),
+        done_through=None,
+        batches=(date(2013, 1, 31), date(2013, 2, 1), date(2013, 2, 2)),
+    )
+
+
+def test_settings_come_from_the_environment_and_arguments_win(monkeypatch: pytest.MonkeyPatch):
+    for name, value in (("START", "2013-01-01"), ("BATCHES", "3"), ("WAREHOUSE", "/data/w")):
+        monkeypatch.setenv(name, value)
+
+    assert (_parse([]).start, _parse([]).batches, _parse([]).warehouse) == (date(2013, 1, 1), 3, Path("/data/w"))
+    assert _parse(["--batches", "5"]).batches == 5
+
+
+@pytest.mark.parametrize("arguments", [["--start", "yesterday"], ["--batches", "0"], ["--batches", "many"]])
+def test_a_wrong_argument_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as refused:
+        _parse(arguments)
+
+    assert refused.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("through", "evening"),
+    [
+        (date(2013, 2, 15), date(2013, 2, 8)),
+        (date(2013, 2, 8), date(2013, 2, 8)),
+        (date(2013, 2, 3), date(2013, 2, 2)),
+        (date(2013, 1, 31), None),
+    ],
+)
+def test_questions_ask_about_the_blizzard_where_it_is_loaded(through: date, evening: date | None):
+    assert interesting_evening(date(2013, 2, 1), through) == evening
+
+
+def test_a_difference_to_the_source_is_not_hidden(tmp_path: Path):
+    wrong = Answer(question="1. How many?", lines=("2",), found=2, expected=3)
+    text = summary_text(
+        Summary(
+            warehouse=tmp_path,
+            plan_text="all",
+            runs={},
+            rows={},
+            before={},
+            loaded={},
+            after={},
+            answers=[wrong],
+            seconds=1.0,
+        )
+    )
+
+    assert "DIFFERS: the source says 3" in text
+    assert "0 of 1 answers agree with the source" in text
+
+
+@pytest.mark.dagster
+@pytest.mark.spark
+@pytest.mark.slow
+def test_two_runs_of_the_main_job_go_on_and_agree_with_the_source(tmp_path: Path):
+    environ = os.environ | {
+        "DAGSTER_HOME": str(tmp_path / "home"),
+        "LAKEHOUSE_FEED_CACHE": str(tmp_path / "cache"),
+        "WAREHOUSE": str(tmp_path / "warehouse"),
+        "BATCHES": "2",
+    }
+    command = [sys.executable, "-m", "orchestration.run", "--source", str(EXTRACT)]
+    first, second = (
+        subprocess.run(command, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        for _ in range(2)
+    )
+
+    assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr + second.stdout + second.stderr
+    assert "batches through 2013-02-01" in first.stdout
+    assert "batches through 2013-02-03" in second.stdout
+    assert "3 of 3 answers agree with the source" in first.stdout
+    assert "5 of 5 answers agree with the source" in second.stdout
+
+    elsewhere = subprocess.run(
+        [*command, "--start", "2013-02-05"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert elsewhere.returncode == 2
+    assert "was begun with START=2013-02-01, and now START=2013-02-05 was asked for" in elsewhere.stderr

@@ -1,0 +1,115 @@
+"""Specifications: one file a table, every fault with file, line and the nearest name."""
+
+from pathlib import Path
+
+import pytest
+
+import lakehouse_core as lc
+from assets.specs import load_specs, parse_spec
+
+TABLES = Path(__file__).parent.parent.parent / "assets" / "tables"
+
+GOOD = """\
+database: ops
+name: orders
+comment: Orders.
+columns:
+  id: BIGINT NOT NULL
+  dt: {type: DATE NOT NULL, description: Day.}
+primary_key: [id]
+options:
+  bucket: 4
+  ignore-delete: true
+write_mode: merge
+feed: {source: shop, name: orders}
+"""
+
+
+def test_a_specification_is_the_table_it_describes():
+    spec = parse_spec(GOOD, "orders.yaml")
+
+    assert spec.identifier == "ops.orders"
+    assert {name: column.type for name, column in spec.columns.items()} == {
+        "id": "BIGINT NOT NULL",
+        "dt": "DATE NOT NULL",
+    }
+    assert spec.options == {"bucket": "4", "ignore-delete": "true"}
+    assert spec.feed.batches
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (("comment: Orders.", "coment: Orders."), "orders.yaml:3: coment is not known; did you mean 'comment'?"),
+        (("comment: Orders.\n", ""), "orders.yaml:1: comment is missing"),
+        (
+            ("{type: DATE NOT NULL,", "{typ: DATE NOT NULL,"),
+            "orders.yaml:6: columns.dt.typ is not known; did you mean 'type'?",
+        ),
+        (("name: orders}", "nam: orders}"), "orders.yaml:12: feed.nam is not known; did you mean 'name'?"),
+        (("name: orders\n", "name: or-ders\n"), "orders.yaml:2: name: String should match pattern"),
+        (("[id]", "[idd]"), "primary_key names 'idd', which is no column; did you mean 'id'?"),
+        (("write_mode: merge", "write_mode: append"), "write_mode is 'append', but the table has primary_key"),
+        (
+            ("write_mode: merge", "write_mode: upsert"),
+            "orders.yaml:11: write_mode: Input should be 'merge' or 'append'",
+        ),
+        (("write_mode: merge\n", ""), "orders.yaml:1: write_mode is missing"),
+        (("database: ops", "database: ops\ndatabase: ref"), "orders.yaml:2: database is given twice; keep one."),
+        (("  bucket: 4", "  bucket: 4\n  bucket: 5"), "orders.yaml:10: bucket is given twice; keep one."),
+        (("columns:", "columns: ["), "orders.yaml:6: not YAML"),
+        ((GOOD, "- a list\n"), "orders.yaml:1: a table specification is a mapping of database, name"),
+        (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),
+    ],
+)
+def test_a_fault_is_told_with_its_line(change: tuple[str, str], fault: str):
+    text = GOOD.replace(*change)
+
+    with pytest.raises(lc.InvalidRequest) as refused:
+        parse_spec(text, "orders.yaml")
+    assert fault in str(refused.value)
+
+
+def test_all_faults_of_all_files_are_told_at_once(tmp_path: Path):
+    (tmp_path / "a.yaml").write_text(GOOD.replace("comment", "coment"))
+    (tmp_path / "b.yaml").write_text(GOOD.replace("merge", "append"))
+
+    with pytest.raises(lc.InvalidRequest) as refused:
+        load_specs(tmp_path)
+
+    assert "a.yaml:3" in str(refused.value)
+    assert "write_mode is 'append'" in str(refused.value)
+
+
+def test_two_files_for_one_table_are_refused(tmp_path: Path):
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(GOOD)
+
+    with pytest.raises(lc.InvalidRequest, match=r"b\.yaml: ops\.orders is specified in another file too"):
+        load_specs(tmp_path)
+
+
+def test_a_changed_specification_has_another_digest():
+    assert parse_spec(GOOD, "f").digest == parse_spec(GOOD, "g").digest
+    assert parse_spec(GOOD, "f").digest != parse_spec(GOOD.replace("bucket: 4", "bucket: 5"), "f").digest
+
+
+def test_our_own_tables_are_the_seven_of_the_main_job():
+    specs = {spec.identifier: spec for spec in load_specs(TABLES)}
+
+    assert list(specs) == [
+        "ops.flight_board",
+        "ops.flight_events",
+        "ops.flights",
+        "ops.weather",
+        "ref.airlines",
+        "ref.airports",
+        "ref.planes",
+    ]
+    assert all(spec.comment.endswith(".") for spec in specs.values())
+    assert {name for name, spec in specs.items() if not spec.feed.batches} == {
+        "ref.airlines",
+        "ref.airports",
+        "ref.planes",
+    }
+    assert {name for name, spec in specs.items() if spec.tag_batches} == {"ops.flights", "ops.flight_board"}
