@@ -171,12 +171,18 @@ def _overlaps(
 
 def _may_hold(manifest: ManifestFile, wanted: Iterable[tuple[Any, ...]], types: Sequence[DataType]) -> bool:
     lows, highs, nulls = decode_stats(manifest.partition_stats, types)
-    bounds = list(zip(lows, highs, nulls, strict=True))
-    return any(all(_within(value, *bound) for value, bound in zip(values, bounds, strict=True)) for values in wanted)
+    count = manifest.num_added_files + manifest.num_deleted_files
+    return any(
+        all(
+            _is_within(value, low, high, has_nulls=null_count != 0, has_values=null_count != count)
+            for value, low, high, null_count in zip(values, lows, highs, nulls, strict=True)
+        )
+        for values in wanted
+    )
 
 
-def _within(value: Any, low: Any, high: Any, null_count: int | None) -> bool:
+def _is_within(value: Any, low: Any, high: Any, *, has_nulls: bool, has_values: bool) -> bool:
     """Return whether a column with these bounds may hold `value`; bounds that are missing exclude nothing."""
     if value is None:
-        return null_count is None or null_count > 0
-    return low is None or high is None or low <= value <= high
+        return has_nulls
+    return has_values and (low is None or high is None or low <= value <= high)

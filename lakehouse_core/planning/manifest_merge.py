@@ -68,7 +68,9 @@ def plan_full(
     if partitions:
         affected = {one.file_name for one in manifests_of_partitions(manifests, partitions, partition_types)}
     rewritten = [one for one in manifests if one.file_name in changing or one.file_name in affected]
-    if len(rewritten) <= 1 and not any(one.num_deleted_files for one in rewritten):
+    size = sum(one.file_size for one in rewritten)
+    if not any(one.num_deleted_files for one in rewritten) and len(rewritten) <= max(1, -(-size // target_bytes)):
+        # No delete to drop, and as many manifests again: else a few just below the target would be rewritten for ever.
         return None
     names = {one.file_name for one in rewritten}
     return FullMerge(
