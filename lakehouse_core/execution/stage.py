@@ -1,0 +1,104 @@
+"""Staging: rows become files of the table that no snapshot names yet.
+
+What can be refused is refused before a file is written; what shows only afterwards takes the files along.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.tasks.write import WriteTask
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.commit import check_staged, overwritten
+from lakehouse_core.planning.scan import partition_folder
+from lakehouse_core.storage import ObjectStore
+from lakehouse_core.table.changes import Append, CommitMessage, StagedCommit, WriteMode
+from lakehouse_core.table.manifest import ManifestEntry
+from lakehouse_core.table.schema import TableSchema, write_supported
+
+
+def stage(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    engine: Callable[[], Engine],
+    data: object,
+    *,
+    table: str,
+    commit_user: str,
+    commit_identifier: int,
+    rowkind_column: str | None,
+    mode: WriteMode,
+    properties: Mapping[str, str],
+) -> StagedCommit:
+    """Write `data` as files and return the commit that would make them visible; without rows it holds no messages.
+
+    Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull.
+    """
+    schema = schemas.latest()
+    write_supported(schema, table=table)
+    base = log.latest()
+    staged = StagedCommit(
+        table=table,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+        mode=mode,
+        messages=(),
+        schema_id=schema.id,
+        base_snapshot_id=None if base is None else base.id,
+        properties=dict(properties),
+    )
+    check_staged(staged)
+    overwritten(staged, schema)
+    if rowkind_column is not None and schema.table_options.rowkind_field not in (None, rowkind_column):
+        raise InvalidRequest(
+            f"{table}: rowkind_column is {rowkind_column!r}, and the table's option rowkind.field names "
+            f"{schema.table_options.rowkind_field!r}. Leave rowkind_column out."
+        )
+    # An overwrite has nothing before it; without buckets or keys nobody asks for the order of rows.
+    goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
+    live = log.live_entries(base) if base is not None and goes_on else []
+    task = WriteTask(store=log.store.spec, schema=schema, restored=_next_numbers(live), rowkind_column=rowkind_column)
+    messages = tuple(engine().write(task, data))
+    staged = replace(staged, messages=messages)
+    try:
+        _check_bucket_counts(table, schema, live, messages)
+        overwritten(staged, schema)
+    except InvalidRequest:
+        _delete(log.store, schema, messages)
+        raise
+    return staged
+
+
+def _next_numbers(live: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], int]:
+    numbers: dict[tuple[bytes, int], int] = {}
+    for entry in live:
+        place = (entry.partition, entry.bucket)
+        numbers[place] = max(numbers.get(place, 0), entry.file.max_sequence_number + 1)
+    return numbers
+
+
+def _check_bucket_counts(
+    table: str, schema: TableSchema, live: Iterable[ManifestEntry], messages: Iterable[CommitMessage]
+) -> None:
+    """Rows of a partition that is laid out in another number of buckets would be looked for in the wrong ones."""
+    counts = {entry.partition: entry.total_buckets for entry in live if entry.total_buckets > 0}
+    for message in messages:
+        found = counts.get(message.partition, message.total_buckets)
+        if found != message.total_buckets:
+            values = deserialize_row(message.partition, [field.type for field in schema.partition_fields])
+            folder = partition_folder(schema, values, message.bucket)
+            raise InvalidRequest(
+                f"{table}: {folder} has files in {found} buckets, and the table's option bucket is now "
+                f"{message.total_buckets}. Overwrite the partition with its own rows to bring it to the new number, "
+                f"or set bucket back to {found}."
+            )
+
+
+def _delete(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
+    types = [field.type for field in schema.partition_fields]
+    for message in messages:
+        folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
+        store.delete(f"{folder}/{file.file_name}" for file in (*message.new_files, *message.changelog_files))
