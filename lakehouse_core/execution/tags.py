@@ -26,11 +26,13 @@ def create_tag(
     *,
     snapshot_id: int | None = None,
     retention_millis: int | None = None,
+    dry_run: bool = False,
 ) -> Tag:
     """Name a snapshot, the latest unless told otherwise, and keep its files until the tag is deleted.
 
     With `retention_millis` an expiry after that time deletes the tag. A snapshot that expired can be tagged while
-    another tag holds it. Raises InvalidRequest for a bad or taken name, NotFound, or SnapshotExpired.
+    another tag holds it. With `dry_run` the tag is only returned.
+    Raises InvalidRequest for a bad or taken name, NotFound, or SnapshotExpired.
     """
     _check_name(name)
     if retention_millis is not None and retention_millis <= 0:
@@ -39,7 +41,7 @@ def create_tag(
     data, tag = _content(data, source_key, clock, retention_millis)
     key = tag_key(name)
     try:
-        created = log.store.create_new(key, data)
+        created = name not in log.tags() if dry_run else log.store.create_new(key, data)
     except WriteOutcomeUnknown:
         created = _holds(log, key, data)
     if not created:
@@ -47,7 +49,7 @@ def create_tag(
         raise InvalidRequest(
             f"Tag {name!r} is there already, at snapshot {held}: delete it first, or use another name."
         )
-    if not _is_there(log, source_key, tag.snapshot.id):
+    if not dry_run and not _is_there(log, source_key, tag.snapshot.id):
         # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.
         deletion = begin(log.store, tag_deletion(name, tag.snapshot, clock))
         unlink(log, deletion)
