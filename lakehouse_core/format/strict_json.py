@@ -98,7 +98,7 @@ def _text(value: Any, indent: str) -> str:
 def _unsealed(document: dict[str, Any], key: str) -> dict[str, Any]:
     if SEAL_FIELD not in document:
         # Damage may hit the seal's name and something else; what is left of the name gives it away.
-        broken = [name for name in document if name.startswith("lakehouse") or name.endswith("houseCrc32")]
+        broken = [name for name in document if name.startswith("lakehouse") or name.endswith("Crc32")]
         if broken:
             raise _corrupt(key, f"it has a field {broken[0]!r}, which no engine writes: expected {SEAL_FIELD}")
         return document

@@ -1,0 +1,280 @@
+"""Options are parsed once; what nobody carries out is refused by name, and nothing is accepted and then ignored."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.options import (
+    FORMER_NAMES,
+    KNOWN,
+    BucketFunction,
+    ChangelogProducer,
+    OptionKey,
+    TableOptions,
+    Treatment,
+    check_consistent,
+    check_known,
+    check_writable,
+    current_options,
+    parse_duration,
+    parse_levels,
+    parse_size,
+)
+from lakehouse_core.options.keys import WRITABLE
+
+COLUMNS = ("id", "name", "price")
+
+# A value of its kind that is not the default, to set every option that there is.
+OTHER_VALUES = {"bool": ("true", "false"), "int": ("7",), "float": ("0.5",), "size": ("3 mb",), "duration": ("3 h",)}
+OTHER_VALUES |= {"text": ("id",), "levels": ("0:none",)}
+
+
+def other_value(key: OptionKey) -> str:
+    choices = key.kind if isinstance(key.kind, tuple) else OTHER_VALUES[key.kind]
+    return next(choice for choice in choices if choice != key.default)
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("5", 5), ("128 mb", 128 << 20), ("128MB", 128 << 20), ("1k", 1024), ("2 kibibytes", 2048), (" 1 g ", 1 << 30)],
+)
+def test_sizes_count_in_1024s_with_or_without_a_unit(text: str, size_bytes: int) -> None:
+    assert parse_size("write-buffer-size", text) == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "millis"),
+    [
+        ("5", 5),
+        ("1 h", 3_600_000),
+        ("1H", 3_600_000),
+        ("2 days", 172_800_000),
+        ("7 m", 420_000),
+        ("9 secs", 9_000),
+        ("1 micro", 0),
+        ("1500 µs", 1),
+    ],
+)
+def test_durations_are_milliseconds_without_a_unit(text: str, millis: int) -> None:
+    assert parse_duration("snapshot.time-retained", text) == millis
+
+
+@pytest.mark.parametrize("text", ["", "mb", "-1 mb", "1.5 gb", "1 mib", "1 hour", "9999999999999999999 tb"])
+def test_what_java_takes_for_no_size_is_none(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"Option write-buffer-size is .*a size"):
+        parse_size("write-buffer-size", text)
+
+
+@pytest.mark.parametrize("text", ["", "PT1H", "-1 h", "1.5 h", "1 us", "1 mb"])
+def test_what_java_takes_for_no_duration_is_none(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"Option snapshot.time-retained is .*a duration"):
+        parse_duration("snapshot.time-retained", text)
+
+
+def test_levels_have_values_of_their_own() -> None:
+    assert parse_levels("file.format.per.level", "0:avro, 5:parquet") == {0: "avro", 5: "parquet"}
+    with pytest.raises(InvalidRequest, match="levels such as"):
+        parse_levels("file.format.per.level", "avro")
+
+
+def test_a_table_without_options_has_the_defaults() -> None:
+    assert TableOptions.parse({}) == TableOptions()
+
+
+def test_options_are_parsed_into_values_with_units() -> None:
+    options = TableOptions.parse(
+        {
+            "bucket": "4",
+            "bucket-key": "id, name",
+            "bucket-function.type": "MOD",
+            "changelog-producer": "full_compaction",
+            "sequence.field": "price,name",
+            "sequence.field.sort-order": "descending",
+            "target-file-size": "1 mb",
+            "num-sorted-run.compaction-trigger": "8",
+            "metadata.stats-mode": "TRUNCATE( 8 )",
+            "fields.name.stats-mode": "none",
+            "commit.timeout": "5 s",
+            "lakehouse.read.grace": "0",
+            "snapshot.num-retained.max": "20",
+            "a note": "of the user",
+        }
+    )
+
+    assert (options.bucket, options.bucket_key) == (4, ("id", "name"))
+    assert options.bucket_function is BucketFunction.MOD
+    assert options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+    assert (options.sequence_fields, options.sequence_descending) == (("price", "name"), True)
+    assert options.target_file_size_bytes(has_key=True) == options.target_file_size_bytes(has_key=False) == 1 << 20
+    assert options.num_levels == 9
+    assert (options.stats_mode_of("name"), options.stats_mode_of("id")) == ("none", "truncate(8)")
+    assert options.commit.timeout_millis == 5_000
+    assert options.read_grace_millis == 0
+    assert options.expiry.max_retained == 20
+
+
+def test_files_of_key_tables_are_half_as_large_by_default() -> None:
+    options = TableOptions()
+
+    assert options.target_file_size_bytes(has_key=True) == 128 << 20
+    assert options.target_file_size_bytes(has_key=False) == 256 << 20
+
+
+@pytest.mark.parametrize("former", FORMER_NAMES)
+def test_former_names_of_options_still_work(former: str) -> None:
+    current = FORMER_NAMES[former]
+    assert current in KNOWN
+    assert current_options({former: "x"}) == {current: "x"}
+    assert current_options({former: "x", current: "y"}) == {current: "y"}
+
+
+def test_the_current_name_of_an_option_wins() -> None:
+    assert TableOptions.parse({"deduplicate.ignore-delete": "true"}).ignore_delete
+    assert not TableOptions.parse({"deduplicate.ignore-delete": "true", "ignore-delete": "false"}).ignore_delete
+
+
+@pytest.mark.parametrize(
+    ("options", "decoupled"),
+    [
+        ({}, False),
+        ({"changelog.num-retained.max": "100"}, False),
+        ({"snapshot.num-retained.max": "50", "changelog.num-retained.max": "100"}, True),
+        ({"changelog.num-retained.min": "11"}, True),
+        ({"changelog.time-retained": "2 h"}, True),
+        ({"changelog.time-retained": "30 min"}, False),
+        ({"snapshot.time-retained": "10 h"}, False),
+    ],
+)
+def test_changelogs_outlive_snapshots_when_any_figure_is_larger(options: dict[str, str], decoupled: bool) -> None:
+    assert TableOptions.parse(options).changelog_expiry.decoupled is decoupled
+
+
+@pytest.mark.parametrize("key", KNOWN.values(), ids=KNOWN)
+def test_every_known_option_has_a_default_of_its_kind(key: OptionKey) -> None:
+    if key.default is not None:
+        check_known({key.name: key.default}, COLUMNS)
+        check_writable({key.name: key.default}, table="db.t")
+
+
+@pytest.mark.parametrize("key", KNOWN.values(), ids=KNOWN)
+def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None:
+    value = other_value(key)
+    check_known({key.name: value}, COLUMNS)
+    allowed = key.treatment is not Treatment.REFUSED and value in WRITABLE.get(key.name, {value})
+
+    if allowed:
+        check_writable({key.name: value}, table="db.t")
+    else:
+        with pytest.raises(UnsupportedFeature, match=r"^db\.t: option .* is not supported") as caught:
+            check_writable({key.name: value}, table="db.t")
+        assert f"{key.name} = {value}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("merge-engine", "partial-update"),
+        ("changelog-producer", "lookup"),
+        ("changelog-producer", "full-compaction"),
+        ("deletion-vectors.enabled", "true"),
+        ("file.format", "orc"),
+        ("file.format.per.level", "0:avro"),
+        ("row-tracking.enabled", "true"),
+        ("file-index.bloom-filter.columns", "id"),
+        ("record-level.expire-time", "1 d"),
+        ("local-merge-buffer-size", "64 mb"),
+        ("partition.expiration-time", "7 d"),
+        ("tag.automatic-creation", "batch"),
+        ("full-compaction.delta-commits", "5"),
+        ("commit.force-compact", "true"),
+        ("parquet.page.size", "1000"),
+        ("fields.id.default-value", "5"),
+        ("fields.id.map.storage-layout", "shared-shredding"),
+        ("clustering.columns", "id"),
+        ("lakehouse.of-a-newer-version", "x"),
+    ],
+)
+def test_what_is_not_carried_out_is_refused_by_name_and_value(key: str, value: str) -> None:
+    with pytest.raises(UnsupportedFeature) as caught:
+        check_writable({key: value}, table="db.t")
+
+    assert f"{key} = {value}" in str(caught.value)
+
+
+def test_notes_of_users_and_tuning_of_other_engines_do_no_harm() -> None:
+    check_writable({"team": "flights", "orc.compress.size": "1000", "read.batch-size": "99"}, table="db.t")
+    check_writable({"commit.callback.my.Class.param": "x", "fields.id.ignore-retract": "true"}, table="db.t")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"bukcet": "4"}, "did you mean bucket?"),
+        ({"snapshot.num-retain.max": "4"}, "did you mean snapshot.num-retained.max?"),
+        ({"lakehouse.read.grase": "1 h"}, "did you mean lakehouse.read.grace?"),
+        ({"zzz": "4"}, "Option zzz is not known."),
+        ({"warehouse": "/x"}, "belongs to a catalog"),
+        ({"table-default.bucket": "4"}, "belongs to a catalog"),
+        ({"fields.id.stats-mod": "none"}, "did you mean the ending .stats-mode?"),
+        ({"fields.stats-mode": "none"}, "is not known"),
+        ({"fields.nam.stats-mode": "none"}, "did you mean name?"),
+        ({"fields.id,nam.sequence-group": "price"}, "names the column 'nam'"),
+        ({"file-index.bitmap.columns": "id,colour"}, "names the column 'colour'"),
+        ({"write-only": "yes"}, "expected true or false"),
+        ({"bucket": "four"}, "expected a whole number"),
+        ({"bucket": "99999999999999999999"}, "expected a whole number"),
+        ({"compaction.small-file-ratio": "much"}, "expected a number"),
+        ({"merge-engine": "replace"}, "expected one of deduplicate"),
+        ({"bucket": 4}, "are text"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused_with_a_hint(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check_known(options, COLUMNS)
+
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"snapshot.num-retained.min": "0"}, "at least 1"),
+        ({"target-file-row-num": "0"}, "at least 1"),
+        ({"write-buffer-size": "0 mb"}, "at least 1"),
+        ({"snapshot.num-retained.min": "20", "snapshot.num-retained.max": "10"}, "set 1 <= min <= max"),
+        ({"changelog.num-retained.max": "5"}, "changelog.num-retained.min is 10, .max is 5"),
+        ({"compaction.small-file-ratio": "1.5"}, "expected 0 to 1"),
+        ({"metadata.stats-mode": "truncate(0)"}, "expected none, counts, full or truncate(16)"),
+        ({"fields.id.stats-mode": "all"}, "expected none, counts, full or truncate(16)"),
+        ({"fields.gone.aggregate-function": "sum"}, "names the column 'gone'"),
+        ({"data-file.prefix": "a/b"}, "part of a file name"),
+        ({"changelog-file.prefix": "_x"}, "part of a file name"),
+        ({"partition.default-name": " "}, "part of a file name"),
+        ({"data-file.path-directory": "../elsewhere"}, "a folder below the table's"),
+    ],
+)
+def test_options_must_fit_each_other_and_their_bounds(options: dict[str, str], says: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check_consistent(options, COLUMNS)
+
+    assert says in str(caught.value)
+
+
+@given(st.dictionaries(st.one_of(st.sampled_from(sorted(KNOWN)), st.text(max_size=20)), st.text(max_size=20)))
+def test_any_options_are_parsed_or_refused_by_name(options: dict[str, str]) -> None:
+    for check in (lambda: TableOptions.parse(options), lambda: check_known(options, COLUMNS)):
+        message = refusal(check)
+
+        assert message is None or any(key in message for key in options)
+
+
+def refusal(check: Callable[[], Any]) -> str | None:
+    try:
+        check()
+    except InvalidRequest as error:
+        return str(error)
+    return None
