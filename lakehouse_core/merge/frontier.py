@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import inf, isnan
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -38,18 +38,20 @@ def frontier_chunks(
     key_columns: Sequence[int],
     *,
     chunk_rows: int,
+    chunk_bytes: int = MAX_CHUNK_BYTES,
     max_chunk_bytes: int = MAX_CHUNK_BYTES,
 ) -> Iterator[tuple[Part, ...]]:
     """Yield chunks in key order, each as non-empty parts, oldest run first.
 
-    `runs` are sorted by the columns `key_columns`, each key once; batches of about `chunk_rows / len(runs)` rows suit.
-    A chunk above `max_chunk_bytes` is halved, down to a single key.
+    `runs` are sorted by the columns `key_columns`, each key once. A run with less than half its share of `chunk_rows`
+    and of `chunk_bytes` is read on; batches of a share suit. A chunk above `max_chunk_bytes` is cut, down to one key.
     """
     buffers = [_RunBuffer(index, iter(run), key_columns) for index, run in enumerate(runs)]
-    wanted_rows = max(1, chunk_rows // max(1, len(buffers)))
+    wanted_rows = max(1, chunk_rows // 2 // max(1, len(buffers)))
+    wanted_bytes = max(1, chunk_bytes // 2 // max(1, len(buffers)))
     while True:
         for buffer in buffers:
-            buffer.fill(wanted_rows)
+            buffer.fill(wanted_rows, wanted_bytes)
         open_buffers = [buffer for buffer in buffers if not buffer.at_end]
         if open_buffers:
             frontier = min(buffer.last_key() for buffer in open_buffers)
@@ -91,11 +93,12 @@ class _RunBuffer:
         self._key_columns = key_columns
         self._key_at: Callable[[pa.RecordBatch, int], Key] | None = None
         self._batches: deque[pa.RecordBatch] = deque()
+        self._row_bytes = 0.0
         self.rows = 0
         self.at_end = False
 
-    def fill(self, wanted_rows: int) -> None:
-        while self.rows < wanted_rows and not self.at_end:
+    def fill(self, wanted_rows: int, wanted_bytes: float) -> None:
+        while self.rows < wanted_rows and self.rows * self._row_bytes < wanted_bytes and not self.at_end:
             batch = next(self._source, None)
             if batch is None:
                 self.at_end = True
@@ -103,6 +106,7 @@ class _RunBuffer:
                 if self._key_at is None:
                     self._key_at = key_reader(batch.schema, self._key_columns)
                 self._batches.append(batch)
+                self._row_bytes = batch.nbytes / batch.num_rows
                 self.rows += batch.num_rows
 
     def last_key(self) -> Key:
@@ -141,7 +145,7 @@ def _halved(parts: Sequence[Part], key_columns: Sequence[int], max_bytes: int) -
     buffers = []
     for part in parts:
         buffer = _RunBuffer(part.run, iter(part.batches), key_columns)
-        buffer.fill(part.row_count)
+        buffer.fill(part.row_count, inf)
         buffers.append(buffer)
     longest = max(parts, key=lambda part: part.row_count)
     frontier = _middle_key(longest, key_columns)

@@ -77,7 +77,7 @@ def test_rows_behind_the_frontier_of_a_run_that_goes_on_wait_for_the_next_chunk(
     left = [numbers(1, 2, 3), numbers(7, 8, 20)]
     right = [numbers(2, 5, 6, 7, 9)]
 
-    chunks = list(frontier_chunks([left, right], [0], chunk_rows=6))
+    chunks = list(frontier_chunks([left, right], [0], chunk_rows=12))
 
     assert [[[k for b in part.batches for k in b.column(0).to_pylist()] for part in chunk] for chunk in chunks] == [
         [[1, 2, 3], [2]],
@@ -86,7 +86,7 @@ def test_rows_behind_the_frontier_of_a_run_that_goes_on_wait_for_the_next_chunk(
     ]
 
 
-def test_a_run_is_read_no_further_than_its_share_of_the_chunk():
+def test_a_run_is_read_no_further_than_half_its_share_of_the_chunk():
     read: list[int] = []
 
     def run(start: int):
@@ -94,7 +94,7 @@ def test_a_run_is_read_no_further_than_its_share_of_the_chunk():
             read.append(start)
             yield numbers(*range(start + 10 * i, start + 10 * i + 10))
 
-    chunks = frontier_chunks([run(0), run(10_000)], [0], chunk_rows=40)
+    chunks = frontier_chunks([run(0), run(10_000)], [0], chunk_rows=80)
     next(chunks)
 
     assert read.count(0) == 2

@@ -1,0 +1,183 @@
+"""Writes the data files of one bucket, rolling to the next when one is full, and answers with their entries.
+
+Source: Paimon format, "Data files"; Paimon semantics, C.1 and C.7 (rolling).
+"""
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.execution.tasks.parquet_writer import Encoding, ParquetFileWriter, WrittenFile
+from lakehouse_core.format.binary_row import serialize_row
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.data_file import EMPTY_ROW, EMPTY_STATS, DataFile, FileSource
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sorted_run import Key
+
+ROW_GROUP_ROWS: Final = 128 * 1024
+# Decoded. A reader holds about one row group of each file, so this bounds its memory.
+_ROW_GROUP_BYTES: Final = 64 << 20
+_LEAST_ROW_GROUP_BYTES: Final = 64 << 10
+
+
+class FileNames:
+    """Names that nobody else uses: a counter behind the UUID of one attempt, shared by all files of a task."""
+
+    def __init__(self, uuid: str) -> None:
+        self._uuid = uuid
+        self._count = 0
+
+    def next(self, prefix: str) -> str:
+        name = f"{prefix}{self._uuid}-{self._count}.parquet"
+        self._count += 1
+        return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """What the files of one writer have in common."""
+
+    prefix: str
+    target_bytes: int
+    target_rows: int = 2**63 - 1
+    level: int = 0
+    source: FileSource = FileSource.APPEND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOutput:
+    """What all writers of a task share."""
+
+    store: ObjectStore
+    encoding: Encoding
+    names: FileNames
+    clock: Clock
+
+
+class DataFileWriter:
+    """Takes records in key order (append tables: any order) and answers with the files made of them.
+
+    Use in a `with` block: leaving it by an exception deletes every file written so far.
+    """
+
+    def __init__(self, output: FileOutput, folder: str, kind: FileKind, *, first_sequence_number: int = 0) -> None:
+        self._output = output
+        self._folder = folder
+        self._kind = kind
+        # Append tables number rows by position; records of key tables carry their numbers.
+        self._next_sequence_number = first_sequence_number
+        self._row_group_bytes = max(_LEAST_ROW_GROUP_BYTES, min(_ROW_GROUP_BYTES, kind.target_bytes))
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._open: tuple[str, ParquetFileWriter] | None = None
+        self._files: list[DataFile] = []
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of rows that wait for their row group to fill."""
+        return self._pending_bytes
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is begun and not finished."""
+        return self._open is not None
+
+    def write(self, records: pa.RecordBatch) -> None:
+        """Add rows. Raises StorageFull, StorageUnavailable."""
+        if not records.num_rows:
+            return
+        self._pending.append(records)
+        self._pending_rows += records.num_rows
+        self._pending_bytes += records.nbytes
+        while self._pending_rows >= (rows := self._row_group_rows()):
+            self._write_row_group(rows)
+
+    def flush(self) -> None:
+        """Write what is pending, to free its memory."""
+        while self._pending_rows:
+            self._write_row_group(min(self._pending_rows, self._row_group_rows()))
+
+    def finish_file(self) -> None:
+        """Write what is pending and begin a new file with the next row."""
+        self.flush()
+        self._finish_file()
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Write what is left and return the entries of all files, in the order of their rows."""
+        self.finish_file()
+        return tuple(self._files)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is None:
+            return
+        if self._open is not None:
+            self._open[1].abort(error)
+            self._open = None
+        self._output.store.delete(f"{self._folder}/{file.file_name}" for file in self._files)
+        self._files.clear()
+
+    def _row_group_rows(self) -> int:
+        rows = self._row_group_bytes * self._pending_rows // max(1, self._pending_bytes)
+        left_in_file = self._kind.target_rows - (self._open[1].row_count if self._open is not None else 0)
+        return max(1, min(ROW_GROUP_ROWS, rows, left_in_file))
+
+    def _write_row_group(self, rows: int) -> None:
+        pending = pa.Table.from_batches(self._pending)
+        row_group, rest = pending.slice(0, rows), pending.slice(rows)
+        self._pending = rest.to_batches() if rest.num_rows else []
+        self._pending_rows = rest.num_rows
+        self._pending_bytes = sum(batch.nbytes for batch in self._pending)
+        if self._open is None:
+            name = self._output.names.next(self._kind.prefix)
+            self._open = (
+                name,
+                ParquetFileWriter(self._output.store, f"{self._folder}/{name}", self._output.encoding, row_group),
+            )
+        writer = self._open[1]
+        writer.write(row_group)
+        if writer.size_bytes >= self._kind.target_bytes or writer.row_count >= self._kind.target_rows:
+            self._finish_file()
+
+    def _finish_file(self) -> None:
+        if self._open is None:
+            return
+        name, writer = self._open
+        self._files.append(self._entry(name, writer.close()))
+        self._open = None
+
+    def _entry(self, name: str, written: WrittenFile) -> DataFile:
+        schema = self._output.encoding.schema
+        if written.sequence_numbers is None:
+            first = self._next_sequence_number
+            self._next_sequence_number += written.row_count
+            sequence_numbers = first, self._next_sequence_number - 1
+        else:
+            sequence_numbers = written.sequence_numbers
+        return DataFile(
+            file_name=name,
+            file_size=written.size_bytes,
+            row_count=written.row_count,
+            min_key=_serialized_key(schema, written.min_key),
+            max_key=_serialized_key(schema, written.max_key),
+            key_stats=EMPTY_STATS,
+            value_stats=EMPTY_STATS,
+            value_stats_cols=(),
+            min_sequence_number=sequence_numbers[0],
+            max_sequence_number=sequence_numbers[1],
+            schema_id=schema.id,
+            level=self._kind.level,
+            creation_time_millis=self._output.clock.local_now_millis(),
+            delete_row_count=written.delete_row_count,
+            file_source=self._kind.source,
+        )
+
+
+def _serialized_key(schema: TableSchema, key: Key | None) -> bytes:
+    return EMPTY_ROW if key is None else serialize_row(key, [field.type for field in schema.key_fields])

@@ -1,0 +1,136 @@
+"""What one read task does: the rows of one split, merged where files overlap, as the current schema has them.
+
+Filters on value columns only see what is left after the merge: an older version may match where the newest does not.
+Source: Paimon semantics, G.3 and G.4.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_core.execution.tasks.merge_read import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    BucketFiles,
+    batch_rows,
+    merged_records,
+)
+from lakehouse_core.execution.tasks.write_input import ROW_KINDS
+from lakehouse_core.format.data_types import DataField, arrow_type
+from lakehouse_core.merge.deduplicate import is_add
+from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.planning.sections import sections
+from lakehouse_core.storage import open_store
+from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.table.file_columns import VALUE_KIND
+from lakehouse_core.table.predicate import Predicate, columns_of, to_expression, within
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sorted_run import keyed_files
+from lakehouse_core.table.split import Split
+
+# The first column of changes, as in Paimon's audit log.
+ROW_KIND_COLUMN: Final = "rowkind"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTask:
+    """What to read. `store` is rooted at the table; `file_schemas` holds, by id, every schema its files name.
+
+    `predicate` is bound to `schema`. `with_row_kinds`: the kinds come first, as text, and deletes are kept.
+    """
+
+    store: StoreSpec
+    schema: TableSchema
+    split: Split
+    columns: tuple[str, ...]
+    predicate: Predicate | None = None
+    file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
+    with_row_kinds: bool = False
+
+
+def read_schema(task: ReadTask) -> pa.Schema:
+    """Return the schema of the batches that `read_split` yields."""
+    columns = [pa.field(name, arrow_type(task.schema.field(name).type)) for name in task.columns]
+    return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string()), *columns] if task.with_row_kinds else columns)
+
+
+def read_split(task: ReadTask) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the split that satisfy the predicate, none of the batches empty.
+
+    Raises NotFound when a file is gone, CorruptTable when one is not what the manifest says.
+    """
+    files = BucketFiles(
+        store=open_store(task.store),
+        folder=task.split.folder,
+        schemas={task.schema.id: task.schema, **task.file_schemas},
+        verify=task.schema.table_options.read_verify,
+    )
+    fields = _read_fields(task)
+    batches = _raw(task, files, fields) if task.schema.is_append or task.split.raw else _merged(task, files, fields)
+    schema = read_schema(task)
+    types = {field.name: field.type for field in fields}
+    expression = None if task.predicate is None else to_expression(task.predicate, types)
+    for batch in batches:
+        kept = batch if expression is None else batch.filter(expression)
+        if kept.num_rows:
+            yield _shaped(kept, task, schema)
+
+
+def _read_fields(task: ReadTask) -> list[DataField]:
+    """The columns asked for, then those that only the predicate looks at."""
+    asked = dict.fromkeys(task.columns)
+    if task.predicate is not None:
+        asked |= dict.fromkeys(sorted(columns_of(task.predicate)))
+    return [task.schema.field(name) for name in asked]
+
+
+def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Iterator[pa.RecordBatch]:
+    """One file after the other, as stored."""
+    system = () if task.schema.is_append else (VALUE_KIND,)
+    for file in task.split.files:
+        reader = files.open(file)
+        try:
+            rows = batch_rows(reader.row_bytes(fields), CHUNK_ROWS, CHUNK_BYTES)
+            batches = reader.batches(fields, system=system, batch_rows=rows, row_filter=task.predicate)
+            for batch in batches:
+                yield batch if task.with_row_kinds or task.schema.is_append else _adds(batch)
+        finally:
+            reader.close()
+
+
+def _merged(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Iterator[pa.RecordBatch]:
+    schema = task.schema
+    key_types = [field.type for field in schema.key_fields]
+    return merged_records(
+        files,
+        sections(keyed_files(task.split.files, key_types)),
+        schema,
+        fields,
+        with_sequence_number=False,
+        drops_deletes=not task.with_row_kinds,
+        key_filter=within(task.predicate, schema.trimmed_primary_keys),
+        row_filter=task.predicate,
+    )
+
+
+def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kept = is_add(fixed_values(batch.column(VALUE_KIND), np.int8))
+    return batch if kept.all() else batch.filter(pa.array(kept))
+
+
+def _shaped(batch: pa.RecordBatch, task: ReadTask, schema: pa.Schema) -> pa.RecordBatch:
+    if not schema.names:
+        return batch.select([])
+    columns = [batch.column(name) for name in task.columns]
+    if task.with_row_kinds:
+        columns.insert(0, _kind_texts(batch, task))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _kind_texts(batch: pa.RecordBatch, task: ReadTask) -> pa.Array:
+    if task.schema.is_append:
+        return pa.repeat(ROW_KINDS[0], batch.num_rows)
+    return pa.array(ROW_KINDS).take(batch.column(VALUE_KIND))

@@ -1,0 +1,116 @@
+"""From batches as users hand them over to rows that may be written: defaults, NOT NULL, row kinds, filters.
+
+Source: Paimon semantics, "Write path order" (B.1). Defaults come before the NOT NULL check here, so that a column with
+a default may be left out; Java's engines fill them in before, too.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.data_types import AtomicType, DataField, parse_literal, type_to_sql
+from lakehouse_core.merge.deduplicate import is_add
+from lakehouse_core.table.predicate import scalar
+from lakehouse_core.table.schema import TableSchema
+
+# The text of each kind stands at the number that `_VALUE_KIND` stores. Never renumber.
+ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
+_UPDATE_BEFORE: Final = 1
+
+Kinds = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class InputRows:
+    """Rows of exactly the table's columns, and the kind of each; None when all are +I."""
+
+    values: pa.RecordBatch
+    kinds: Kinds | None
+
+
+def checked_rows(
+    batches: Iterable[pa.RecordBatch], schema: TableSchema, rowkind_column: str | None
+) -> Iterator[InputRows]:
+    """Yield what is to be written, in order; `batches` have the table's columns and may have the row kind column.
+
+    Raises InvalidRequest naming column and row, counted from 0 over all batches.
+    """
+    kind_column = rowkind_column or schema.table_options.rowkind_field
+    defaults = _defaults(schema)
+    first_row = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        kinds = None if kind_column is None else _kinds(batch.column(kind_column), kind_column, first_row)
+        columns = []
+        for field in schema.fields:
+            column = batch.column(field.name)
+            if column.null_count and field.name in defaults:
+                column = column.fill_null(defaults[field.name])
+            if column.null_count and not field.type.nullable:
+                raise _null(field, column, schema, first_row)
+            columns.append(column)
+        values = pa.RecordBatch.from_arrays(columns, list(schema.column_names))
+        yield _filtered(InputRows(values, kinds), schema, first_row)
+        first_row += batch.num_rows
+
+
+def _defaults(schema: TableSchema) -> dict[str, pa.Scalar]:
+    return {
+        field.name: scalar(parse_literal(field.default_value, field.type), field.type)
+        for field in schema.fields
+        if field.default_value is not None and isinstance(field.type, AtomicType)
+    }
+
+
+def _null(field: DataField, column: pa.Array, schema: TableSchema, first_row: int) -> InvalidRequest:
+    row = first_row + pc.index(column.is_null(), True).as_py()
+    part = "the primary key" if field.name in schema.primary_keys else type_to_sql(field.type)
+    return InvalidRequest(f"Column {field.name!r} is {part} and row {row} holds null: give it a value.")
+
+
+def _kinds(column: pa.Array, name: str, first_row: int) -> Kinds | None:
+    encoded = column.dictionary_encode() if not pa.types.is_dictionary(column.type) else column
+    texts = encoded.dictionary.to_pylist()
+    codes = encoded.indices
+    used = pc.unique(codes)
+    for code in used.to_pylist():
+        if code is None or texts[code] not in ROW_KINDS:
+            row = first_row + (pc.index(codes.is_null(), True) if code is None else pc.index(codes, code)).as_py()
+            found = "null" if code is None else repr(texts[code])
+            raise InvalidRequest(f"Row {row}, column {name!r}: {found} is no row kind: use +I, -U, +U or -D.")
+    numbers = np.array([ROW_KINDS.index(text) if text in ROW_KINDS else 0 for text in texts], dtype=np.int8)
+    kinds: Kinds = numbers[codes.to_numpy()]
+    return kinds if kinds.any() else None
+
+
+def _filtered(rows: InputRows, schema: TableSchema, first_row: int) -> InputRows:
+    """Leave out what the options ignore; refuse what an append table cannot hold."""
+    options = schema.table_options
+    if rows.kinds is None:
+        return rows
+    kept = np.ones(len(rows.kinds), dtype=bool)
+    if options.ignore_delete:
+        kept &= is_add(rows.kinds)
+    if options.ignore_update_before:
+        kept &= rows.kinds != _UPDATE_BEFORE
+    if schema.is_append and not is_add(rows.kinds[kept]).all():
+        row = int(np.flatnonzero(kept & ~is_add(rows.kinds))[0])
+        raise InvalidRequest(
+            f"Row {first_row + row} has the row kind {ROW_KINDS[rows.kinds[row]]}, and the table has no primary key: "
+            "it takes +I and +U only. Drop such rows, or set ignore-delete."
+        )
+    if kept.all():
+        return rows
+    return InputRows(rows.values.filter(pa.array(kept)), rows.kinds[kept])
+
+
+def kinds_array(kinds: Any, row_count: int) -> pa.Array:
+    """Return kinds as a column; None means +I."""
+    return pa.array(np.zeros(row_count, dtype=np.int8) if kinds is None else kinds)
