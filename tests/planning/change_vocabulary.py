@@ -72,9 +72,9 @@ def delete(file: DataFile, **where: Any) -> ManifestEntry:
 
 
 def manifest(
-    name: str, size: int, *, added: int = 1, deleted: int = 0, partitions: Sequence[str | None] | None = None
+    name: str, size: int, *, added: int | None = None, deleted: int = 0, partitions: Sequence[str | None] | None = None
 ) -> ManifestFile:
-    """Return a manifest of an unpartitioned table, or of one whose entries lie in `partitions`."""
+    """Return a manifest of an unpartitioned table, or of one with an entry in each of `partitions`."""
     stats = SimpleStats()
     if partitions is not None:
         values = [value for value in partitions if value is not None]
@@ -86,7 +86,7 @@ def manifest(
     return ManifestFile(
         file_name=name,
         file_size=size,
-        num_added_files=added,
+        num_added_files=max(1, len(partitions or ())) - deleted if added is None else added,
         num_deleted_files=deleted,
         partition_stats=stats,
         schema_id=0,
