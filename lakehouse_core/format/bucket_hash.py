@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
-from lakehouse_core.format.binary_row import encode_row
+from lakehouse_core.format.binary_row import encode_row, hash_row, hash_rows
 from lakehouse_core.format.data_types import AtomicType, DataType, Root, type_to_sql
-from lakehouse_core.format.row_hash import hash_row, hash_rows
 
 Buckets: TypeAlias = npt.NDArray[np.int32]
 

@@ -13,11 +13,11 @@ from lakehouse_core.format.binary_row import (
     deserialize_row,
     encode_array,
     encode_row,
+    hash_row,
     serialize_row,
 )
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.format.row_hash import hash_row
 from tests.vectors.values import comparable, section
 
 ROWS = section("binary_row")

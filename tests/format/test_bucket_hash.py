@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
-from lakehouse_core.format.binary_row import encode_row
+from lakehouse_core.format.binary_row import encode_row, hash_row, hash_rows
 from lakehouse_core.format.bucket_hash import bucket_of, buckets
 from lakehouse_core.format.data_types import AtomicType, DataType, parse_type
-from lakehouse_core.format.row_hash import hash_row, hash_rows
 from tests.vectors.values import column, comparable, section
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {

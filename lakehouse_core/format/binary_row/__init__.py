@@ -2,6 +2,8 @@
 
 from lakehouse_core.format.binary_row.decoding import decode_array, decode_row, deserialize_row
 from lakehouse_core.format.binary_row.encoding import encode_array, encode_row, serialize_row, unscaled
+from lakehouse_core.format.binary_row.hashing import hash_bytes, hash_row
+from lakehouse_core.format.binary_row.vectors import encode_rows, hash_rows, serialize_rows
 
 __all__ = [
     "decode_array",
@@ -9,6 +11,11 @@ __all__ = [
     "deserialize_row",
     "encode_array",
     "encode_row",
+    "encode_rows",
+    "hash_bytes",
+    "hash_row",
+    "hash_rows",
     "serialize_row",
+    "serialize_rows",
     "unscaled",
 ]
