@@ -145,6 +145,11 @@ def is_compaction(message: CommitMessage) -> bool:
     return bool(message.compact_before or message.compact_after or message.compact_changelog_files)
 
 
+def is_compaction_only(staged: StagedCommit) -> bool:
+    """Return whether the commit adds and replaces nothing, so that its compactions are its only snapshot."""
+    return isinstance(staged.mode, Append) and append_changes(staged).is_empty
+
+
 def overwritten(staged: StagedCommit, schema: TableSchema) -> Callable[[bytes], bool] | None:
     """Return which partitions an overwrite replaces, None when it replaces nothing.
 

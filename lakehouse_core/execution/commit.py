@@ -1,0 +1,313 @@
+"""Commit: staged files become one or two snapshots, exactly once, whatever else happens meanwhile.
+
+Load the latest snapshot, see whether this was committed before, judge conflicts, write manifests, claim the next id;
+again when another commit was faster. Nothing in it grows with the history of the table.
+Sources: the reliability guide, "Commit"; Paimon semantics, "Commit protocol and manifest merge".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import (
+    CommitConflict,
+    CommitTimeout,
+    CorruptTable,
+    InvalidRequest,
+    LakehouseError,
+    NotFound,
+    StaleCommit,
+)
+from lakehouse_core.execution.commit_parts import Part, compact_part, first_part
+from lakehouse_core.execution.manifest_merge import merge_full, merge_minor
+from lakehouse_core.execution.manifest_writer import ManifestWriter
+from lakehouse_core.execution.publish import Patience, publish
+from lakehouse_core.execution.replay import applied_before, ledger_at
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.planning.commit import (
+    Changes,
+    NamedListFile,
+    WrittenLists,
+    check_staged,
+    is_compaction_only,
+    new_files,
+    next_snapshot,
+)
+from lakehouse_core.planning.conflicts import Conflict
+from lakehouse_core.planning.ledger import LEDGER_PROPERTY, Ledger
+from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.planning.manifest_merge import must_change, replace_inputs
+from lakehouse_core.table.changes import StagedCommit
+from lakehouse_core.table.checksums import checksums_to_text
+from lakehouse_core.table.manifest import ManifestFile
+from lakehouse_core.table.schema import TableSchema, write_supported
+from lakehouse_core.table.snapshot import Snapshot
+
+# A full merge of more than this would hold up its writer for seconds; `compact_manifests` does it on its own time.
+LARGEST_FULL_MERGE_BYTES: Final = 64 << 20
+
+_MAX_RETRIES_KEY: Final = "commit.max-retries"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """What became of a staged commit: `snapshots` that it made, oldest first; none when there was nothing to do.
+
+    `replayed`: it had been committed before, and nothing was done now; `snapshot_ids` are all snapshots of it,
+    `snapshots` those that have not expired. `changes`: one for each snapshot made now. `lost`: compactions that
+    another commit overtook; their buckets stay as they are. `forgotten_users`: users younger than a week for whom the
+    ledger had no room; a repeated commit of theirs might not be recognised.
+    """
+
+    snapshots: tuple[Snapshot, ...] = ()
+    snapshot_ids: tuple[int, ...] = ()
+    snapshot_id_before: int | None = None
+    attempts: int = 0
+    replayed: bool = False
+    changes: tuple[Changes, ...] = ()
+    lost: tuple[Conflict, ...] = ()
+    forgotten_users: int = 0
+    noop_reason: str | None = None
+
+
+def commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Clock) -> CommitResult:
+    """Apply `staged` to the table and return the snapshots that carry it: one, or two when it holds compactions too.
+
+    Safe to call again after a crash or a lost answer: a commit is known by user, identifier and kind. A compaction
+    that lost in some buckets is applied in the others.
+    Raises CommitConflict (nothing applied: repeat the work), CommitTimeout (nothing applied: commit again),
+    CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
+    StorageUnavailable.
+    """
+    check_staged(staged)
+    _check_schemas(schemas, staged)
+    compaction = compact_part(log, staged)
+    if compaction is None:
+        first = _Committer(log, schemas, staged, first_part(log, schemas, staged), clock)
+        return first.run(skips_empty=first.ignores_empty)
+    second = _Committer(log, schemas, staged, compaction, clock)
+    if is_compaction_only(staged):
+        return second.run(skips_empty=True)
+    result = _Committer(log, schemas, staged, first_part(log, schemas, staged), clock).run(skips_empty=True)
+    if result.replayed:
+        # A compaction that was not applied with its append is dropped: what it read may have changed since.
+        return result
+    try:
+        return _together(result, second.run(skips_empty=True))
+    except (CommitConflict, CommitTimeout, StaleCommit):
+        # The append is applied and stays so; the compaction comes again by itself.
+        return _together(result, CommitResult(attempts=second.attempts, lost=compaction.lost))
+
+
+class _Committer:
+    """One part of a commit on its way to its snapshot, with what one attempt leaves to the next."""
+
+    def __init__(self, log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, part: Part, clock: Clock) -> None:
+        schema = schemas.latest()
+        options = schema.table_options
+        # Java's ten retries would make a crowd of writers fail; unless the table asks for them, the deadline decides.
+        max_retries = options.commit.max_retries if _MAX_RETRIES_KEY in schema.options else None
+        self._log = log
+        self._schemas = schemas
+        self._staged = staged
+        self._part = part
+        self._clock = clock
+        self._patience = Patience(options.commit, clock, max_retries=max_retries)
+        self._writer = ManifestWriter(
+            log.store, clock, options=options, partition_types=[field.type for field in schema.partition_fields]
+        )
+        self._delta = _Delta(self._writer)
+        self._merge: _Merge | None = None
+        self._may_be_applied = False
+        self.ignores_empty = options.commit.ignore_empty is not False
+
+    @property
+    def attempts(self) -> int:
+        return self._patience.attempts
+
+    def run(self, *, skips_empty: bool) -> CommitResult:
+        """Try until the part is applied or cannot be."""
+        try:
+            while True:
+                result = self._attempt(skips_empty)
+                if result is not None:
+                    return result
+                self._patience.wait_after_loss(f"{self._staged.commit_user}/{self._staged.commit_identifier}")
+        except LakehouseError:
+            if not self._may_be_applied:
+                self._writer.discard_all_but(())
+            raise
+
+    def _attempt(self, skips_empty: bool) -> CommitResult | None:
+        """Return the result, None when another commit was faster."""
+        since = self._patience.start()
+        latest = self._log.latest()
+        ledger = ledger_at(self._log, latest)
+        earlier = applied_before(self._log, latest, ledger, self._staged, self._part.kind)
+        if earlier is not None:
+            self._writer.discard_all_but(())
+            return self._replayed(earlier)
+        schema = self._schemas.latest()
+        changes = self._part.changes_at(latest, schema)
+        if changes.is_empty and skips_empty:
+            return CommitResult(attempts=self.attempts, lost=self._part.lost, noop_reason="there is nothing to commit")
+        self._check_new_files(changes, schema)
+        snapshot, named, forgotten = self._prepare(latest, ledger, changes, schema)
+        self._may_be_applied = True
+        applied = publish(self._log, snapshot, self._patience, since=since)
+        self._may_be_applied = applied
+        if not applied:
+            return None
+        self._writer.discard_all_but(named)
+        return CommitResult(
+            snapshots=(snapshot,),
+            snapshot_ids=(snapshot.id,),
+            snapshot_id_before=None if latest is None else latest.id,
+            attempts=self.attempts,
+            changes=(changes,),
+            lost=self._part.lost,
+            forgotten_users=forgotten,
+        )
+
+    def _prepare(
+        self, latest: Snapshot | None, ledger: Ledger, changes: Changes, schema: TableSchema
+    ) -> tuple[Snapshot, set[str], int]:
+        """Write what the next snapshot names; return it, the names, and how many users the ledger lost."""
+        current = [] if latest is None else self._log.manifests_of(latest)
+        base = self._merged(current, schema)
+        base_list = self._writer.write_list(base)
+        self._delta.write(changes)
+        lists = WrittenLists(
+            base=base_list,
+            delta=self._delta.list,
+            changelog=self._delta.changelog_list,
+            checksums=self._checksums(base_list),
+        )
+        snapshot = next_snapshot(
+            latest,
+            changes,
+            lists,
+            schema_id=schema.id,
+            commit_user=self._staged.commit_user,
+            commit_identifier=self._staged.commit_identifier,
+            properties=self._staged.properties,
+            watermark=self._staged.watermark,
+            uuid=self._clock.uuid(),
+            nonce=self._clock.uuid(),
+            now_millis=self._clock.now_millis(),
+        )
+        noted, forgotten = ledger.with_commit(snapshot)
+        properties = {**snapshot.properties, LEDGER_PROPERTY: noted.to_json()}
+        named = {base_list.name, *(manifest.file_name for manifest in base), *self._delta.names}
+        return snapshot.model_copy(update={"properties": properties}), named, forgotten
+
+    def _merged(self, current: Sequence[ManifestFile], schema: TableSchema) -> Sequence[ManifestFile]:
+        """Return the manifests of the new base; a merge is made in the first attempt and kept while it still fits."""
+        if self._merge is None:
+            self._merge = _Merge(inputs=tuple(current), outputs=tuple(self._merge_now(current, schema)))
+        replaced = replace_inputs(current, self._merge.inputs, self._merge.outputs)
+        return current if replaced is None else replaced
+
+    def _merge_now(self, current: Sequence[ManifestFile], schema: TableSchema) -> Sequence[ManifestFile]:
+        options = schema.table_options
+        changing = must_change(current, target_bytes=options.manifest_target_bytes)
+        size = sum(manifest.file_size for manifest in changing)
+        if options.manifest_full_compaction_bytes <= size <= LARGEST_FULL_MERGE_BYTES:
+            merged = merge_full(self._log, self._writer, current)
+            if merged is not None:
+                return merged
+        return merge_minor(self._log, self._writer, current, min_count=options.manifest_merge_min_count)
+
+    def _checksums(self, base: NamedListFile) -> str:
+        lists = (base, self._delta.list, self._delta.changelog_list)
+        return checksums_to_text({one.name: self._writer.checksum_of(one.name) for one in lists if one is not None})
+
+    def _check_new_files(self, changes: Changes, schema: TableSchema) -> None:
+        """Raise CommitConflict when a file is missing that the snapshot would name, CorruptTable at a wrong size."""
+        folders = BucketFolders(schema)
+        for entry in new_files(changes):
+            folder = folders.of(entry.partition, entry.bucket)
+            sizes = {entry.file.file_name: entry.file.file_size, **dict.fromkeys(entry.file.extra_files)}
+            for name, expected in sizes.items():
+                key = f"{folder}/{name}"
+                try:
+                    size = self._log.store.size(key)
+                except NotFound as error:
+                    raise CommitConflict(
+                        f"{key}: the commit adds it, but it is missing: it was removed as an orphan, or never written. "
+                        "Nothing was applied: write the data again."
+                    ) from error
+                if expected is not None and size != expected:
+                    raise CorruptTable(
+                        f"{key}: it has {size} bytes, its writer recorded {expected}. Nothing was applied: "
+                        "write the data again."
+                    )
+
+    def _replayed(self, snapshot_ids: tuple[int, ...]) -> CommitResult:
+        snapshots = []
+        for snapshot_id in snapshot_ids:
+            try:
+                snapshots.append(self._log.snapshot(snapshot_id))
+            except NotFound:
+                continue
+        return CommitResult(
+            snapshots=tuple(snapshots), snapshot_ids=snapshot_ids, attempts=self.attempts, replayed=True
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """What a manifest merge made of the manifests at the start of the list."""
+
+    inputs: tuple[ManifestFile, ...]
+    outputs: tuple[ManifestFile, ...]
+
+
+class _Delta:
+    """The manifests of the changes and their lists, written again only when the changes are others."""
+
+    def __init__(self, writer: ManifestWriter) -> None:
+        self._writer = writer
+        self._of: Changes | None = None
+        self.list = NamedListFile(name="", size=0)
+        self.changelog_list: NamedListFile | None = None
+        self.names: set[str] = set()
+
+    def write(self, changes: Changes) -> None:
+        if changes == self._of:
+            return
+        delta = self._writer.write_entries(changes.entries)
+        changelog = self._writer.write_entries(changes.changelog)
+        self.list = self._writer.write_list(delta)
+        self.changelog_list = self._writer.write_list(changelog) if changelog else None
+        lists = (self.list, self.changelog_list)
+        self.names = {manifest.file_name for manifest in (*delta, *changelog)}
+        self.names |= {one.name for one in lists if one is not None}
+        self._of = changes
+
+
+def _check_schemas(schemas: SchemaLog, staged: StagedCommit) -> None:
+    """Raise InvalidRequest when the files were written with a schema that the table does not have."""
+    latest = schemas.latest()
+    write_supported(latest)
+    files = (file for message in staged.messages for file in (*message.new_files, *message.compact_after))
+    unknown = sorted(number for number in {staged.schema_id, *(file.schema_id for file in files)} if number > latest.id)
+    if unknown:
+        raise InvalidRequest(
+            f"{staged.table}: the commit was written with schema {unknown[0]}, the table's latest is {latest.id}. "
+            "It is of another table; stage the data again."
+        )
+
+
+def _together(first: CommitResult, second: CommitResult) -> CommitResult:
+    return CommitResult(
+        snapshots=(*first.snapshots, *second.snapshots),
+        snapshot_ids=(*first.snapshot_ids, *second.snapshot_ids),
+        snapshot_id_before=first.snapshot_id_before,
+        attempts=first.attempts + second.attempts,
+        changes=(*first.changes, *second.changes),
+        lost=second.lost,
+        forgotten_users=first.forgotten_users + second.forgotten_users,
+    )

@@ -1,0 +1,230 @@
+"""The parts of a commit, one snapshot each: what an append, an overwrite or a compaction does to the table as it is.
+
+Each is asked again in every attempt, for the latest snapshot may have changed what it has to do.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+from lakehouse_core.errors import CommitConflict, SnapshotExpired, UnsupportedFeature
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.planning.commit import (
+    Changes,
+    append_changes,
+    compact_changes,
+    is_compaction,
+    overwritten,
+    surviving,
+    upgraded,
+    with_removed,
+)
+from lakehouse_core.planning.conflicts import (
+    Conflict,
+    check_itself,
+    find_conflicts,
+    manifests_of_partitions,
+    needs_live_files,
+    refuse,
+    unseen_files,
+)
+from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.table.changes import Append, CommitKind, CommitMessage, StagedCommit
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry, merge_entries
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+# From here on the live files are read anew rather than carried on by the deltas in between.
+_LONGEST_CATCH_UP: Final = 32
+
+
+class Part(Protocol):
+    """What one snapshot of a commit does."""
+
+    @property
+    def kind(self) -> CommitKind:
+        """The kind of its snapshot."""
+        ...
+
+    @property
+    def lost(self) -> tuple[Conflict, ...]:
+        """What it gave up at the last asking."""
+        ...
+
+    def changes_at(self, latest: Snapshot | None, schema: TableSchema) -> Changes:
+        """Return what it does after `latest`; maybe nothing. Raises CommitConflict when it does not fit any more."""
+        ...
+
+
+def first_part(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit) -> Part:
+    """Return the part of the first snapshot; a compaction alone has nothing to do in it."""
+    if isinstance(staged.mode, Append):
+        return _AppendPart(log, schemas, staged)
+    return _OverwritePart(log, staged)
+
+
+def compact_part(log: SnapshotLog, staged: StagedCommit) -> Part | None:
+    """Return the part of the second snapshot, None when the commit holds no compaction."""
+    messages = tuple(filter(is_compaction, staged.messages))
+    return _CompactPart(log, messages) if messages else None
+
+
+class _AppendPart:
+    """Adds files; deletes those that its messages name, which makes it an OVERWRITE."""
+
+    lost: tuple[Conflict, ...] = ()
+
+    def __init__(self, log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit) -> None:
+        self._log = log
+        self._schemas = schemas
+        self._live = _LiveFiles(log)
+        self._changes = append_changes(staged)
+        check_itself(self._changes.entries)
+
+    @property
+    def kind(self) -> CommitKind:
+        return self._changes.kind
+
+    def changes_at(self, latest: Snapshot | None, schema: TableSchema) -> Changes:
+        changes = self._changes
+        settings = self._schemas.bucket_settings()
+        bucket = schema.table_options.bucket
+        if needs_live_files(changes.kind, changes.entries, bucket=bucket, bucket_settings=settings):
+            live = self._live.at(latest, changes.partitions, schema)
+            _refuse_indexed(self._log, latest, changes)
+            if conflicts := find_conflicts(live, changes.entries, schema):
+                raise refuse(conflicts, _describer(schema))
+        return changes
+
+
+class _OverwritePart:
+    """Replaces whatever is in its partitions when it is applied, provided that its writer has seen it."""
+
+    kind = CommitKind.OVERWRITE
+    lost: tuple[Conflict, ...] = ()
+
+    def __init__(self, log: SnapshotLog, staged: StagedCommit) -> None:
+        self._log = log
+        self._staged = staged
+        self._added = append_changes(staged)
+        self._upgrades = not any(map(is_compaction, staged.messages))
+        check_itself(self._added.entries)
+
+    def changes_at(self, latest: Snapshot | None, schema: TableSchema) -> Changes:
+        covers = overwritten(self._staged, schema)
+        if covers is None:
+            return self._added
+        live: list[ManifestEntry] = []
+        if latest is not None:
+            self._refuse_unseen(latest, covers, schema)
+            found = self._log.live_entries(latest, keep=lambda partition, bucket, _: bucket >= 0 and covers(partition))
+            live = [entry for entry in found if entry.kind is EntryKind.ADD]
+        added = self._added
+        if self._upgrades and schema.table_options.overwrite_upgrade:
+            added = upgraded(added, schema)
+        changes = with_removed(added, live)
+        _refuse_indexed(self._log, latest, changes)
+        if conflicts := find_conflicts(live, changes.entries, schema, rescales=True):
+            raise refuse(conflicts, _describer(schema))
+        return changes
+
+    def _refuse_unseen(self, latest: Snapshot, covers: Callable[[bytes], bool], schema: TableSchema) -> None:
+        """Raise CommitConflict when a file came to the overwritten partitions that the writer cannot have seen."""
+        base = self._staged.base_snapshot_id or 0
+        try:
+            unseen = unseen_files(self._deltas_since(base, latest, covers), covers)
+        except SnapshotExpired as error:
+            raise CommitConflict(
+                f"The overwrite was staged at snapshot {base}, and what came since has expired in part: {error} "
+                "Nothing was applied: stage the overwrite again."
+            ) from error
+        if unseen:
+            where = _describer(schema)(unseen[0].partition, unseen[0].bucket)
+            raise CommitConflict(
+                f"Since snapshot {base}, at which the overwrite was staged, {len(unseen)} files were added to the "
+                f"partitions that it replaces, for example {unseen[0].file.file_name} in {where}. Nothing was applied: "
+                "stage the overwrite again if those rows may go too, or write them again after it."
+            )
+
+    def _deltas_since(
+        self, base: int, latest: Snapshot, covers: Callable[[bytes], bool]
+    ) -> Iterator[tuple[CommitKind, Iterable[ManifestEntry]]]:
+        for snapshot in self._log.since(base, latest.id):
+            if snapshot.commit_kind is not CommitKind.COMPACT:
+                manifests = self._log.delta_manifests(snapshot)
+                read = self._log.read_manifests(manifests, keep=lambda partition, *_: covers(partition))
+                yield snapshot.commit_kind, [entry for entries in read for entry in entries]
+
+
+class _CompactPart:
+    """Replaces files by what a compaction made of them, in the buckets in which they are all still there."""
+
+    kind = CommitKind.COMPACT
+
+    def __init__(self, log: SnapshotLog, messages: Sequence[CommitMessage]) -> None:
+        self._log = log
+        self._messages = messages
+        self._live = _LiveFiles(log)
+        self.lost: tuple[Conflict, ...] = ()
+        check_itself(compact_changes(messages).entries)
+
+    def changes_at(self, latest: Snapshot | None, schema: TableSchema) -> Changes:
+        partitions = frozenset(message.partition for message in self._messages)
+        live = self._live.at(latest, partitions, schema)
+        left, lost = surviving(self._messages, live, schema)
+        self.lost = tuple(lost)
+        if lost and not left:
+            raise refuse(lost, _describer(schema))
+        changes = compact_changes(left)
+        _refuse_indexed(self._log, latest, changes)
+        return changes
+
+
+class _LiveFiles:
+    """The live files of some partitions: read once, then carried on by the deltas of the snapshots that came since."""
+
+    def __init__(self, log: SnapshotLog) -> None:
+        self._log = log
+        self._at: int | None = None
+        self._entries: list[ManifestEntry] = []
+
+    def at(self, latest: Snapshot | None, partitions: frozenset[bytes], schema: TableSchema) -> list[ManifestEntry]:
+        if latest is None:
+            return []
+
+        def keep(partition: bytes, bucket: int, level: int) -> bool:
+            return partition in partitions
+
+        if self._at is not None and latest.id - self._at <= _LONGEST_CATCH_UP:
+            for snapshot in self._log.since(self._at, latest.id):
+                read = self._log.read_manifests(self._log.delta_manifests(snapshot), keep=keep)
+                self._entries = merge_entries([*self._entries, *(entry for entries in read for entry in entries)])
+        else:
+            types = [field.type for field in schema.partition_fields]
+            manifests = manifests_of_partitions(self._log.manifests_of(latest), partitions, types)
+            self._entries = self._log.live_entries(latest, keep=keep, manifests=manifests)
+        self._at = latest.id
+        return self._entries
+
+
+def _refuse_indexed(log: SnapshotLog, latest: Snapshot | None, changes: Changes) -> None:
+    """Raise UnsupportedFeature when files go that index files speak of: the index would have to change with them."""
+    touched = {(entry.partition, entry.bucket) for entry in changes.entries if entry.kind is EntryKind.DELETE}
+    if latest is None or latest.index_manifest is None or not touched:
+        return
+    for index in log.index_entries(latest):
+        if (index.partition, index.bucket) in touched:
+            raise UnsupportedFeature(
+                f"{index.file_name}: bucket {index.bucket} has a {index.index_type} index, which this release does not "
+                "change. Nothing was applied; use another engine for this table."
+            )
+
+
+def _describer(schema: TableSchema) -> Callable[[bytes, int | None], str]:
+    folders = BucketFolders(schema)
+
+    def describe(partition: bytes, bucket: int | None) -> str:
+        folder = folders.of(partition, 0 if bucket is None else bucket)
+        return folder if bucket is not None else folder.rpartition("/")[0] or "the table"
+
+    return describe

@@ -1,0 +1,112 @@
+"""Writes the manifests and lists of one commit and remembers them, so that those that nobody came to name can go."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.options import TableOptions
+from lakehouse_core.planning.commit import NamedListFile
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.checksums import checksum
+from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.manifest import (
+    ManifestEntry,
+    ManifestFile,
+    encode_manifest,
+    encode_manifest_list,
+    summarize_manifest,
+)
+
+# Avro's name of each codec that tables may ask for.
+AVRO_CODECS: Final = {
+    "zstd": "zstandard",
+    "zstandard": "zstandard",
+    "deflate": "deflate",
+    "snappy": "snappy",
+    "null": "null",
+    "none": "null",
+}
+# So many entries tell how many bytes an entry takes.
+_SAMPLE: Final = 2000
+
+
+class ManifestWriter:
+    """Writes metadata files under names of one fresh UUID. `store` is rooted at the table."""
+
+    def __init__(
+        self, store: ObjectStore, clock: Clock, *, options: TableOptions, partition_types: Sequence[DataType]
+    ) -> None:
+        self._store = store
+        self._uuid = clock.uuid()
+        self._codec = AVRO_CODECS[options.manifest_compression]
+        self._target_bytes = options.manifest_target_bytes
+        self._partition_types = partition_types
+        self._manifests = 0
+        self._checksums: dict[str, str] = {}
+
+    @property
+    def codec(self) -> str:
+        """Avro's name of the codec that new manifests have."""
+        return self._codec
+
+    @property
+    def target_bytes(self) -> int:
+        return self._target_bytes
+
+    @property
+    def partition_types(self) -> Sequence[DataType]:
+        return self._partition_types
+
+    def write_entries(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
+        """Write `entries` in order into as many manifests as the target size asks for; none for no entries."""
+        if not entries:
+            return []
+        if len(entries) <= _SAMPLE:
+            return [self._write_manifest(entries)]
+        per_entry = len(encode_manifest(entries[:_SAMPLE], codec=self._codec)) / _SAMPLE
+        count = max(_SAMPLE, int(self._target_bytes / per_entry))
+        return [self._write_manifest(entries[start : start + count]) for start in range(0, len(entries), count)]
+
+    def write_bytes(self, data: bytes) -> str:
+        """Write a manifest that is encoded already; return its name."""
+        name = f"manifest-{self._uuid}-{self._manifests}"
+        self._manifests += 1
+        self._write(name, data)
+        return name
+
+    def write_list(self, manifests: Iterable[ManifestFile]) -> NamedListFile:
+        """Write a manifest list; it may be empty."""
+        data = encode_manifest_list(manifests, codec=self._codec)
+        name = f"manifest-list-{self._uuid}-{len(self._checksums)}"
+        self._write(name, data)
+        return NamedListFile(name=name, size=len(data))
+
+    def checksum_of(self, name: str) -> str:
+        return self._checksums[name]
+
+    def discard_all_but(self, named: Iterable[str]) -> None:
+        """Delete what was written and is not `named` by a snapshot. What cannot be deleted is left to cleaning."""
+        going = self._checksums.keys() - set(named)
+        try:
+            self._store.delete([manifest_key(name) for name in sorted(going)])
+        except StorageUnavailable:
+            return
+        for name in going:
+            del self._checksums[name]
+
+    def _write_manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        data = encode_manifest(entries, codec=self._codec)
+        return summarize_manifest(entries, self._partition_types, file_name=self.write_bytes(data), file_size=len(data))
+
+    def _write(self, name: str, data: bytes) -> None:
+        # Noted first: a write whose answer is lost may have left its file.
+        self._checksums[name] = checksum(data)
+        try:
+            self._store.write(manifest_key(name), data)
+        except WriteOutcomeUnknown as error:
+            # No snapshot names it yet, so nothing was committed whatever became of it.
+            raise StorageUnavailable(
+                f"{manifest_key(name)}: it could not be written. Commit the same again."
+            ) from error

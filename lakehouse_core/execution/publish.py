@@ -1,0 +1,179 @@
+"""Publishing a snapshot: claim the next id, find out what became of the claim, and make sure that the id still counts.
+
+Create-if-absent forgets a name once it was deleted. So after the claim the boundary is read: an id below it had been
+used and expired while we slept. Source: the reliability guide, "Commit", steps 8 to 10.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import (
+    CommitOutcomeUnknown,
+    CommitTimeout,
+    NotFound,
+    StorageUnavailable,
+    WriteOutcomeUnknown,
+)
+from lakehouse_core.execution.replay import ledger_at
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.options.records import CommitOptions
+from lakehouse_core.planning.ledger import NONCE_PROPERTY, Ledger
+from lakehouse_core.table.layout import snapshot_key
+from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
+
+# Another wait than this makes no attempt likelier to win.
+_LONGEST_WAIT_SECONDS = 2.0
+_PAUSE_SECONDS = 0.05
+
+
+class Patience:
+    """How long one commit goes on trying: until its deadline, and no more often than the table allows."""
+
+    def __init__(self, options: CommitOptions, clock: Clock, *, max_retries: int | None) -> None:
+        self._options = options
+        self._clock = clock
+        self._max_retries = max_retries
+        self._deadline = clock.monotonic_seconds() + options.timeout_millis / 1000
+        self._started = clock.monotonic_seconds()
+        self.attempts = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._clock.monotonic_seconds() >= self._deadline
+
+    def start(self) -> float:
+        """Count an attempt; return the moment it starts."""
+        self.attempts += 1
+        self._started = self._clock.monotonic_seconds()
+        return self._started
+
+    def has_stalled(self, since: float) -> bool:
+        """Return whether so much time has passed that what was read at `since` may be long gone."""
+        return self._clock.monotonic_seconds() - since > self._options.max_stall_millis / 1000
+
+    def wait_after_loss(self, who: str) -> None:
+        """Wait a random time before the next attempt. Raises CommitTimeout when there is none."""
+        exhausted = self._max_retries is not None and self.attempts > self._max_retries
+        if exhausted or self.is_over:
+            raise CommitTimeout(
+                f"{who}: lost {self.attempts} races in a row, nothing was applied. "
+                "Commit the same again, or let fewer writers commit at once."
+            )
+        # A slow commit waits longer, or it would meet the same quick winners again.
+        took = self._clock.monotonic_seconds() - self._started
+        shortest = max(self._options.min_retry_wait_millis / 1000, took)
+        longest = min(self._options.max_retry_wait_millis / 1000, _LONGEST_WAIT_SECONDS)
+        self._clock.sleep(self._clock.uniform(0, min(longest, shortest * 2 ** min(self.attempts, 10))))
+
+    def pause(self) -> None:
+        """Wait a little for a store that does not answer."""
+        self._clock.sleep(self._clock.uniform(0, 2 * _PAUSE_SECONDS))
+
+
+class _Found(Enum):
+    OURS = "ours"
+    ANOTHERS = "another's"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    log: SnapshotLog
+    snapshot: Snapshot
+    patience: Patience
+
+
+def publish(log: SnapshotLog, snapshot: Snapshot, patience: Patience, *, since: float) -> bool:
+    """Return True when `snapshot` is applied, False when it certainly is not.
+
+    `since`: when the attempt read the latest snapshot. Raises CommitOutcomeUnknown when the store does not tell before
+    the deadline, StorageUnavailable when it refused and nothing was applied.
+    """
+    claim = _Claim(log, snapshot, patience)
+    if patience.has_stalled(since) or not _claimed(claim):
+        return False
+    if not _id_counts(claim):
+        return False
+    log.write_latest_hint(snapshot.id)
+    return True
+
+
+def _claimed(claim: _Claim) -> bool:
+    """Steps 8 and 9: create the snapshot's file, and when the answer is not plain, look whose it is."""
+    unsure = False
+    while True:
+        try:
+            if claim.log.claim(claim.snapshot):
+                return True
+        except WriteOutcomeUnknown:
+            unsure = True
+        except StorageUnavailable:
+            if not unsure:
+                raise
+        match _whose(claim):
+            case _Found.OURS:
+                return True
+            case _Found.ANOTHERS:
+                return False
+            case _Found.NOTHING if not unsure:
+                # The name was taken and is free again: its snapshot expired, ours was not written.
+                return False
+        _wait_or_give_up(claim)
+
+
+def _whose(claim: _Claim) -> _Found:
+    key = snapshot_key(claim.snapshot.id)
+    while True:
+        try:
+            found = parse_snapshot(claim.log.store.read(key), key)
+        except NotFound:
+            return _Found.NOTHING
+        except StorageUnavailable:
+            _wait_or_give_up(claim)
+            continue
+        ours = found.properties.get(NONCE_PROPERTY) == claim.snapshot.properties[NONCE_PROPERTY]
+        return _Found.OURS if ours else _Found.ANOTHERS
+
+
+def _id_counts(claim: _Claim) -> bool:
+    """Step 10: an id below the boundary had been used before. Then the ledger of the latest snapshot decides."""
+    while True:
+        try:
+            if claim.log.boundary() <= claim.snapshot.id:
+                return True
+            ledger = ledger_at(claim.log, claim.log.latest())
+            match _noted(claim.snapshot, ledger):
+                case True:
+                    return True
+                case None:
+                    raise _unknown(claim, "its id expired meanwhile, and so did what was noted about it")
+            if _whose(claim) is _Found.OURS:
+                claim.log.store.delete([snapshot_key(claim.snapshot.id)])
+            return False
+        except (StorageUnavailable, NotFound):
+            _wait_or_give_up(claim)
+
+
+def _noted(ours: Snapshot, ledger: Ledger) -> bool | None:
+    """Return whether the ledger says that `ours` was applied; None when it has forgotten."""
+    entry = ledger.entries.get(ours.commit_user)
+    if entry is None:
+        return None if ledger.dropped_until >= ours.id else False
+    if entry.identifier > ours.commit_identifier:
+        return None
+    return entry.identifier == ours.commit_identifier and entry.snapshots.get(ours.commit_kind) == ours.id
+
+
+def _wait_or_give_up(claim: _Claim) -> None:
+    if claim.patience.is_over:
+        raise _unknown(claim, "the store did not tell before the deadline whether it was written")
+    claim.patience.pause()
+
+
+def _unknown(claim: _Claim, reason: str) -> CommitOutcomeUnknown:
+    snapshot = claim.snapshot
+    return CommitOutcomeUnknown(
+        f"{snapshot.commit_user}/{snapshot.commit_identifier}: snapshot {snapshot.id} with nonce "
+        f"{snapshot.properties[NONCE_PROPERTY]}: {reason}. Commit the same again, which finds out; never abort."
+    )
