@@ -141,6 +141,7 @@ data-file.external-paths text -
 compaction.force-rewrite-all-files bool false
 path text -
 branch text main
+primary-key.nullable bool false
 chain-table.enabled bool false
 scan.fallback-snapshot-branch text -
 scan.fallback-delta-branch text -
@@ -275,6 +276,7 @@ local-kv-db.block-size size 4kb
         "They steer Flink's streaming jobs; a table read or written here has none.",
         """
 continuous.discovery-interval duration 10s
+streaming-read-mode log|file -
 scan.max-splits-per-task int 10
 scan.bounded.watermark int -
 streaming.read.snapshot.delay duration -
@@ -372,6 +374,7 @@ provider text -
         "They refine a feature whose own switch is refused.",
         """
 compaction.delete-ratio-threshold float 0.2
+lookup.local-file-type sort|hash sort
 lookup.hash-load-factor float 0.75
 lookup.cache-rows int 10000
 lookup.continuous.discovery-interval duration -
@@ -442,6 +445,7 @@ clustering.history-partition.limit int 5
 clustering.history-partition.idle-to-full-sort duration -
 clustering.incremental.optimize-write bool false
 clustering.incremental.mode global-sort|local-sort global-sort
+branch-merge.enabled bool false
 manifest-sort.partition-field text -
 manifest-sort.max-rewrite-size size 256mb
 data-file.external-paths.strategy path-strategy none
