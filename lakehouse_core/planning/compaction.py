@@ -11,7 +11,8 @@ from typing import Literal, TypeAlias
 
 from lakehouse_core.planning.sections import Section, sections
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.levels import Levels
+from lakehouse_core.table.levels import Levels, levels_of
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import KeyedFile
 
 Reason: TypeAlias = Literal["full compaction", "small files"]
@@ -170,3 +171,21 @@ def _bins(files: Iterable[DataFile], full_bytes: int) -> list[tuple[DataFile, ..
     if current:
         bins.append(tuple(current))
     return bins
+
+
+def plan_bucket(files: Sequence[DataFile], schema: TableSchema) -> CompactionPlan | AppendCompactionPlan | None:
+    """Return the full compaction of one bucket's live files, or None when it has nothing to gain.
+
+    Raises CorruptTable when the files contradict each other.
+    """
+    options = schema.table_options
+    target_bytes = options.target_file_size_bytes(has_key=not schema.is_append)
+    if schema.is_append:
+        return plan_append_compaction(
+            files,
+            target_file_size_bytes=target_bytes,
+            small_file_ratio=options.small_file_ratio,
+            is_ordered=options.bucket > 0,
+        )
+    levels = levels_of(files, [field.type for field in schema.key_fields], level_count=options.num_levels)
+    return plan_full_compaction(levels, min_file_size_bytes=int(target_bytes * options.small_file_ratio))

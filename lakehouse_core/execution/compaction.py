@@ -1,0 +1,230 @@
+"""Compaction carried out: load the live files, plan bucket by bucket, run the tasks largest first, commit once.
+
+A compaction that another commit overtakes in some buckets is applied in the others.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from lakehouse_core.errors import CommitConflict, UnsupportedFeature
+from lakehouse_core.execution.commit import CommitResult, commit
+from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.tasks.rewrite import RewriteTask, run_rewrite
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, plan_bucket
+from lakehouse_core.planning.scan import partition_folder
+from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
+from lakehouse_core.table.changes_json import messages_from_json
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.manifest import EntryKind, Keep
+from lakehouse_core.table.predicate import Predicate, holds
+from lakehouse_core.table.schema import TableSchema, write_supported
+from lakehouse_core.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCompaction:
+    """What one bucket needs. `plan.reason` says why; `folder` is relative to the table."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    folder: str
+    plan: CompactionPlan | AppendCompactionPlan
+
+    @property
+    def rewritten_bytes(self) -> int:
+        return self.plan.rewritten_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """What was planned, largest first, and what became of it; `commit` None: a dry run, or there was nothing to do.
+
+    `file_count`, `size_bytes`: the live files looked at, of all buckets asked for.
+    """
+
+    buckets: tuple[BucketCompaction, ...] = ()
+    file_count: int = 0
+    size_bytes: int = 0
+    commit_user: str = ""
+    commit: CommitResult | None = None
+    noop_reason: str | None = None
+
+
+def compact(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    engine: Callable[[], Engine],
+    *,
+    full: bool,
+    condition: Predicate | None = None,
+    dry_run: bool = False,
+    properties: Mapping[str, str] | None = None,
+    table: str = "",
+) -> CompactionResult:
+    """Compact the buckets of the partitions that satisfy the bound `condition`; all without one.
+
+    Raises CommitConflict when every bucket lost to another commit, UnsupportedFeature, CorruptTable, TaskFailed.
+    """
+    name = table or log.store.uri("")
+    schema = schemas.latest()
+    write_supported(schema, table=name)
+    if not full:
+        raise UnsupportedFeature(f"{name}: only full compaction is there yet: ask for full=True.")
+    snapshot = log.latest()
+    if snapshot is None:
+        return CompactionResult(noop_reason="the table is empty")
+    buckets, files = plan_compactions(log, schema, snapshot, condition)
+    planned = CompactionResult(
+        buckets=buckets,
+        file_count=len(files),
+        size_bytes=sum(file.file_size for file in files),
+        noop_reason=None if buckets else _why_nothing(schema, files),
+    )
+    if dry_run or not buckets:
+        return planned
+    messages = _run(log, schemas, schema, engine(), buckets)
+    staged = StagedCommit(
+        table=name,
+        commit_user=f"compaction-{log.clock.uuid()}",
+        commit_identifier=BATCH_IDENTIFIER,
+        mode=Append(),
+        messages=messages,
+        schema_id=schema.id,
+        base_snapshot_id=snapshot.id,
+        properties=dict(properties or {}),
+    )
+    return replace(planned, commit_user=staged.commit_user, commit=_commit(log, schemas, staged, buckets))
+
+
+def plan_compactions(
+    log: SnapshotLog, schema: TableSchema, snapshot: Snapshot, condition: Predicate | None
+) -> tuple[tuple[BucketCompaction, ...], list[DataFile]]:
+    """Return what each bucket needs, largest first, and all the files that were looked at."""
+    by_bucket: dict[tuple[bytes, int, int], list[DataFile]] = {}
+    for entry in log.live_entries(snapshot, keep=_keeps(schema, condition), with_stats=True):
+        if entry.kind is EntryKind.ADD:
+            by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
+    types = [field.type for field in schema.partition_fields]
+    found = []
+    for (partition, bucket, total_buckets), files in by_bucket.items():
+        folder = partition_folder(schema, deserialize_row(partition, types), bucket)
+        for plan in _task_plans(plan_bucket(files, schema), schema):
+            found.append(
+                BucketCompaction(
+                    partition=partition, bucket=bucket, total_buckets=total_buckets, folder=folder, plan=plan
+                )
+            )
+    # The longest task decides when all are done, so it begins first.
+    found.sort(key=lambda one: (-one.rewritten_bytes, one.folder))
+    return tuple(found), [file for files in by_bucket.values() for file in files]
+
+
+def _task_plans(
+    plan: CompactionPlan | AppendCompactionPlan | None, schema: TableSchema
+) -> Iterator[CompactionPlan | AppendCompactionPlan]:
+    """Groups of files of a partition without buckets are independent of each other, and large."""
+    if isinstance(plan, AppendCompactionPlan) and schema.table_options.bucket < 0:
+        for group in plan.groups:
+            yield replace(plan, groups=(group,))
+    elif plan is not None:
+        yield plan
+
+
+def _keeps(schema: TableSchema, condition: Predicate | None) -> Keep | None:
+    if condition is None:
+        return None
+    types = [field.type for field in schema.partition_fields]
+
+    @cache
+    def is_asked_for(partition: bytes) -> bool:
+        values = deserialize_row(partition, types)
+        return holds(condition, dict(zip(schema.partition_keys, values, strict=True)))
+
+    return lambda partition, bucket, level: is_asked_for(partition)
+
+
+def _why_nothing(schema: TableSchema, files: Sequence[DataFile]) -> str:
+    if not files:
+        return "there are no files"
+    if schema.is_append:
+        return "no bucket has two small files that may be packed together"
+    return "every bucket is one sorted run in its top level"
+
+
+def _run(
+    log: SnapshotLog, schemas: SchemaLog, schema: TableSchema, engine: Engine, buckets: Sequence[BucketCompaction]
+) -> tuple[CommitMessage, ...]:
+    ids = {file.schema_id for one in buckets for file in one.plan.files}
+    file_schemas = {number: schemas.schema(number) for number in sorted(ids)}
+    tasks = [
+        RewriteTask(
+            store=log.store.spec,
+            schema=schema,
+            file_schemas=file_schemas,
+            partition=one.partition,
+            bucket=one.bucket,
+            total_buckets=one.total_buckets,
+            folder=one.folder,
+            plan=one.plan,
+        )
+        for one in buckets
+    ]
+    messages: list[CommitMessage] = []
+    try:
+        for text in engine.run(run_rewrite, tasks):
+            messages += messages_from_json(text)
+    except BaseException:
+        _delete_outputs(log, schema, messages)
+        raise
+    return _joined(messages)
+
+
+def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
+    """One message for each bucket, though several tasks may have worked on it."""
+    joined: dict[tuple[bytes, int], CommitMessage] = {}
+    for message in messages:
+        place = (message.partition, message.bucket)
+        earlier = joined.get(place)
+        joined[place] = (
+            message
+            if earlier is None
+            else replace(
+                message,
+                compact_before=earlier.compact_before + message.compact_before,
+                compact_after=earlier.compact_after + message.compact_after,
+            )
+        )
+    return tuple(joined.values())
+
+
+def _commit(
+    log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, buckets: Sequence[BucketCompaction]
+) -> CommitResult:
+    try:
+        result = commit(log, schemas, staged, log.clock)
+    except CommitConflict:
+        _delete_outputs(log, schemas.latest(), staged.messages)
+        raise
+    lost = {(conflict.partition, conflict.bucket) for conflict in result.lost}
+    overtaken = [
+        message
+        for message in staged.messages
+        if (message.partition, message.bucket) in lost or (message.partition, None) in lost
+    ]
+    _delete_outputs(log, schemas.latest(), overtaken)
+    return result
+
+
+def _delete_outputs(log: SnapshotLog, schema: TableSchema, messages: Sequence[CommitMessage]) -> None:
+    """Delete files that no snapshot names and none will. Upgraded files are not ours to delete."""
+    types = [field.type for field in schema.partition_fields]
+    for message in messages:
+        folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
+        before = {file.file_name for file in message.compact_before}
+        made = [file.file_name for file in message.compact_after if file.file_name not in before]
+        log.store.delete(f"{folder}/{name}" for name in made)

@@ -1,0 +1,137 @@
+"""What one compaction task does: carries out the plan of one bucket, and answers with files before and after.
+
+Source: Paimon semantics, "Compaction task" (C.7) and "Compaction of append tables" (C.9).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
+from lakehouse_core.execution.tasks.parquet_writer import Encoding
+from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, Merge, Upgrade
+from lakehouse_core.storage import open_store
+from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.table.changes_json import messages_to_json
+from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteTask:
+    """The plan of one bucket and where it lies. `store` is rooted at the table, `folder` is the bucket's.
+
+    `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name.
+    """
+
+    store: StoreSpec
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    folder: str
+    plan: CompactionPlan | AppendCompactionPlan
+
+
+def run_rewrite(task: RewriteTask) -> str:
+    """Carry out a task where an engine runs it; the answer is the text of its message."""
+    return messages_to_json([rewrite_bucket(task, SystemClock())])
+
+
+def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
+    """Carry out the plan. A failed task leaves no new file.
+
+    Raises NotFound when an input is gone, CorruptTable, StorageFull, StorageUnavailable.
+    """
+    store = open_store(task.store)
+    files = BucketFiles(
+        store=store,
+        folder=task.folder,
+        schemas={task.schema.id: task.schema, **task.file_schemas},
+        verify=task.schema.table_options.read_verify,
+    )
+    output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
+    after: list[DataFile] = []
+    written: list[DataFile] = []
+    try:
+        for made, is_new in _results(task, files, output):
+            after.append(made)
+            written += [made] if is_new else []
+    except BaseException:
+        store.delete(f"{task.folder}/{file.file_name}" for file in written)
+        raise
+    return CommitMessage(
+        partition=task.partition,
+        bucket=task.bucket,
+        total_buckets=task.total_buckets,
+        compact_before=task.plan.files,
+        compact_after=tuple(after),
+    )
+
+
+def _results(task: RewriteTask, files: BucketFiles, output: FileOutput) -> Iterator[tuple[DataFile, bool]]:
+    """Yield each file of the result, and whether it was written here."""
+    if isinstance(task.plan, AppendCompactionPlan):
+        for group in task.plan.groups:
+            for file in _packed(task, group, files, output):
+                yield file, True
+        return
+    for step in task.plan.steps:
+        if isinstance(step, Upgrade):
+            yield replace(step.file, level=task.plan.output_level), False
+        else:
+            for file in _merged(task, step, files, output):
+                yield file, True
+
+
+def _merged(task: RewriteTask, step: Merge, files: BucketFiles, output: FileOutput) -> tuple[DataFile, ...]:
+    assert isinstance(task.plan, CompactionPlan)
+    records = merged_records(
+        files,
+        step.sections,
+        task.schema,
+        task.schema.fields,
+        with_sequence_number=True,
+        drops_deletes=task.plan.drops_deletes,
+    )
+    with DataFileWriter(output, task.folder, _file_kind(task.schema, level=task.plan.output_level)) as writer:
+        for batch in records:
+            writer.write(batch)
+        return writer.close()
+
+
+def _packed(
+    task: RewriteTask, group: tuple[DataFile, ...], files: BucketFiles, output: FileOutput
+) -> tuple[DataFile, ...]:
+    """Copy files one behind the other; their rows keep their order, and numbers begin where the first began."""
+    kind = _file_kind(task.schema, level=0)
+    first = group[0].min_sequence_number
+    with DataFileWriter(output, task.folder, kind, first_sequence_number=first) as writer:
+        for batch in _copied(task.schema, group, files):
+            writer.write(batch)
+        return writer.close()
+
+
+def _copied(schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles) -> Iterator[pa.RecordBatch]:
+    for file in group:
+        reader = files.open(file)
+        try:
+            rows = batch_rows(reader.row_bytes(schema.fields), CHUNK_ROWS, CHUNK_BYTES)
+            yield from reader.batches(schema.fields, batch_rows=rows)
+        finally:
+            reader.close()
+
+
+def _file_kind(schema: TableSchema, *, level: int) -> FileKind:
+    options = schema.table_options
+    return FileKind(
+        prefix=options.data_file_prefix,
+        target_bytes=options.target_file_size_bytes(has_key=not schema.is_append),
+        level=level,
+        source=FileSource.COMPACT,
+    )
