@@ -446,6 +446,7 @@ clustering.history-partition.idle-to-full-sort duration -
 clustering.incremental.optimize-write bool false
 clustering.incremental.mode global-sort|local-sort global-sort
 branch-merge.enabled bool false
+manifest.merge-optimize.enabled bool true
 manifest-sort.partition-field text -
 manifest-sort.max-rewrite-size size 256mb
 data-file.external-paths.strategy path-strategy none
