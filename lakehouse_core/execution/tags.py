@@ -40,11 +40,7 @@ def create_tag(
     source_key, data = _source(log, snapshot_id)
     data, tag = _content(data, source_key, clock, retention_millis)
     key = tag_key(name)
-    try:
-        created = name not in log.tags() if dry_run else log.store.create_new(key, data)
-    except WriteOutcomeUnknown:
-        created = _holds(log, key, data)
-    if not created:
+    if not (name not in log.tags() if dry_run else _create(log, key, data)):
         held = log.tag(name).snapshot.id
         raise InvalidRequest(
             f"Tag {name!r} is there already, at snapshot {held}: delete it first, or use another name."
@@ -96,10 +92,15 @@ def _source(log: SnapshotLog, snapshot_id: int | None) -> tuple[str, bytes]:
         if latest is None:
             raise NotFound(f"{log.store.uri('')}: there is no snapshot to tag yet. Write to the table first.")
         snapshot_id = latest
+    key = snapshot_key(snapshot_id)
     try:
         log.snapshot(snapshot_id)
-        key = snapshot_key(snapshot_id)
-        return key, log.store.read(key)
+        try:
+            return key, log.store.read(key)
+        except NotFound:
+            # It expired between the two: the second look says so.
+            log.snapshot(snapshot_id)
+            raise
     except SnapshotExpired:
         holders = [name for name, tag in log.tags().items() if tag.snapshot.id == snapshot_id]
         if not holders:
@@ -117,11 +118,16 @@ def _content(data: bytes, source_key: str, clock: Clock, retention_millis: int |
     return sealed_json({**document, **{name: times[name] for name in _TIMES if name in times}}), tag
 
 
-def _holds(log: SnapshotLog, key: str, data: bytes) -> bool:
+def _create(log: SnapshotLog, key: str, data: bytes) -> bool:
     try:
-        return log.store.read(key) == data
-    except NotFound:
-        return False
+        return log.store.create_new(key, data)
+    except WriteOutcomeUnknown:
+        try:
+            # Whoever wrote it: the tag is there and says what was asked, or somebody else's is.
+            return log.store.read(key) == data
+        except NotFound:
+            pass
+        raise
 
 
 def _is_there(log: SnapshotLog, source_key: str, snapshot_id: int) -> bool:
