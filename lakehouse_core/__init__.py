@@ -1,0 +1,115 @@
+"""A lakehouse in the Apache Paimon format: `connect` opens a warehouse, everything else follows from there.
+
+What is named here is the front door and stays; nothing else is public.
+"""
+
+from lakehouse_core.catalog.catalog import Catalog, connect
+from lakehouse_core.catalog.records import FileRecord, ManifestRecord, Records, TagRecord
+from lakehouse_core.catalog.reports import (
+    CommitReport,
+    CompactionReport,
+    ExpiryReport,
+    ManifestReport,
+    Report,
+    SchemaReport,
+    TagReport,
+    VerifyReport,
+)
+from lakehouse_core.catalog.scan import ChangesScan, Scan
+from lakehouse_core.catalog.staged import StagedCommit
+from lakehouse_core.catalog.table import Table
+from lakehouse_core.errors import (
+    BackPressure,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CommitTimeout,
+    CorruptTable,
+    InvalidRequest,
+    LakehouseError,
+    NotFound,
+    PlanTooLarge,
+    SnapshotExpired,
+    StaleCommit,
+    StorageFull,
+    StorageUnavailable,
+    TaskFailed,
+    UnsupportedFeature,
+    WriteOutcomeUnknown,
+)
+from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint
+from lakehouse_core.planning.schema_change import (
+    AddColumn,
+    DropColumn,
+    MoveColumn,
+    RemoveOption,
+    RenameColumn,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnType,
+    UpdateComment,
+)
+from lakehouse_core.table.changes import Append, DynamicOverwrite, StaticOverwrite
+from lakehouse_core.table.predicate import col
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+__all__ = [
+    "AddColumn",
+    "Append",
+    "AsOf",
+    "AtSnapshot",
+    "AtTag",
+    "BackPressure",
+    "Catalog",
+    "ChangesScan",
+    "CommitConflict",
+    "CommitOutcomeUnknown",
+    "CommitReport",
+    "CommitTimeout",
+    "CompactionReport",
+    "CorruptTable",
+    "DropColumn",
+    "DynamicOverwrite",
+    "ExpiryReport",
+    "FileRecord",
+    "InvalidRequest",
+    "LakehouseError",
+    "Latest",
+    "ManifestRecord",
+    "ManifestReport",
+    "MoveColumn",
+    "NotFound",
+    "PlanTooLarge",
+    "ReadPoint",
+    "Records",
+    "RemoveOption",
+    "RenameColumn",
+    "Report",
+    "Scan",
+    "SchemaReport",
+    "SetOption",
+    "Snapshot",
+    "SnapshotExpired",
+    "StagedCommit",
+    "StaleCommit",
+    "StaticOverwrite",
+    "StorageFull",
+    "StorageUnavailable",
+    "Table",
+    "TableSchema",
+    "TagRecord",
+    "TagReport",
+    "TaskFailed",
+    "UnsupportedFeature",
+    "UpdateColumnComment",
+    "UpdateColumnDefault",
+    "UpdateColumnNullability",
+    "UpdateColumnType",
+    "UpdateComment",
+    "VerifyReport",
+    "WriteOutcomeUnknown",
+    "col",
+    "connect",
+]

@@ -1,12 +1,12 @@
 """From what the core did to the reports that users get."""
 
 from dataclasses import asdict
+from typing import Any, Final
 
-from lakehouse_core.catalog.reports import CommitReport, CompactionReport, ExpiryReport, ManifestReport
+from lakehouse_core.catalog.reports import CommitReport, CompactionReport, ExpiryReport
 from lakehouse_core.execution.commit import CommitResult
-from lakehouse_core.execution.compaction import CompactionResult
+from lakehouse_core.execution.compaction import BucketCompaction, CompactionResult
 from lakehouse_core.execution.expiry import ExpiryResult
-from lakehouse_core.execution.manifest_compaction import ManifestCompaction
 from lakehouse_core.planning.effects import effects_of
 from lakehouse_core.table.changes import StagedCommit
 
@@ -31,6 +31,76 @@ def commit_report(staged: StagedCommit, result: CommitResult, seconds: float) ->
         snapshot_ids=result.snapshot_ids,
         **counts,
     )
+
+
+def compaction_report(
+    table: str, result: CompactionResult, before: int | None, seconds: float, *, dry_run: bool
+) -> CompactionReport:
+    """Return the report of compact; of a dry run, the plan. `before`: the latest snapshot when it was asked for."""
+    made = result.commit
+    effects = effects_of(() if made is None else made.changes)
+    counts = asdict(effects)
+    del counts["changelog_files_added"], counts["changelog_rows_added"]
+    lost = 0 if made is None else len({(conflict.partition, conflict.bucket) for conflict in made.lost})
+    last = None if made is None or not made.snapshots else made.snapshots[-1]
+    return CompactionReport(
+        table=table,
+        snapshot_id=None if last is None else last.id,
+        snapshot_id_before=before if made is None else made.snapshot_id_before,
+        commit_kind=None if last is None else last.commit_kind.value,
+        noop_reason=result.noop_reason,
+        attempts=0 if made is None else made.attempts,
+        duration_seconds=seconds,
+        dry_run=dry_run,
+        commit_user=result.commit_user,
+        buckets_rewritten=len({(one.partition, one.bucket) for one in result.buckets}) - lost,
+        buckets_conflicted=lost,
+        files_before=result.file_count,
+        files_after=result.file_count + effects.files_added - effects.files_removed,
+        bytes_rewritten=sum(one.rewritten_bytes for one in result.buckets),
+        buckets=tuple(_bucket(one) for one in result.buckets[:_MOST_BUCKETS]),
+        **counts,
+    )
+
+
+def expiry_report(table: str, result: ExpiryResult, seconds: float, *, dry_run: bool) -> ExpiryReport:
+    """Return the report of expire_snapshots."""
+    retained = 0
+    if result.earliest_id is not None and result.latest_id is not None:
+        retained = result.latest_id - result.earliest_id + 1
+    return ExpiryReport(
+        table=table,
+        snapshot_id_before=result.latest_id,
+        noop_reason=result.noop_reason,
+        files_removed=sum(result.files_deleted.values()),
+        bytes_removed=result.bytes_deleted,
+        duration_seconds=seconds,
+        dry_run=dry_run,
+        snapshots_expired=len(result.snapshot_ids),
+        snapshots_retained=retained,
+        earliest_snapshot_id=result.earliest_id,
+        changelogs_kept=len(result.made_changelog_ids),
+        changelogs_expired=len(result.changelog_ids),
+        tags_expired=result.tags,
+        files_deleted=result.files_deleted,
+        files_waiting=result.files_waiting,
+        bytes_waiting=result.bytes_waiting,
+        reason=result.reason,
+        paths=result.deleted_keys,
+    )
+
+
+# An event of an orchestrator holds a report whole.
+_MOST_BUCKETS: Final = 100
+
+
+def _bucket(one: BucketCompaction) -> dict[str, Any]:
+    return {
+        "folder": one.folder,
+        "files": len(one.plan.files),
+        "bytes_rewritten": one.rewritten_bytes,
+        "reason": one.plan.reason,
+    }
 
 
 def _why_nothing_was_committed(staged: StagedCommit, result: CommitResult) -> str | None:

@@ -78,14 +78,22 @@ class ManifestReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryReport(Report):
-    """Of expire_snapshots. `paths` of a dry run: exactly what the run would delete, relative to the table."""
+    """Of expire_snapshots. `reason` says with figures what keeps the rest; `files_deleted` counts by kind.
+
+    `changelogs_kept`: expired snapshots that live on as changelogs. `files_waiting` go when nobody can be reading them
+    any more: a later run deletes them. `paths`: what was deleted, or by a dry run exactly what a run would delete.
+    """
 
     snapshots_expired: int = 0
     snapshots_retained: int = 0
     earliest_snapshot_id: int | None = None
     changelogs_kept: int = 0
     changelogs_expired: int = 0
+    tags_expired: tuple[str, ...] = ()
+    files_deleted: Mapping[str, int] = field(default_factory=dict)
     files_waiting: int = 0
+    bytes_waiting: int = 0
+    reason: str = ""
     paths: tuple[str, ...] = ()
 
 
@@ -111,9 +119,6 @@ class VerifyReport(Report):
     """Of verify: no findings means that everything looked at agrees."""
 
     findings: tuple[Any, ...] = ()
-    snapshots_checked: int = 0
-    files_checked: int = 0
-    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 def plain(value: Any) -> Any:

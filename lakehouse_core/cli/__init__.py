@@ -1,0 +1,5 @@
+"""The verbs of the front door from a shell."""
+
+from lakehouse_core.cli.program import main
+
+__all__ = ["main"]

@@ -1,0 +1,113 @@
+"""compact, compact-manifests, expire, tag, verify."""
+
+from typing import Final
+
+import click
+
+from lakehouse_core.cli.options import json_option, parse_age
+from lakehouse_core.cli.output import print_report
+from lakehouse_core.cli.session import is_json, open_table, parse_assignments
+
+_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+
+
+@click.command("compact")
+@click.argument("table")
+@click.option("--full", is_flag=True, help="Bring every bucket into its top level.")
+@click.option("--partition", multiple=True, metavar="K=V", help="Only these partitions.")
+@_DRY_RUN
+@json_option
+@click.pass_context
+def compact(context: click.Context, *, table: str, full: bool, partition: tuple[str, ...], dry_run: bool) -> None:
+    """Rewrite the files of TABLE into fewer."""
+    opened = open_table(context, table)
+    report = opened.compact(full=full, partition=parse_assignments(partition), dry_run=dry_run)
+    print_report(report, as_json=is_json(context))
+
+
+@click.command("compact-manifests")
+@click.argument("table")
+@_DRY_RUN
+@json_option
+@click.pass_context
+def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> None:
+    """Rewrite the manifests of TABLE into few; no data file is touched."""
+    print_report(open_table(context, table).compact_manifests(dry_run=dry_run), as_json=is_json(context))
+
+
+@click.command("expire")
+@click.argument("table")
+@click.option("--retain-max", type=int, metavar="N", help="Keep at most this many snapshots.")
+@click.option("--retain-min", type=int, metavar="N", help="Keep at least this many snapshots.")
+@click.option("--older-than", metavar="AGE", help="Snapshots younger than this stay, as in 1h or 7d.")
+@_DRY_RUN
+@json_option
+@click.pass_context
+def expire(
+    context: click.Context,
+    *,
+    table: str,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: str | None,
+    dry_run: bool,
+) -> None:
+    """Let old snapshots of TABLE go, and the files that only they needed."""
+    age = None if older_than is None else parse_age(older_than, "--older-than")
+    report = open_table(context, table).expire_snapshots(
+        retain_max=retain_max, retain_min=retain_min, older_than=age, dry_run=dry_run
+    )
+    print_report(report, as_json=is_json(context))
+
+
+@click.group("tag")
+def tag() -> None:
+    """Create and delete tags."""
+
+
+@tag.command("create")
+@click.argument("table")
+@click.argument("name")
+@click.option("--snapshot", type=int, metavar="N", help="The snapshot to tag; the latest unless given.")
+@click.option("--retention", metavar="AGE", help="How long the tag is kept, as in 30d; for ever unless given.")
+@_DRY_RUN
+@json_option
+@click.pass_context
+def create_tag(
+    context: click.Context, *, table: str, name: str, snapshot: int | None, retention: str | None, dry_run: bool
+) -> None:
+    """Name a snapshot of TABLE and keep its files."""
+    age = None if retention is None else parse_age(retention, "--retention")
+    report = open_table(context, table).create_tag(name, at=snapshot, retention=age, dry_run=dry_run)
+    print_report(report, as_json=is_json(context))
+
+
+@tag.command("delete")
+@click.argument("table")
+@click.argument("name")
+@_DRY_RUN
+@json_option
+@click.pass_context
+def delete_tag(context: click.Context, *, table: str, name: str, dry_run: bool) -> None:
+    """Delete a tag of TABLE, and the files that only it kept."""
+    print_report(open_table(context, table).delete_tag(name, dry_run=dry_run), as_json=is_json(context))
+
+
+@click.command("verify")
+@click.argument("table")
+@json_option
+@click.pass_context
+def verify(context: click.Context, *, table: str) -> int:
+    """Check what TABLE promises; the exit code is 1 when something is found."""
+    report = open_table(context, table).verify()
+    print_report(report, as_json=is_json(context))
+    return 1 if report.findings else 0
+
+
+COMMANDS: Final = {
+    "compact": compact,
+    "compact-manifests": compact_manifests,
+    "expire": expire,
+    "tag": tag,
+    "verify": verify,
+}

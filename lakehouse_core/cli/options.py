@@ -1,0 +1,68 @@
+"""Options that several verbs share, and texts that become values."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+
+import click
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.options.units import parse_duration
+from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _remember_json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.find_root().obj["json"] = True
+
+
+def json_option(command: F) -> F:
+    """Take --json behind the verb too."""
+    option = click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=_remember_json,
+        help="One JSON object per line on standard output.",
+    )
+    return option(command)
+
+
+def point_options(command: F) -> F:
+    """Take --snapshot, --tag and --as-of."""
+    command = click.option("--as-of", "as_of", metavar="TIME", help="The newest snapshot at this time (UTC).")(command)
+    command = click.option("--tag", metavar="NAME", help="The snapshot that a tag names.")(command)
+    return click.option("--snapshot", type=int, metavar="N", help="The snapshot of this id.")(command)
+
+
+def read_point(snapshot: int | None, tag: str | None, as_of: str | None) -> ReadPoint:
+    """Return what the point options mean. Raises InvalidRequest for more than one."""
+    if sum(each is not None for each in (snapshot, tag, as_of)) > 1:
+        raise InvalidRequest("Give one of --snapshot, --tag and --as-of.")
+    if snapshot is not None:
+        return AtSnapshot(snapshot)
+    if tag is not None:
+        return AtTag(tag)
+    return Latest() if as_of is None else AsOf(parse_time(as_of))
+
+
+def parse_time(text: str) -> datetime:
+    """Return a time as ISO 8601 has it, or milliseconds since 1970; without a zone it is UTC."""
+    if _MILLIS.fullmatch(text):
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(text))
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidRequest(f"Time {text!r}: expected ISO 8601, as in 2013-01-31T23:59:59Z.") from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def parse_age(text: str, option: str) -> timedelta:
+    """Return a duration such as 1h, 30 min or 7d."""
+    return timedelta(milliseconds=parse_duration(option, text))
+
+
+_MILLIS: Final = re.compile(r"\d{10,16}")

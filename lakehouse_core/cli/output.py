@@ -1,0 +1,148 @@
+"""What verbs print: JSON lines for programs, tables and short texts for people."""
+
+import base64
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+import pyarrow as pa
+import pyarrow.types as pt
+from rich.console import Console
+from rich.table import Table as Grid
+
+from lakehouse_core.catalog.records import Records
+from lakehouse_core.catalog.reports import Report, VerifyReport
+
+_HIDDEN_IN_TEXT: Final = frozenset({"report", "table", "noop_reason", "dry_run"})
+_MOST_LISTED: Final = 20
+
+
+def print_json(value: object) -> None:
+    """Print one JSON object on a line of its own."""
+    click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+
+
+def print_records(records: Records[Any], columns: Sequence[str], *, as_json: bool) -> None:
+    """Print records: with JSON all of their fields, else a table of `columns`."""
+    rows = records.to_dicts()
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    print_rows(columns, ([_shown(name, row[name]) for name in columns] for row in rows))
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table for people; wide ones run on where there is no terminal to fit."""
+    console = Console(soft_wrap=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    grid = Grid(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        grid.add_row(*row)
+    console.print(grid, markup=False, highlight=False)
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Print what a verb did: a line of JSON, or what is worth saying of it."""
+    if as_json:
+        print_json(report.to_dict())
+        return
+    fields = report.to_dict()
+    click.echo(f"{report.table}: {_headline(report)}")
+    for name, value in fields.items():
+        if name in _HIDDEN_IN_TEXT or value in (None, 0, "", False, [], {}):
+            continue
+        for line in _lines(name, value):
+            click.echo(f"  {line}")
+
+
+def _headline(report: Report) -> str:
+    if report.noop_reason is not None:
+        return f"nothing done: {report.noop_reason}"
+    if report.dry_run:
+        return "this is what would be done"
+    if isinstance(report, VerifyReport):
+        return f"{len(report.findings)} findings" if report.findings else "everything looked at agrees"
+    return "done" if report.snapshot_id is None else f"snapshot {report.snapshot_id} ({report.commit_kind})"
+
+
+def _lines(name: str, value: Any) -> list[str]:
+    label = name.replace("_", " ")
+    if isinstance(value, list) and len(value) > 1:
+        rest = [f"  … {len(value) - _MOST_LISTED} more; --json lists all"] if len(value) > _MOST_LISTED else []
+        return [f"{label}:", *(f"  {_plain_text(item)}" for item in value[:_MOST_LISTED]), *rest]
+    if isinstance(value, float):
+        return [f"{label}: {value:.3f}"]
+    return [f"{label}: {_plain_text(value)}"]
+
+
+def _plain_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_plain_text(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_plain_text, value))
+    return str(value)
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if name.endswith("time_millis") and isinstance(value, int):
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")[:23]
+    return _plain_text(value)
+
+
+def json_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return rows as JSON values that lose nothing: decimals, dates and times as text, binaries as base64."""
+    names = batch.schema.names
+    columns = [_json_column(column) for column in batch.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if names else []
+
+
+def text_rows(batch: pa.RecordBatch) -> list[list[str]]:
+    """Return rows as text for people; null is empty."""
+    return [["" if value is None else _plain_text(value) for value in row.values()] for row in json_rows(batch)]
+
+
+def _json_column(column: pa.Array) -> list[Any]:
+    plain = _json_type(column.type)
+    return [_json_value(value) for value in (column if plain == column.type else column.cast(plain)).to_pylist()]
+
+
+def _json_type(kind: pa.DataType) -> pa.DataType:
+    """Python's own types lose nanoseconds and years beyond 9999; Arrow's texts do not."""
+    if pt.is_temporal(kind) or pt.is_decimal(kind):
+        return pa.string()
+    if pt.is_list(kind):
+        return pa.list_(_json_type(kind.value_type))
+    if pt.is_map(kind):
+        return pa.map_(_json_type(kind.key_type), _json_type(kind.item_type))
+    if pt.is_struct(kind):
+        return pa.struct([pa.field(part.name, _json_type(part.type)) for part in kind])
+    return kind
+
+
+def _json_value(value: Any) -> Any:
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dict():
+            return {key: _json_value(item) for key, item in value.items()}
+        case list() if value and all(isinstance(item, tuple) for item in value):
+            return _json_map(value)
+        case list():
+            return [_json_value(item) for item in value]
+        case _:
+            return value
+
+
+def _json_map(pairs: Sequence[tuple[Any, Any]]) -> Any:
+    if all(isinstance(key, str) for key, _ in pairs):
+        return {key: _json_value(item) for key, item in pairs}
+    return [[_json_value(key), _json_value(item)] for key, item in pairs]

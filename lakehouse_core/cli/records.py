@@ -1,0 +1,69 @@
+"""snapshots, files, manifests, tags, schemas: what a table consists of."""
+
+from typing import Final
+
+import click
+
+from lakehouse_core.cli.options import json_option, point_options, read_point
+from lakehouse_core.cli.output import print_records
+from lakehouse_core.cli.session import is_json, open_table
+
+
+@click.command("snapshots")
+@click.argument("table")
+@json_option
+@click.pass_context
+def snapshots(context: click.Context, *, table: str) -> None:
+    """List the snapshots of TABLE, oldest first."""
+    columns = ["id", "commit_kind", "time_millis", "schema_id", "total_record_count", "delta_record_count"]
+    print_records(open_table(context, table).snapshots(), [*columns, "commit_user"], as_json=is_json(context))
+
+
+@click.command("files")
+@click.argument("table")
+@point_options
+@click.option("--stats", is_flag=True, help="With the bounds and null counts of columns (shown by --json).")
+@json_option
+@click.pass_context
+def files(
+    context: click.Context, *, table: str, snapshot: int | None, tag: str | None, as_of: str | None, stats: bool
+) -> None:
+    """List the live data files of TABLE."""
+    columns = ["partition", "bucket", "level", "file_name", "row_count", "file_size", "min_key", "max_key"]
+    found = open_table(context, table).files(at=read_point(snapshot, tag, as_of), stats=stats)
+    print_records(found, columns, as_json=is_json(context))
+
+
+@click.command("manifests")
+@click.argument("table")
+@point_options
+@json_option
+@click.pass_context
+def manifests(context: click.Context, *, table: str, snapshot: int | None, tag: str | None, as_of: str | None) -> None:
+    """List the manifests of TABLE."""
+    columns = ["file_name", "list", "file_size", "num_added_files", "num_deleted_files", "min_partition"]
+    found = open_table(context, table).manifests(at=read_point(snapshot, tag, as_of))
+    print_records(found, [*columns, "max_partition"], as_json=is_json(context))
+
+
+@click.command("tags")
+@click.argument("table")
+@json_option
+@click.pass_context
+def tags(context: click.Context, *, table: str) -> None:
+    """List the tags of TABLE."""
+    columns = ["name", "snapshot_id", "time_millis", "total_record_count", "time_retained_millis"]
+    print_records(open_table(context, table).tags(), columns, as_json=is_json(context))
+
+
+@click.command("schemas")
+@click.argument("table")
+@json_option
+@click.pass_context
+def schemas(context: click.Context, *, table: str) -> None:
+    """List the versions of the schema of TABLE."""
+    columns = ["id", "time_millis", "primary_keys", "partition_keys", "fields", "options"]
+    print_records(open_table(context, table).schemas(), columns, as_json=is_json(context))
+
+
+COMMANDS: Final = {"snapshots": snapshots, "files": files, "manifests": manifests, "tags": tags, "schemas": schemas}

@@ -1,0 +1,128 @@
+"""write, read, changes."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+import pyarrow as pa
+
+from lakehouse_core.cli.options import json_option, point_options, read_point
+from lakehouse_core.cli.output import json_rows, print_json, print_report, print_rows, text_rows
+from lakehouse_core.cli.row_files import open_sink, read_files
+from lakehouse_core.cli.session import is_json, open_table, parse_assignments
+from lakehouse_core.errors import InvalidRequest
+
+# What fits a screen or two; nobody reads more, and programs ask for --json or a file.
+_SHOWN_ROWS: Final = 100
+
+
+@click.command("write")
+@click.argument("table")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--rowkind-column", metavar="NAME", help="A column that holds +I, -U, +U or -D.")
+@click.option("--overwrite", is_flag=True, help="Replace the rows of the partitions that the files have.")
+@click.option("--partition", multiple=True, metavar="K=V", help="With --overwrite: replace this partition.")
+@json_option
+@click.pass_context
+def write(
+    context: click.Context,
+    *,
+    table: str,
+    files: tuple[Path, ...],
+    rowkind_column: str | None,
+    overwrite: bool,
+    partition: tuple[str, ...],
+) -> None:
+    """Write FILES (parquet, csv, jsonl, arrow) to TABLE in one commit."""
+    if partition and not overwrite:
+        raise InvalidRequest("--partition says what --overwrite replaces: give both, or neither.")
+    if overwrite and rowkind_column is not None:
+        raise InvalidRequest("--overwrite replaces rows and takes no --rowkind-column. Leave one of them out.")
+    opened = open_table(context, table)
+    data = read_files(files, opened.schema.fields, rowkind_column=rowkind_column)
+    if overwrite:
+        report = opened.overwrite(data, partition=parse_assignments(partition))
+    else:
+        report = opened.write(data, rowkind_column=rowkind_column)
+    print_report(report, as_json=is_json(context))
+
+
+@click.command("read")
+@click.argument("table")
+@point_options
+@click.option("--columns", metavar="A,B", help="Only these columns.")
+@click.option("--where", metavar="SQL", help="Only rows that satisfy this condition.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most this many rows.")
+@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Write parquet, csv, jsonl, arrow.")
+@json_option
+@click.pass_context
+def read(
+    context: click.Context,
+    *,
+    table: str,
+    snapshot: int | None,
+    tag: str | None,
+    as_of: str | None,
+    columns: str | None,
+    where: str | None,
+    limit: int | None,
+    output: Path | None,
+) -> None:
+    """Read rows of TABLE."""
+    scan = open_table(context, table).scan(
+        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+        where=where,
+        at=read_point(snapshot, tag, as_of),
+    )
+    _put(scan.to_batches(), scan.schema(), limit=limit, output=output, as_json=is_json(context))
+
+
+@click.command("changes")
+@click.argument("table")
+@click.option("--after", type=int, required=True, metavar="N", help="Changes of later snapshots than this; 0 for all.")
+@click.option("--until", type=int, metavar="M", help="The last snapshot of the range; the latest unless given.")
+@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Write parquet, csv, jsonl, arrow.")
+@json_option
+@click.pass_context
+def changes(context: click.Context, *, table: str, after: int, until: int | None, output: Path | None) -> None:
+    """Read what the snapshots after N changed in TABLE, row kinds first."""
+    found = open_table(context, table).changes(after, until)
+    _put(found.to_batches(), found.schema(), limit=None, output=output, as_json=is_json(context))
+
+
+def _put(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, limit: int | None, output: Path | None, as_json: bool
+) -> None:
+    if output is not None:
+        count = 0
+        with open_sink(output, schema) as write_batch:
+            for batch in _limited(batches, limit):
+                write_batch(batch)
+                count += batch.num_rows
+        click.echo(f"{output}: {count} rows", err=True)
+    elif as_json:
+        for batch in _limited(batches, limit):
+            for row in json_rows(batch):
+                print_json(row)
+    else:
+        shown = _SHOWN_ROWS if limit is None else limit
+        rows = [row for batch in _limited(batches, shown + (limit is None)) for row in text_rows(batch)]
+        print_rows(schema.names, rows[:shown])
+        if len(rows) > shown:
+            click.echo(f"The first {shown} rows; --limit N shows more, -o FILE and --json give all.", err=True)
+
+
+def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        if left <= 0:
+            return
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+
+
+COMMANDS: Final = {"write": write, "read": read, "changes": changes}

@@ -1,0 +1,169 @@
+"""tables, describe, create, drop."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import yaml
+
+from lakehouse_core.catalog.table import Table
+from lakehouse_core.cli.options import json_option
+from lakehouse_core.cli.output import print_json, print_rows
+from lakehouse_core.cli.session import is_json, open_catalog, open_table
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.data_types import UNASSIGNED, DataField, parse_type, type_to_sql
+
+# A table's specification in a pipeline says more than the table needs; the rest is for the pipeline.
+_OF_THE_PIPELINE: Final = frozenset(
+    {"database", "name", "write_mode", "feed", "tag_batches", "maintenance", "owners", "tags"}
+)
+_OF_THE_TABLE: Final = ("columns", "primary_key", "partition_by", "options", "comment")
+
+
+@click.command("tables")
+@json_option
+@click.pass_context
+def tables(context: click.Context) -> None:
+    """List the tables of the warehouse."""
+    catalog = open_catalog(context)
+    names = [f"{database}.{name}" for database in catalog.databases() for name in catalog.tables(database)]
+    if is_json(context):
+        for name in names:
+            print_json({"table": name})
+    elif names:
+        click.echo("\n".join(names))
+    else:
+        click.echo(f"{catalog.uri} has no tables.", err=True)
+
+
+@click.command("describe")
+@click.argument("table")
+@json_option
+@click.pass_context
+def describe(context: click.Context, *, table: str) -> None:
+    """Show columns, keys, options and the latest snapshot of TABLE."""
+    found = open_table(context, table)
+    document = _description(found)
+    if is_json(context):
+        print_json(document)
+        return
+    columns = document.pop("columns")
+    for name, value in document.items():
+        if value not in (None, [], {}):
+            click.echo(f"{name.replace('_', ' ')}: {_text(value)}")
+    click.echo()
+    print_rows(
+        ["column", "type", "default", "comment"],
+        ([each["name"], each["type"], each["default"] or "", each["comment"] or ""] for each in columns),
+    )
+
+
+@click.command("create")
+@click.argument("table")
+@click.option("--schema", "file", required=True, type=click.Path(path_type=Path), help="A YAML file.")
+@click.option("--exist-ok", is_flag=True, help="Accept a table that exists already, as it is.")
+@json_option
+@click.pass_context
+def create(context: click.Context, *, table: str, file: Path, exist_ok: bool) -> None:
+    """Create TABLE (database.table), and its database where there is none.
+
+    The file holds `columns` (name: SQL type), and may hold `primary_key`, `partition_by`, `options` and `comment`.
+    """
+    declared = _read_schema(file)
+    catalog = open_catalog(context)
+    catalog.create_database(table.partition(".")[0], exist_ok=True)
+    made = catalog.create_table(table, exist_ok=exist_ok, **declared)
+    if is_json(context):
+        print_json(_description(made))
+    else:
+        click.echo(f"{made.name}: created at {made.uri}")
+
+
+@click.command("drop")
+@click.argument("table")
+@json_option
+@click.pass_context
+def drop(context: click.Context, *, table: str) -> None:
+    """Drop TABLE with all its files, snapshots and tags."""
+    open_catalog(context).drop_table(table)
+    if is_json(context):
+        print_json({"table": table, "dropped": True})
+    else:
+        click.echo(f"{table}: dropped")
+
+
+def _description(table: Table) -> dict[str, Any]:
+    schema, latest = table.schema, table.snapshot()
+    return {
+        "table": table.name,
+        "location": table.uri,
+        "comment": schema.comment,
+        "schema_id": schema.id,
+        "primary_key": list(schema.primary_keys),
+        "partition_by": list(schema.partition_keys),
+        "options": dict(schema.options),
+        "snapshot_id": None if latest is None else latest.id,
+        "records": None if latest is None else latest.total_record_count,
+        "columns": [
+            {
+                "name": field.name,
+                "type": type_to_sql(field.type),
+                "default": field.default_value,
+                "comment": field.description,
+            }
+            for field in schema.fields
+        ],
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "".join(f"\n  {key} = {item}" for key, item in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def _read_schema(file: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"{file}: cannot be read ({error}).") from error
+    except yaml.YAMLError as error:
+        raise InvalidRequest(f"{file}: it is no YAML ({error}).") from error
+    if not isinstance(document, Mapping) or not isinstance(document.get("columns"), Mapping):
+        raise InvalidRequest(f"{file}: expected a mapping with columns, as in `columns: {{id: BIGINT NOT NULL}}`.")
+    unknown = sorted(set(map(str, document)) - _OF_THE_PIPELINE - set(_OF_THE_TABLE))
+    if unknown:
+        raise InvalidRequest(f"{file}: {unknown[0]!r} is not known. Use {', '.join(_OF_THE_TABLE)}.")
+    return {
+        "schema": [_column(file, str(name), column) for name, column in document["columns"].items()],
+        "primary_keys": _names(file, document, "primary_key"),
+        "partition_keys": _names(file, document, "partition_by"),
+        "options": {str(key): _option(value) for key, value in (document.get("options") or {}).items()},
+        "comment": document.get("comment"),
+    }
+
+
+def _column(file: Path, name: str, column: object) -> DataField:
+    declared = column if isinstance(column, Mapping) else {"type": column}
+    if not isinstance(declared.get("type"), str):
+        raise InvalidRequest(f"{file}: column {name!r} is {column!r}, expected an SQL type.")
+    description = declared.get("description")
+    return DataField(UNASSIGNED, name, parse_type(declared["type"]), None if description is None else str(description))
+
+
+def _names(file: Path, document: Mapping[str, Any], key: str) -> list[str]:
+    value = document.get(key) or []
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise InvalidRequest(f"{file}: {key} is {value!r}, expected a list of column names.")
+    return value
+
+
+def _option(value: object) -> str:
+    # YAML reads `true` as a truth value; options are texts.
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+COMMANDS: Final = {"tables": tables, "describe": describe, "create": create, "drop": drop}
