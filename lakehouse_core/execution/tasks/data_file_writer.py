@@ -3,6 +3,7 @@
 Source: Paimon format, "Data files"; Paimon semantics, C.1 and C.7 (rolling).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -13,9 +14,10 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.execution.tasks.parquet_writer import Encoding, ParquetFileWriter, WrittenFile
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.data_file import EMPTY_ROW, EMPTY_STATS, DataFile, FileSource
+from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import Key
+from lakehouse_core.table.stats import KEY_MODE, NOTHING_KNOWN, ColumnBounds, encode_stats, reduce_bounds, value_stats
 
 ROW_GROUP_ROWS: Final = 128 * 1024
 # Decoded. A reader holds about one row group of each file, so this bounds its memory.
@@ -160,15 +162,16 @@ class DataFileWriter:
             sequence_numbers = first, self._next_sequence_number - 1
         else:
             sequence_numbers = written.sequence_numbers
+        values, value_names = _value_stats(schema, written.bounds)
         return DataFile(
             file_name=name,
             file_size=written.size_bytes,
             row_count=written.row_count,
             min_key=_serialized_key(schema, written.min_key),
             max_key=_serialized_key(schema, written.max_key),
-            key_stats=EMPTY_STATS,
-            value_stats=EMPTY_STATS,
-            value_stats_cols=(),
+            key_stats=_key_stats(schema, written.bounds),
+            value_stats=values,
+            value_stats_cols=value_names,
             min_sequence_number=sequence_numbers[0],
             max_sequence_number=sequence_numbers[1],
             schema_id=schema.id,
@@ -181,3 +184,20 @@ class DataFileWriter:
 
 def _serialized_key(schema: TableSchema, key: Key | None) -> bytes:
     return EMPTY_ROW if key is None else serialize_row(key, [field.type for field in schema.key_fields])
+
+
+def _key_stats(schema: TableSchema, bounds: Mapping[str, ColumnBounds]) -> SimpleStats:
+    reduced = [reduce_bounds(bounds[field.name], KEY_MODE) for field in schema.key_fields]
+    return encode_stats(reduced, [field.type for field in schema.key_fields])
+
+
+def _value_stats(schema: TableSchema, bounds: Mapping[str, ColumnBounds]) -> tuple[SimpleStats, tuple[str, ...] | None]:
+    """The statistics that the table's options ask for; columns whose type has no order have none."""
+    options = schema.table_options
+    reduced = []
+    for position, field in enumerate(schema.fields):
+        is_kept = options.stats_keep_first_n_columns < 0 or position < options.stats_keep_first_n_columns
+        mode = options.stats_mode_of(field.name) if is_kept else "none"
+        reduced.append(reduce_bounds(bounds.get(field.name, NOTHING_KNOWN), mode))
+    types = [field.type for field in schema.fields]
+    return value_stats(schema.column_names, types, reduced, is_dense=options.stats_dense)

@@ -5,7 +5,6 @@ wrong only for long strings, NaN and INT96, which are looked at while they are w
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +22,7 @@ from lakehouse_core.format.data_types import (
     Root,
     to_internal,
 )
+from lakehouse_core.table.stats import ColumnBounds
 
 # Arrow leaves longer values out of the footer.
 _FOOTER_VALUE_BYTES: Final = 4096
@@ -30,15 +30,6 @@ _FLOATS: Final = frozenset({Root.FLOAT, Root.DOUBLE})
 _UNORDERED: Final = frozenset({Root.VARIANT, Root.BLOB})
 
 Pair: TypeAlias = tuple[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnBounds:
-    """Comparable values, both ends included; None where all rows are null or one is NaN."""
-
-    minimum: Any
-    maximum: Any
-    null_count: int
 
 
 class BoundsCollector:

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse_core.execution.tasks.file_bounds import BoundsCollector, ColumnBounds
+from lakehouse_core.execution.tasks.file_bounds import BoundsCollector
 from lakehouse_core.execution.tasks.footer_seal import SealingSink
 from lakehouse_core.format.data_types import to_internal
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND, file_columns
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import Key
+from lakehouse_core.table.stats import ColumnBounds
 
 # Smaller than Arrow's 1 MiB: pages stay in the processor's cache, and a merge of many files holds a page of each.
 _PAGE_BYTES: Final = 128 << 10
