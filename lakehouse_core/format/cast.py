@@ -71,6 +71,7 @@ _HALF_UP: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 # Integers up to here, and powers of ten up to 10^22, are exact doubles: one division rounds once.
 _EXACT_DOUBLE_DIGITS: Final = 15
 _EXACT_DOUBLE_SCALE: Final = 22
+_MAX_ARRAY_BYTES: Final = 2**31 - 1
 _UNITS_PER_SECOND: Final = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -166,9 +167,14 @@ def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.
 
 
 def _fit_text(array: pa.Array, target: AtomicType) -> pa.Array:
-    assert target.length is not None
-    cut = pc.utf8_slice_codeunits(array, 0, target.length)
-    return pc.utf8_rpad(cut, target.length) if target.root is Root.CHAR else cut
+    length = target.length
+    assert length is not None
+    cut = pc.utf8_slice_codeunits(array, 0, length)
+    if target.root is Root.VARCHAR:
+        return cut
+    # `utf8_rpad` counts nulls and four bytes for each character, and so refuses what would well fit.
+    _check_filled_size(array, target)
+    return pa.array([None if value is None else value.ljust(length) for value in cut.to_pylist()], pa.string())
 
 
 def _fit_bytes(array: pa.Array, target: AtomicType) -> pa.Array:
@@ -177,7 +183,16 @@ def _fit_bytes(array: pa.Array, target: AtomicType) -> pa.Array:
     cut = pc.binary_slice(array, 0, length)
     if target.root is Root.VARBINARY:
         return cut
+    _check_filled_size(array, target)
     return pa.array([None if value is None else value.ljust(length, b"\0") for value in cut.to_pylist()], pa.binary())
+
+
+def _check_filled_size(array: pa.Array, target: AtomicType) -> None:
+    assert target.length is not None
+    if (len(array) - array.null_count) * target.length > _MAX_ARRAY_BYTES:
+        raise UnsupportedFeature(
+            f"{len(array)} values filled up to {type_to_sql(target)} exceed what one batch holds: declare it shorter."
+        )
 
 
 def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:

@@ -150,7 +150,12 @@ def castable(draw: st.DrawFn) -> tuple[AtomicType, AtomicType, list[Any]]:
     assert isinstance(old, AtomicType)
     assert isinstance(new, AtomicType)
     source, target = draw(of_root(old.root)), draw(of_root(new.root))
-    return source, target, [value for value in draw(st.lists(values(source), max_size=5)) if is_held(value, target)]
+    written = [value for value in draw(st.lists(values(source), max_size=5)) if is_held(value, target)]
+    return source, target, [None] * len(written) if is_too_wide(target) else written
+
+
+def is_too_wide(target: AtomicType) -> bool:
+    return target.root in (Root.CHAR, Root.BINARY) and (target.length or 0) > 1_000_000
 
 
 @given(castable())
@@ -216,6 +221,15 @@ def test_a_time_beyond_nanoseconds_is_refused_not_wrapped() -> None:
 
     with pytest.raises(UnsupportedFeature, match="1677 to 2262"):
         cast_array(column([to_internal("9999-12-31", old)], old), old, new)
+
+
+@pytest.mark.parametrize("name", ["CHAR", "BINARY"])
+def test_values_are_not_filled_beyond_what_a_batch_holds(name: str) -> None:
+    old, new = parse_type(f"{name}(1)"), parse_type(f"{name}(2147483647)")
+
+    with pytest.raises(UnsupportedFeature, match="exceed what one batch holds"):
+        cast_array(column([to_internal("a", old), to_internal("b", old)], old), old, new)
+    assert cast_array(pa.nulls(3, arrow_type(old)), old, new).null_count == 3
 
 
 def test_what_no_decimal_can_be_is_refused() -> None:
