@@ -92,7 +92,6 @@ write-buffer-size size 256mb
 write-only bool false
 num-levels int -
 num-sorted-run.compaction-trigger int 5
-compaction.min.file-num int 5
 compaction.small-file-ratio float 0.7
 overwrite-upgrade bool true
 metadata.stats-mode text truncate(16)
@@ -353,6 +352,7 @@ batch-scan-mode none|compact none
         "They steer when other engines compact by themselves; here a caller asks for each compaction.",
         """
 num-sorted-run.stop-trigger int -
+compaction.min.file-num int 5
 compaction.size-ratio int 1
 compaction.max-size-amplification-percent int 200
 compaction.offpeak.start.hour int -1
