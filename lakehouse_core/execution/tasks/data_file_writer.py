@@ -119,10 +119,14 @@ class DataFileWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if error is None:
             return
+        names = [file.file_name for file in self._files]
         if self._open is not None:
-            self._open[1].abort(error)
-            self._open = None
-        self._output.store.delete(f"{self._folder}/{file.file_name}" for file in self._files)
+            name, writer = self._open
+            writer.abort(error)
+            # Its closing may have failed after the file appeared.
+            names.append(name)
+        self._output.store.delete(f"{self._folder}/{name}" for name in names)
+        self._open = None
         self._files.clear()
 
     def _row_group_rows(self) -> int:
