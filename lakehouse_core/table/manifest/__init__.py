@@ -21,10 +21,12 @@ from lakehouse_core.table.manifest.entry import (
     file_identifier,
     merge_entries,
 )
+from lakehouse_core.table.manifest.folding import BucketRows, bucket_rows, merge_columns
 from lakehouse_core.table.manifest.summary import summarize_manifest
 
 __all__ = [
     "ABSENT",
+    "BucketRows",
     "DeletionVectorRange",
     "EntryColumns",
     "EntryKind",
@@ -35,6 +37,7 @@ __all__ = [
     "ManifestEntry",
     "ManifestFile",
     "RareFields",
+    "bucket_rows",
     "columns_of",
     "concatenate",
     "decode_index_manifest",
@@ -45,6 +48,7 @@ __all__ = [
     "encode_manifest",
     "encode_manifest_list",
     "file_identifier",
+    "merge_columns",
     "merge_entries",
     "summarize_manifest",
 ]

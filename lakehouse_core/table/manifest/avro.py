@@ -227,7 +227,7 @@ def _data_file(fields: _Fields, with_stats: bool, shared: dict[bytes, bytes]) ->
         delete_row_count=fields.optional_integer("_DELETE_ROW_COUNT", 0),
         embedded_index=fields.optional_binary("_EMBEDDED_FILE_INDEX"),
         file_source=_file_source(fields),
-        value_stats_cols=fields.optional_list("_VALUE_STATS_COLS", str),
+        value_stats_cols=fields.optional_list("_VALUE_STATS_COLS", str) if with_stats else None,
         external_path=fields.optional_text("_EXTERNAL_PATH"),
         first_row_id=fields.optional_integer("_FIRST_ROW_ID"),
         write_cols=fields.optional_list("_WRITE_COLS", str),

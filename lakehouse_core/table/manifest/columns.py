@@ -135,6 +135,13 @@ class EntryColumns:
             )
 
 
+def one_value(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a column that takes no memory when all its values are equal, as those of some columns mostly are."""
+    if len(column) and (column == column[0]).all():
+        return np.broadcast_to(column[0], column.shape)
+    return column
+
+
 def columns_of(entries: Sequence[ManifestEntry]) -> EntryColumns:
     """Return `entries` as columns, statistics too when none of them is unread."""
     files = [entry.file for entry in entries]
@@ -193,7 +200,7 @@ def concatenate(parts: Iterable[EntryColumns]) -> EntryColumns:
             joined[name] = tuple(stats for piece in pieces for stats in piece) if has_stats else None
         elif name not in joined:
             # Text and keys, the larger half, are not copied at all.
-            joined[name] = _joined_chunks(pieces) if name == "file_names" else np.concatenate(pieces)
+            joined[name] = _joined_chunks(pieces) if name == "file_names" else _joined_numbers(pieces)
         # What is copied is freed before the next column is.
         pieces.clear()
     return EntryColumns(partitions=tuple(partitions), rares=tuple(rares), **joined)
@@ -237,6 +244,12 @@ def _rare(file: DataFile) -> RareFields:
         write_cols=file.write_cols,
         write_cols_sequences=file.write_cols_sequences,
     )
+
+
+def _joined_numbers(pieces: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    if all(piece.strides == (0,) and piece[0] == pieces[0][0] for piece in pieces):
+        return np.broadcast_to(pieces[0][0], (sum(len(piece) for piece in pieces),))
+    return np.concatenate(pieces)
 
 
 def _joined_chunks(pieces: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:

@@ -33,6 +33,7 @@ from lakehouse_core.table.manifest.columns import (
     RareFields,
     columns_of,
     concatenate,
+    one_value,
 )
 from lakehouse_core.table.manifest.entry import ManifestEntry
 
@@ -164,11 +165,11 @@ class _Group:
         rares, rare_codes = self._rares(with_stats)
         min_keys, max_keys = self._keys()
         return EntryColumns(
-            kinds=self._longs("_KIND", 0, 1).astype(np.int8),
+            kinds=one_value(self._longs("_KIND", 0, 1).astype(np.int8)),
             partitions=partitions,
             partition_codes=codes,
             buckets=buckets.astype(np.int32),
-            total_buckets=self._longs("_TOTAL_BUCKETS", -2).astype(np.int32),
+            total_buckets=one_value(self._longs("_TOTAL_BUCKETS", -2).astype(np.int32)),
             levels=levels.astype(np.int32),
             file_names=self._text("_FILE._FILE_NAME"),
             file_sizes=self._longs("_FILE._FILE_SIZE", 0),
@@ -177,13 +178,13 @@ class _Group:
             max_keys=max_keys,
             min_sequence_numbers=self._longs("_FILE._MIN_SEQUENCE_NUMBER"),
             max_sequence_numbers=self._longs("_FILE._MAX_SEQUENCE_NUMBER"),
-            schema_ids=self._longs("_FILE._SCHEMA_ID", 0),
+            schema_ids=one_value(self._longs("_FILE._SCHEMA_ID", 0)),
             creation_times=self._optional_longs("_FILE._CREATION_TIME"),
-            delete_row_counts=self._optional_longs("_FILE._DELETE_ROW_COUNT", 0),
-            file_sources=self._file_sources(),
-            first_row_ids=self._optional_longs("_FILE._FIRST_ROW_ID"),
+            delete_row_counts=one_value(self._optional_longs("_FILE._DELETE_ROW_COUNT", 0)),
+            file_sources=one_value(self._file_sources()),
+            first_row_ids=one_value(self._optional_longs("_FILE._FIRST_ROW_ID")),
             rares=rares,
-            rare_codes=rare_codes,
+            rare_codes=one_value(rare_codes),
             key_stats=self._stats("_FILE._KEY_STATS") if with_stats else None,
             value_stats=self._stats("_FILE._VALUE_STATS") if with_stats else None,
         )

@@ -121,7 +121,7 @@ def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
                 raise added_twice(entry)
             live[identifier] = entry
         elif live.pop(identifier, None) is None:
-            deleted[identifier] = entry
+            deleted.setdefault(identifier, entry)
     return [*deleted.values(), *live.values()]
 
 

@@ -1,0 +1,146 @@
+"""What is left of many entries, found in columns: `merge_entries` for hundreds of thousands of them.
+
+Entries of one file get one fingerprint, so those whose fingerprint is unique need no further look. Equal fingerprints
+are compared in full; no decision rests on a hash.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_core.format.avro_columns import Flags, Longs
+from lakehouse_core.table.manifest.columns import EntryColumns
+from lakehouse_core.table.manifest.entry import EntryKind, merge_entries
+
+_Prints: TypeAlias = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRows:
+    """The rows of one bucket's entries, rising. `partition` is a serialized BinaryRow."""
+
+    partition: bytes
+    bucket: int
+    rows: Longs
+
+
+def merge_columns(columns: EntryColumns) -> EntryColumns:
+    """Return what is left of entries in commit order: the DELETEs whose ADD is not among them, then the live files.
+
+    The same as `merge_entries`. Raises CorruptTable when a live file is added again.
+    """
+    gone = _gone(columns)
+    deletes = columns.kinds == EntryKind.DELETE
+    if not gone.any() and not deletes.any():
+        return columns
+    left = ~gone
+    return columns.take(np.concatenate([np.flatnonzero(left & deletes), np.flatnonzero(left & ~deletes)]))
+
+
+def bucket_rows(columns: EntryColumns) -> Iterator[BucketRows]:
+    """Yield the entries of each bucket, in the order in which buckets first occur."""
+    if not len(columns):
+        return
+    keys = columns.partition_codes.astype(np.int64) << 32 | (columns.buckets.astype(np.int64) & 0xFFFFFFFF)
+    order = np.argsort(keys, kind="stable")
+    bounds = np.flatnonzero(np.diff(keys[order])) + 1
+    groups = np.split(order, bounds)
+    for rows in sorted(groups, key=lambda group: int(group[0])):
+        first = int(rows[0])
+        partition = columns.partitions[int(columns.partition_codes[first])]
+        yield BucketRows(partition, int(columns.buckets[first]), rows)
+
+
+def _gone(columns: EntryColumns) -> Flags:
+    """Return which entries a later one undoes, or undo an earlier one."""
+    gone = np.zeros(len(columns), np.bool_)
+    codes = _rare_identities(columns)
+    prints = _fingerprints(columns, codes)
+    ordered = np.sort(prints)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return gone
+    del ordered
+    order = np.argsort(prints, kind="stable")
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(prints[order]) != 0]))
+    sizes = np.diff(np.append(starts, len(order)))
+    first, second = order[starts[sizes == 2]], order[starts[sizes == 2] + 1]
+    undone = (columns.kinds[first] == EntryKind.ADD) & (columns.kinds[second] == EntryKind.DELETE)
+    undone &= _same_file(columns, codes, first, second)
+    gone[first[undone]] = gone[second[undone]] = True
+    # Whatever else shares a fingerprint: files that come back, deletes before adds, adds that must not be, chance.
+    odd = sizes > 2
+    odd[np.flatnonzero(sizes == 2)[~undone]] = True
+    rows = [order[start : start + size] for start, size in zip(starts[odd], sizes[odd], strict=True)]
+    if rows:
+        _look_closely(columns, np.sort(np.concatenate(rows)), gone)
+    return gone
+
+
+def _look_closely(columns: EntryColumns, rows: Longs, gone: Flags) -> None:
+    entries = list(columns.take(rows).entries())
+    kept = {id(entry) for entry in merge_entries(entries)}
+    for row, entry in zip(rows.tolist(), entries, strict=True):
+        gone[row] = id(entry) not in kept
+
+
+def _rare_identities(columns: EntryColumns) -> Longs:
+    """Return for each entry a number that stands for its extra files, embedded index and external path."""
+    known: dict[object, int] = {}
+    by_code = [
+        known.setdefault((rare.extra_files, rare.embedded_index, rare.external_path), len(known))
+        for rare in columns.rares
+    ]
+    return np.array(by_code, np.int64)[columns.rare_codes]
+
+
+def _same_file(columns: EntryColumns, codes: Longs, first: Longs, second: Longs) -> Flags:
+    same: Flags = columns.partition_codes[first] == columns.partition_codes[second]
+    for column in (columns.buckets, columns.levels, codes):
+        same &= column[first] == column[second]
+    names = columns.file_names
+    equal = pc.equal(names.take(pa.array(first)), names.take(pa.array(second)))
+    same &= equal.to_numpy()
+    return same
+
+
+def _fingerprints(columns: EntryColumns, codes: Longs) -> _Prints:
+    prints = np.empty(len(columns), np.uint64)
+    start = 0
+    for names in columns.file_names.chunks:
+        end = start + len(names)
+        prints[start:end] = _text_fingerprints(names)
+        start = end
+    for column in (columns.partition_codes, columns.buckets, columns.levels, codes):
+        prints = _stirred(prints ^ column.astype(np.uint64))
+    return prints
+
+
+def _text_fingerprints(texts: pa.StringArray) -> _Prints:
+    """Return a fingerprint of each text, made of its bytes eight at a time."""
+    prints = np.zeros(len(texts), np.uint64)
+    if not len(texts):
+        return prints
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
+    first, last = int(bounds[0]), int(bounds[-1])
+    padded = np.zeros(last - first + 8, np.uint8)
+    padded[: last - first] = np.frombuffer(data, np.uint8, last - first, first) if last > first else 0
+    words: _Prints = np.ndarray((len(padded) - 7,), "<u8", padded.data, strides=(1,))
+    starts, lengths = bounds[:-1] - first, np.diff(bounds)
+    for position in range(0, int(lengths.max()), 8):
+        left = np.clip(lengths - position, 0, 8)
+        word = words[np.minimum(starts + position, len(words) - 1)]
+        # The bytes beyond a text's end are another's.
+        word <<= (8 * (8 - np.maximum(left, 1))).astype(np.uint64)
+        prints = np.where(left > 0, _stirred(prints ^ word), prints)
+    return _stirred(prints ^ lengths.astype(np.uint64))
+
+
+def _stirred(prints: _Prints) -> _Prints:
+    prints = prints * np.uint64(0x9E3779B97F4A7C15)
+    return prints ^ (prints >> np.uint64(29))
