@@ -39,9 +39,7 @@ class Feed:
 
 
 def batches_of(context: dg.AssetExecutionContext, feed: Feed) -> list[Batch]:
-    """Return the batches that a step is asked for, oldest first: one partition, a range, or the whole feed."""
-    if not context.has_partition_key and not context.has_partition_key_range:
-        return [WHOLE]
+    """Return the batches that a step is asked for, oldest first: one partition or a range, of an asset that has any."""
     return sorted((feed.batch(key) for key in context.partition_keys), key=lambda batch: batch.identifier)
 
 

@@ -6,7 +6,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from assets.batches import Feed
-from assets.failures import no_retry_in_vain
+from assets.failures import retrying_what_may_pass
 from assets.metadata import findings
 from assets.specs import TableSpec
 from assets.state import last_identifier, read_state
@@ -38,7 +38,7 @@ def table_checks(spec: TableSpec, key: dg.AssetKey, feed: Feed) -> dg.AssetCheck
         lakehouse: LakehouseResource = context.resources.lakehouse
         source: FeedResource = getattr(context.resources, feed.resource)
         wanted = {check.name for check in context.selected_asset_check_keys}
-        with no_retry_in_vain(spec.identifier, "check"):
+        with retrying_what_may_pass(spec.identifier, "check", retry_number=context.retry_number):
             table = lakehouse.local_catalog().table(spec.identifier)
             state = read_state(table)
             if "verify" in wanted:

@@ -17,9 +17,9 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
-from assets.batches import Feed, batches_of, commit_user
+from assets.batches import WHOLE, Batch, Feed, batches_of, commit_user
 from assets.checks import table_checks
-from assets.failures import RETRIES, no_retry_in_vain
+from assets.failures import retrying_what_may_pass
 from assets.ingestion import commit_batches, create_table, refuse_gap, stage_batches
 from assets.maintenance import OPERATIONS
 from assets.metadata import (
@@ -33,7 +33,7 @@ from assets.metadata import (
     state_metadata,
 )
 from assets.specs import TableSpec
-from assets.state import TableState, read_state
+from assets.state import RUN_ID, TableState, read_state
 from resources import FeedResource, LakehouseResource, spark_job
 
 # Part of the code version of each asset: raise it when the assets do something else than before.
@@ -90,7 +90,6 @@ class _Names:
             "op_tags": tags,
             # Two runs never commit to one table at a time. The table would refuse the loser; this saves its work.
             "pool": "/".join(self.key.path),
-            "retry_policy": RETRIES,
             "code_version": f"{FACTORY_VERSION}-{self.spec.digest}",
             "required_resource_keys": {"lakehouse"},
         }
@@ -101,6 +100,10 @@ class _Names:
         if self.spec.feed.batches:
             common |= {"partitions_def": self.feed.batches, "backfill_policy": dg.BackfillPolicy.single_run()}
         return common | {"required_resource_keys": {"lakehouse", self.feed.resource}}
+
+    def batches(self, context: dg.AssetExecutionContext) -> list[Batch]:
+        # A run over a range of batches tells every asset in it of the range, also those that have none.
+        return batches_of(context, self.feed) if self.spec.feed.batches else [WHOLE]
 
     def commit_user(self, context: dg.AssetExecutionContext, source: FeedResource) -> str:
         return commit_user(
@@ -127,7 +130,7 @@ def _ingest(names: _Names) -> dg.AssetsDefinition:
         user = names.commit_user(context, source)
         with _step(context, names, "ingest"):
             table = create_table(lakehouse.catalog(), spec, lakehouse.table_defaults)
-            batches = batches_of(context, feed)
+            batches = names.batches(context)
             refuse_gap(table, batches, feed, partial(source.is_gap, spec.feed.name), commit_user=user)
             staged = []
             for part in stage_batches(
@@ -171,7 +174,7 @@ def _table(names: _Names) -> dg.AssetsDefinition:
             committed = []
             for part in commit_batches(
                 opened,
-                batches_of(context, feed),
+                names.batches(context),
                 commit_user=user,
                 run_id=context.run_id,
                 tag_batches=spec.tag_batches,
@@ -206,7 +209,12 @@ def _compact_manifests(names: _Names) -> dg.AssetsDefinition:
         **_maintenance(names, "compact_manifests"),
     )
     def compact_manifests(context: dg.AssetExecutionContext, config: CompactConfig) -> dg.MaterializeResult[Any]:
-        return _maintain(context, names, "compact_manifests", lambda t: t.compact_manifests(dry_run=config.dry_run))
+        return _maintain(
+            context,
+            names,
+            "compact_manifests",
+            lambda t: t.compact_manifests(dry_run=config.dry_run, properties={RUN_ID: context.run_id}),
+        )
 
     return compact_manifests
 
@@ -219,7 +227,12 @@ def _compact_full(names: _Names) -> dg.AssetsDefinition:
         **_maintenance(names, "compact_full"),
     )
     def compact_full(context: dg.AssetExecutionContext, config: CompactConfig) -> dg.MaterializeResult[Any]:
-        return _maintain(context, names, "compact_full", lambda t: t.compact(full=True, dry_run=config.dry_run))
+        return _maintain(
+            context,
+            names,
+            "compact_full",
+            lambda t: t.compact(full=True, dry_run=config.dry_run, properties={RUN_ID: context.run_id}),
+        )
 
     return compact_full
 
@@ -256,7 +269,7 @@ def _maintenance(names: _Names, operation: str) -> dict[str, Any]:
 
 
 def _maintain(
-    context: dg.AssetExecutionContext, names: _Names, operation: str, verb: Callable[[lc.Table], Any]
+    context: dg.AssetExecutionContext, names: _Names, operation: str, verb: Callable[[lc.Table], lc.Report]
 ) -> dg.MaterializeResult[Any]:
     """Carry out one maintenance verb and tell its own page, and the page of the table, what it did."""
     lakehouse: LakehouseResource = context.resources.lakehouse
@@ -273,7 +286,7 @@ def _maintain(
             **state_metadata(after),
             **input_snapshots([(names.key.to_user_string(), before.content_version, before.snapshot_id or 0)]),
         }
-        context.log.info(f"{spec.identifier}: {operation} {report.noop_reason or _summary(before, after)}")
+        context.log.info(f"{spec.identifier}: {operation}: {_summary(report, before, after)}")
         if report.noop_reason is None:
             context.log_event(
                 dg.AssetObservation(
@@ -287,7 +300,9 @@ def _maintain(
         return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=metadata)
 
 
-def _summary(before: TableState, after: TableState) -> str:
+def _summary(report: lc.Report, before: TableState, after: TableState) -> str:
+    if report.noop_reason is not None:
+        return f"nothing to do: {report.noop_reason}"
     return (
         f"files {before.files_total} -> {after.files_total}, manifests {before.manifests_total} -> "
         f"{after.manifests_total}, snapshots {before.snapshots_retained} -> {after.snapshots_retained}"
@@ -297,6 +312,10 @@ def _summary(before: TableState, after: TableState) -> str:
 @contextmanager
 def _step(context: dg.AssetExecutionContext, names: _Names, operation: str) -> Iterator[None]:
     """Name the step's Spark jobs after it, and let Dagster retry only what may pass."""
+    table = names.spec.identifier
     group = f"{context.run_id}/{context.op_execution_context.op_handle}"
-    with no_retry_in_vain(names.spec.identifier, operation), spark_job(group, f"{operation} {names.spec.identifier}"):
+    with (
+        retrying_what_may_pass(table, operation, retry_number=context.retry_number),
+        spark_job(group, f"{operation} {table}"),
+    ):
         yield

@@ -17,16 +17,22 @@ TRANSIENT = (
     lc.TaskFailed,
 )
 
-RETRIES = dg.RetryPolicy(max_retries=3, delay=5, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+MOST_RETRIES = 3
+FIRST_WAIT_SECONDS = 5
 
 
 @contextmanager
-def no_retry_in_vain(table: str, operation: str) -> Iterator[None]:
-    """Turn an error of the core that no retry can heal into a failure that ends the step at once."""
+def retrying_what_may_pass(table: str, operation: str, *, retry_number: int) -> Iterator[None]:
+    """Ask for a retry of the step, later each time, when an error of the core may pass; fail at once on all others.
+
+    A retry policy of the asset would try again whatever happened, also a wrong option or a programming error.
+    """
     try:
         yield
-    except TRANSIENT:
-        raise
+    except TRANSIENT as error:
+        raise dg.RetryRequested(
+            max_retries=MOST_RETRIES, seconds_to_wait=FIRST_WAIT_SECONDS * 2**retry_number
+        ) from error
     except lc.LakehouseError as error:
         raise dg.Failure(
             description=str(error),

@@ -157,10 +157,9 @@ def _config(job: str, feed: FlightsFeed) -> Mapping[str, Any]:
         case "observe_source":
             config["resources"] = {"flights": {"config": source}}
         case "ingest":
-            config["resources"] = {
-                "flights": {"config": source},
-                "lakehouse": {"config": {"table_defaults": TABLE_DEFAULTS}},
-            }
+            # A resource's configuration is given whole or not at all.
+            lakehouse = {"warehouse": {"env": "LAKEHOUSE_WAREHOUSE"}, "table_defaults": TABLE_DEFAULTS}
+            config["resources"] = {"flights": {"config": source}, "lakehouse": {"config": lakehouse}}
         case "maintain":
             ops = ("__".join(operation_key(spec, "expire").path) for spec in SPECS)
             config["ops"] = {op: {"config": RETENTION} for op in ops}

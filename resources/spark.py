@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
@@ -18,12 +19,15 @@ from resources.java_home import ensure_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOGGING = Path(__file__).parent / "log4j2.properties"
 # What a newcomer on one machine would trip over. A value in `conf` wins over each of them.
 _LOCAL_DEFAULTS: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Errors only: what Spark says while it starts is of no use to whoever runs a job.
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
 _DEFAULTS: Mapping[str, str] = {
     # Partition dates are days of UTC on every machine.

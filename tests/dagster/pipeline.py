@@ -41,12 +41,9 @@ class Pipeline:
         return self._execute("maintain", {"ops": ops}, {})
 
     def resources(self) -> Mapping[str, Any]:
-        return {
-            "resources": {
-                "flights": {"config": {"folder": str(EXTRACT), "cache": str(self.cache), "start": START}},
-                "lakehouse": {"config": {"table_defaults": {"lakehouse.read.grace": "0 s"}}},
-            }
-        }
+        lakehouse = {"warehouse": str(self.warehouse), "table_defaults": {"lakehouse.read.grace": "0 s"}}
+        flights = {"folder": str(EXTRACT), "cache": str(self.cache), "start": START}
+        return {"resources": {"flights": {"config": flights}, "lakehouse": {"config": lakehouse}}}
 
     def _execute(self, job: str, config: Mapping[str, Any], tags: Mapping[str, str]) -> dg.ExecuteInProcessResult:
         os.environ["LAKEHOUSE_WAREHOUSE"] = str(self.warehouse)

@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from assets.batches import WHOLE, Batch, Feed, batches_of, commit_user
+from assets.batches import Feed, batches_of, commit_user
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2013-01-01", end_date="2013-01-11", timezone="UTC")
 FEED = Feed(key=dg.AssetKey("feed"), source=dg.AssetKey("source"), resource="shop", batches=DAYS)
@@ -30,18 +30,6 @@ def test_a_range_is_its_batches_oldest_first(first: str, last: str, identifiers:
     )
 
     assert found == identifiers
-
-
-def test_a_feed_that_is_loaded_whole_is_one_batch():
-    found: list[Batch] = []
-
-    @dg.asset
-    def taken(context: dg.AssetExecutionContext) -> None:
-        found.extend(batches_of(context, FEED))
-
-    dg.materialize([taken])
-
-    assert found == [WHOLE]
 
 
 def user(**change: object) -> str:

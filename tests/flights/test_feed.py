@@ -27,7 +27,7 @@ def test_files_appear_once_for_each_version_and_are_not_written_again(feed: Flig
 
     assert feed.prepare([BLIZZARD]) == rows
     assert files(feed) == before
-    assert all(name.startswith(f"{feed.version()}/") for name in before)
+    assert all(name.startswith(f"{feed.source_version()}/") for name in before)
 
 
 def test_a_day_without_events_is_an_empty_file(feed: FlightsFeed):
@@ -64,7 +64,7 @@ def test_a_later_start_leaves_earlier_flights_out(feed: FlightsFeed):
 
 def test_no_file_names_a_column_after_its_folder(feed: FlightsFeed):
     feed.prepare([BLIZZARD])
-    folder = Path(feed.cache) / feed.version()
+    folder = Path(feed.cache) / feed.source_version()
 
     for shape in SHAPES:
         assert pq.read_schema(folder / shape / f"{BLIZZARD}.parquet").names[:4] == [
