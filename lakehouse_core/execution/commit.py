@@ -87,13 +87,13 @@ def commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Cl
     if compaction is None:
         first = _Committer(log, schemas, staged, first_part(log, schemas, staged), clock)
         return first.run(skips_empty=first.ignores_empty)
-    second = _Committer(log, schemas, staged, compaction, clock)
     if is_compaction_only(staged):
-        return second.run(skips_empty=True)
+        return _Committer(log, schemas, staged, compaction, clock).run(skips_empty=True)
     result = _Committer(log, schemas, staged, first_part(log, schemas, staged), clock).run(skips_empty=True)
     if result.replayed:
         # A compaction that was not applied with its append is dropped: what it read may have changed since.
         return result
+    second = _Committer(log, schemas, staged, compaction, clock)
     try:
         return _together(result, second.run(skips_empty=True))
     except (CommitConflict, CommitTimeout, StaleCommit):

@@ -35,11 +35,15 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What happens at call number `at` (from 1). `position`: bytes kept when torn, the bit that flips."""
+    """What happens at call number `at` (from 1) and, of `count` calls, at those after it.
+
+    `position`: bytes kept when torn, the bit that flips.
+    """
 
     at: int
     kind: FaultKind
     position: int = 0
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +192,7 @@ class FaultyStore:
         self._progress.calls.append(call)
         if self._progress.on_call is not None:
             self._progress.on_call(call)
-        return next((fault for fault in self._progress.plan if fault.at == call.number), None)
+        return next((fault for fault in self._progress.plan if fault.at <= call.number < fault.at + fault.count), None)
 
     def _before(self, fault: Fault, key: str, *, writes: bool) -> None:
         match fault.kind:
