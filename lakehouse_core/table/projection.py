@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.format.cast import can_cast
-from lakehouse_core.format.data_types import DataField, DataType
+from lakehouse_core.format.data_types import DataField, DataType, type_to_sql
 from lakehouse_core.table.schema import TableSchema
 
 
@@ -33,8 +33,9 @@ def file_projection(file_schema: TableSchema, read_fields: Sequence[DataField]) 
         source = by_id.get(target.id)
         if source is not None and not can_cast(source.type, target.type):
             raise UnsupportedFeature(
-                f"Column {target.name}: files of schema {file_schema.id} cannot be read with its present type yet; "
-                "only casts that lose no kind of value are supported."
+                f"Column {target.name}: files of schema {file_schema.id} hold {type_to_sql(source.type)} and cannot be "
+                f"read as {type_to_sql(target.type)}: this explicit cast is not supported. Leave the column out, "
+                "or read a snapshot of before the change."
             )
         projections.append(ColumnProjection(target=target, source=source))
     return tuple(projections)

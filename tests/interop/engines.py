@@ -53,7 +53,7 @@ class Ours:
 
     def rows(self, snapshot_id: int | None = None) -> list[str]:
         scan = self.table.scan(at=lc.Latest() if snapshot_id is None else lc.AtSnapshot(snapshot_id))
-        return canonical(java_rows(scan.to_arrow(), scan.fields))
+        return canonical(java_rows(scan.to_arrow(), scan.plan().schema.fields))
 
     def changes(self, snapshot_id: int) -> list[str]:
         changes = self.table.changes(after=snapshot_id - 1, until=snapshot_id).to_arrow()
@@ -75,7 +75,7 @@ class Ours:
 
     def tagged(self, name: str) -> list[str]:
         scan = self.table.scan(at=lc.AtTag(name))
-        return canonical(java_rows(scan.to_arrow(), scan.fields))
+        return canonical(java_rows(scan.to_arrow(), scan.plan().schema.fields))
 
     def verify(self) -> list[Any]:
         return list(self.table.verify().findings)

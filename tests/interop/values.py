@@ -73,13 +73,13 @@ def java_value(value: Any, type_: DataType) -> Any:
             if root in (Root.FLOAT, Root.DOUBLE):
                 return _floating(value)
             if root is Root.DECIMAL:
-                return format(decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-(type_.scale or 0))), "f")
+                return format(value, "f")
             if isinstance(value, bytes):
                 return value.hex()
             if root is Root.DATE:
                 return value.isoformat()
             if root is Root.TIME:
-                return _fraction(value.isoformat("seconds"), value.microsecond * 1000, type_.precision or 0)
+                return _fraction(value.isoformat(timespec="seconds"), value.microsecond * 1000, type_.precision or 0)
             if root in (Root.TIMESTAMP, Root.TIMESTAMP_LTZ):
                 return _timestamp(value, type_)
             return value
@@ -99,7 +99,7 @@ def _timestamp(value: Any, type_: AtomicType) -> str:
         delta = value.replace(tzinfo=None) - _EPOCH
         nanos = ((delta.days * 86400 + delta.seconds) * 10**6 + delta.microseconds) * 1000
     seconds, fraction = divmod(nanos, 10**9)
-    text = (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat("seconds")
+    text = (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat(timespec="seconds")
     precision = 6 if type_.precision is None else type_.precision
     return _fraction(text, fraction, precision) + ("Z" if type_.root is Root.TIMESTAMP_LTZ else "")
 
