@@ -52,13 +52,14 @@ def merge_full(
 
 
 def _rewrite(log: SnapshotLog, writer: ManifestWriter, plan: FullMerge, deletions: Deletions) -> list[ManifestFile]:
+    if not deletions.partitions:
+        return [*plan.kept, *merge_minor(log, writer, plan.rewritten, min_count=1)]
     per_manifest = entries_per_manifest(plan.rewritten, target_bytes=writer.target_bytes)
     written: list[ManifestFile] = []
     part: list[ManifestEntry] = []
     kept = list(plan.kept)
     for manifest, entries in zip(plan.rewritten, log.read_manifests(plan.rewritten, with_stats=True), strict=True):
-        added = [entry for entry in entries if entry.kind is EntryKind.ADD]
-        left = [entry for entry in added if not deletions.undo(entry)]
+        left = [entry for entry in entries if entry.kind is EntryKind.ADD and not deletions.undo(entry)]
         if len(left) == len(entries) and manifest.file_name in plan.spared:
             kept.append(manifest)
             continue

@@ -66,7 +66,8 @@ class ManifestWriter:
         if len(entries) <= _SAMPLE:
             return [self._write_manifest(entries)]
         per_entry = len(encode_manifest(entries[:_SAMPLE], codec=self._codec)) / _SAMPLE
-        count = max(_SAMPLE, int(self._target_bytes / per_entry))
+        parts = max(1, round(len(entries) * per_entry / self._target_bytes))
+        count = -(-len(entries) // parts)
         return [self._write_manifest(entries[start : start + count]) for start in range(0, len(entries), count)]
 
     def write_bytes(self, data: bytes) -> str:
