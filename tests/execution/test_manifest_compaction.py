@@ -164,9 +164,7 @@ def test_a_commit_in_between_is_kept_and_so_is_the_merge() -> None:
         later = table.append("later", user="other")
         moved = []
 
-        def move(
-            call: Call, at: int = moment, work: Any = table.commit, moved: Any = moved, later: Any = later
-        ) -> None:
+        def move(call: Call, at: int = moment, work: Any = table.commit, moved: Any = moved, one: Any = later) -> None:
             if call.number == at:
                 moved.append(work(one))
 
