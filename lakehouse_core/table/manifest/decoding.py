@@ -281,9 +281,13 @@ def _kept(
     partitions: Sequence[bytes], codes: npt.NDArray[np.int32], buckets: Longs, levels: Longs, keep: Keep
 ) -> Flags:
     """Return which rows `keep` accepts, asking it once for each combination."""
-    distinct, inverse = np.unique(np.stack([codes.astype(np.int64), buckets, levels]), axis=1, return_inverse=True)
-    answers = [keep(partitions[code], bucket, level) for code, bucket, level in distinct.T.tolist()]
-    return np.array(answers, np.bool_)[inverse.reshape(-1)]
+    places = codes.astype(np.int64) << 32 | (buckets & 0xFFFFFFFF)
+    # One number per place first: sorting rows of numbers is many times slower than sorting numbers.
+    _, place_of_row = np.unique(places, return_inverse=True)
+    level_count = int(levels.max(initial=0)) + 1
+    _, rows, inverse = np.unique(place_of_row * level_count + levels, return_index=True, return_inverse=True)
+    answers = [keep(partitions[codes[row]], int(buckets[row]), int(levels[row])) for row in rows.tolist()]
+    return np.array(answers, np.bool_)[inverse]
 
 
 def _is_all_empty_rows(keys: pa.Array) -> bool:

@@ -1,6 +1,7 @@
 """What a manifest list says of a manifest, so that most manifests need not be opened."""
 
 from collections.abc import Sequence
+from math import isnan
 
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
@@ -48,6 +49,9 @@ def _partition_stats(entries: Sequence[ManifestEntry], types: Sequence[DataType]
     bounds = []
     for column in range(len(types)):
         known = [row[column] for row, _ in rows if row[column] is not None]
+        if any(isinstance(value, float) and isnan(value) for value in known):
+            # Engines disagree on which side of the others a NaN lies, so nothing bounds it.
+            known = []
         nulls = sum(count for row, count in rows if row[column] is None)
         bounds.append(ColumnBounds(min(known, default=None), max(known, default=None), nulls))
     return encode_stats(bounds, types)
