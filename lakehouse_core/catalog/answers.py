@@ -3,10 +3,11 @@
 from dataclasses import asdict
 from typing import Any, Final
 
-from lakehouse_core.catalog.reports import CommitReport, CompactionReport, ExpiryReport
+from lakehouse_core.catalog.reports import CommitReport, CompactionReport, ExpiryReport, ManifestReport
 from lakehouse_core.execution.commit import CommitResult
 from lakehouse_core.execution.compaction import BucketCompaction, CompactionResult
 from lakehouse_core.execution.expiry import ExpiryResult
+from lakehouse_core.execution.manifest_compaction import ManifestCompaction
 from lakehouse_core.planning.effects import effects_of
 from lakehouse_core.table.changes import StagedCommit
 
@@ -60,6 +61,27 @@ def compaction_report(
         bytes_rewritten=sum(one.rewritten_bytes for one in result.buckets),
         buckets=tuple(_bucket(one) for one in result.buckets[:_MOST_BUCKETS]),
         **counts,
+    )
+
+
+def manifest_report(table: str, result: ManifestCompaction, seconds: float, *, dry_run: bool) -> ManifestReport:
+    """Return the report of compact_manifests."""
+    made = result.snapshot
+    return ManifestReport(
+        table=table,
+        snapshot_id=None if made is None else made.id,
+        snapshot_id_before=result.snapshot_id_before,
+        commit_kind=None if made is None else made.commit_kind.value,
+        noop_reason=result.noop_reason,
+        attempts=result.attempts,
+        duration_seconds=seconds,
+        dry_run=dry_run,
+        commit_user="" if made is None else made.commit_user,
+        manifests_before=result.manifests_before,
+        manifests_after=result.manifests_after,
+        manifests_merged=result.manifests_merged,
+        entries_before=result.entries_before,
+        entries_after=result.entries_after,
     )
 
 

@@ -67,8 +67,9 @@ class CompactionReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestReport(Report):
-    """Of compact_manifests."""
+    """Of compact_manifests. Entries are the files that manifests say come or go."""
 
+    commit_user: str = ""
     manifests_before: int = 0
     manifests_after: int = 0
     manifests_merged: int = 0

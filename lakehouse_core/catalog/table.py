@@ -24,6 +24,7 @@ from lakehouse_core.catalog.reports import (
     CommitReport,
     CompactionReport,
     ExpiryReport,
+    ManifestReport,
     SchemaReport,
     TagReport,
     VerifyReport,
@@ -38,6 +39,7 @@ from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.expiry import expire
+from lakehouse_core.execution.manifest_compaction import compact_manifests
 from lakehouse_core.execution.pending import forget_pending, keep_pending, load_pending
 from lakehouse_core.execution.scan import plan_read, resolve
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -258,6 +260,14 @@ class Table:
             table=self.name,
         )
         return answers.compaction_report(self.name, result, before, self._seconds_since(started), dry_run=dry_run)
+
+    def compact_manifests(
+        self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
+    ) -> ManifestReport:
+        """Rewrite the manifests into few without entries that undo each other; no data file is touched."""
+        started = self._clock.monotonic_seconds()
+        result = compact_manifests(self._log, self._schemas, self._clock, dry_run=dry_run, properties=properties)
+        return answers.manifest_report(self.name, result, self._seconds_since(started), dry_run=dry_run)
 
     def expire_snapshots(
         self,

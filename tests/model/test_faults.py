@@ -29,6 +29,7 @@ VERBS = {
     "write": Verb(lambda table: table.write([{"k": 3, "v": "c"}]), [(1, "b"), (2, "a"), (3, "c")]),
     "overwrite": Verb(lambda table: table.overwrite([{"k": 9, "v": "z"}]), [(9, "z")]),
     "compact": Verb(lambda table: table.compact(full=True), BEFORE),
+    "compact-manifests": Verb(lambda table: table.compact_manifests(), BEFORE),
     "alter": Verb(lambda table: table.alter(lc.SetOption("target-file-size", "1 mb")), BEFORE),
     "expire": Verb(lambda table: table.expire_snapshots(retain_max=1, older_than=timedelta(0)), BEFORE),
     "tag": Verb(lambda table: table.create_tag("t"), BEFORE),

@@ -201,6 +201,10 @@ class TableMachine(RuleBasedStateMachine):
         self._remember(self.table.compact(full=True))
         self.model.forget_deletes()
 
+    @rule(dry=st.booleans())
+    def compact_manifests(self, dry):
+        self._remember(self.table.compact_manifests(dry_run=dry))
+
     @rule(retain=st.integers(1, 4))
     def expire(self, retain):
         self.clock.advance(7200)
