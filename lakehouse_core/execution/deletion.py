@@ -49,10 +49,15 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What a run would change among the roots before it proves anything: keys unlinked, changelogs made."""
+    """What a run would change among the roots before it proves anything: roots unlinked by key, changelogs made."""
 
     plans: tuple[DeletionPlan, ...] = ()
+    unlinked_keys: frozenset[str] = frozenset()
     made_changelogs: tuple[Root, ...] = ()
+
+    @property
+    def all_unlinked_keys(self) -> frozenset[str]:
+        return self.unlinked_keys.union(root.key for plan in self.plans for root in plan.roots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,31 +81,52 @@ def skip_wait(store: ObjectStore, plan: DeletionPlan) -> None:
     _advance(store, plan, plan.model_copy(update={"stage": DeletionStage.DELETING}))
 
 
-def settle(log: SnapshotLog, schema: TableSchema, *, boundary: int) -> Deleted:
-    """Carry every plan of the table as far as it can go now."""
+def interrupted(log: SnapshotLog) -> tuple[DeletionPlan, ...]:
+    """Return the plans whose unlinking had begun and was not noted as done; what is left of it is for anyone to do."""
+    boundary = log.boundary()
+    return tuple(plan for plan in _plans(log.store) if _is_unlinking(log.store, plan, boundary))
+
+
+def settle(log: SnapshotLog, schema: TableSchema, *, boundary: int, unlinked: Iterable[DeletionPlan] = ()) -> Deleted:
+    """Carry every plan of the table as far as it can go now; the roots of `unlinked` are known to be gone."""
     store = log.store
     grace_millis = schema.table_options.read_grace_millis
+    known = {plan.uuid for plan in unlinked}
+    begun = []
     for plan in _plans(store):
-        if plan.stage is DeletionStage.UNLINKING and _in_force(store, plan, boundary):
-            unlink(log, plan)
+        if plan.uuid in known or _is_unlinking(store, plan, boundary):
+            if plan.uuid not in known:
+                unlink(log, plan)
             if _is_covered(store, plan, boundary):
                 delete_all(store, [plan.key])
             else:
-                _start_waiting(log, schema, plan, boundary=boundary, count=grace_millis > 0)
-    now_millis = store.now_millis()
-    plans = _plans(store)
-    due = tuple(plan for plan in plans if is_due(plan, grace_millis=grace_millis, now_millis=now_millis))
+                begun.append(plan)
+    if grace_millis > 0:
+        for plan in begun:
+            _start_waiting(log, schema, plan, boundary=boundary)
+    plans, now_millis = _plans(store), store.now_millis()
+    # With nobody to wait for, what was unlinked now goes now.
+    at_once = {plan.uuid for plan in begun} if grace_millis == 0 else set()
+    due = tuple(
+        plan for plan in plans if plan.uuid in at_once or is_due(plan, grace_millis=grace_millis, now_millis=now_millis)
+    )
     deleted = _delete(log, schema, due, boundary=boundary) if due else Deleted()
-    ended = {*deleted.plan_keys}
-    waiting = tuple(plan for plan in plans if plan.key not in ended and plan.stage is not DeletionStage.UNLINKING)
-    return replace(deleted, waiting=waiting)
+    waiting = (plan for plan in plans if plan.key not in deleted.plan_keys)
+    return replace(
+        deleted,
+        waiting=tuple(plan for plan in waiting if plan in due or plan.stage is not DeletionStage.UNLINKING),
+    )
 
 
 def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, boundary: int) -> Deleted:
     """Return what `settle` would delete after the unlinking of `rehearsal`, were there nobody to wait for."""
     store = log.store
     plans = tuple(
-        plan for plan in _plans(store) if plan.stage is not DeletionStage.UNLINKING or _in_force(store, plan, boundary)
+        plan
+        for plan in _plans(store)
+        if plan.stage is not DeletionStage.UNLINKING
+        or plan.roots[0].key in rehearsal.all_unlinked_keys
+        or _is_unlinking(store, plan, boundary)
     )
     if not plans and not rehearsal.plans:
         return Deleted()
@@ -150,8 +176,10 @@ def _plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
     raise StorageUnavailable(f"{store.uri('lakehouse')}: plans come and go. End other maintenance, then call again.")
 
 
-def _in_force(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
-    """True when the unlinking of `plan` had begun; one that was only written is void."""
+def _is_unlinking(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
+    """True when the unlinking of `plan` had begun, and was not noted as done; a plan that was only written is void."""
+    if plan.stage is not DeletionStage.UNLINKING:
+        return False
     if plan.kind is RootKind.SNAPSHOT:
         return plan.first_kept_id <= boundary
     return read_root(store, plan.roots[0]) is None
@@ -181,19 +209,18 @@ def read_root(store: ObjectStore, root: Root) -> bytes | None:
     return data if root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root else None
 
 
-def _start_waiting(log: SnapshotLog, schema: TableSchema, plan: DeletionPlan, *, boundary: int, count: bool) -> None:
-    """Note that the roots are gone and since when; `count` what is going to be deleted, for whoever asks meanwhile."""
+def _start_waiting(log: SnapshotLog, schema: TableSchema, plan: DeletionPlan, *, boundary: int) -> None:
+    """Note that the roots of `plan` are gone, since when, and how many files more than before now wait."""
     store = log.store
-    files: Sequence[NamedFile] = ()
-    if count:
-        dead, _ = _proven(log, schema, (plan,), Rehearsal(), boundary=boundary)
-        files = _existing(store, dead)
+    earlier = [other for other in _plans(store) if other.stage is DeletionStage.WAITING]
+    dead, _ = _proven(log, schema, (plan, *earlier), Rehearsal(), boundary=boundary)
+    files = _existing(store, dead)
     waiting = plan.model_copy(
         update={
             "stage": DeletionStage.WAITING,
             "waiting_since_millis": store.now_millis(),
-            "file_count": len(files),
-            "size_bytes": sum(file.size or 0 for file in files),
+            "file_count": max(0, len(files) - sum(other.file_count for other in earlier)),
+            "size_bytes": max(0, sum(file.size or 0 for file in files) - sum(other.size_bytes for other in earlier)),
         }
     )
     _advance(store, plan, waiting)
@@ -252,7 +279,7 @@ def _proven(
 
 
 def _living(roots: Roots, due: Sequence[DeletionPlan], rehearsal: Rehearsal) -> Iterable[Root]:
-    unlinked = {root.key for plan in rehearsal.plans for root in plan.roots}
+    unlinked = rehearsal.all_unlinked_keys
     ending = {plan.uuid for plan in due}
     yield from (root for root in roots.roots if root.key not in unlinked)
     yield from rehearsal.made_changelogs

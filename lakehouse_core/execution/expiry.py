@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
-from lakehouse_core.execution.deletion import Deleted, Rehearsal, begin, rehearse, settle, unlink
+from lakehouse_core.execution.deletion import (
+    Deleted,
+    Rehearsal,
+    begin,
+    interrupted,
+    read_root,
+    rehearse,
+    settle,
+    unlink,
+)
 from lakehouse_core.execution.roots import ids_in
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -87,25 +96,28 @@ def expire(
     options = _options(schema, retain_max=retain_max, retain_min=retain_min, max_age_millis=max_age_millis)
     snapshots = checked_retention(table, _retention(options.expiry))
     changelogs = checked_retention(table, _retention(options.changelog_expiry))
-    state = _load(log, snapshots, changelogs)
+    resumed = _resume(log, dry_run=dry_run)
+    state = _load(log, snapshots, changelogs, resumed)
     _check_clock(table, state, options.expiry, clock.now_millis())
     plan = _plan(state, schema, snapshots, changelogs, clock.now_millis())
-    deletions = (
-        *expired_tags(log, schema, clock),
-        *_deletions(clock, state, plan),
-    )
+    deletions = (*expired_tags(log, schema, clock), *_deletions(clock, state, plan))
     if dry_run:
-        made = tuple(_root(state.snapshots[id], RootKind.CHANGELOG) for id in plan.made_changelog_ids)
-        rehearsal = Rehearsal(plans=deletions, made_changelogs=made)
-        boundary = max(plan.first_kept_id, state.boundary)
-        return _result(state, plan, deletions, rehearse(log, schema, rehearsal, boundary=boundary))
+        made = {**resumed.made_changelogs, **{id: state.snapshots[id] for id in plan.made_changelog_ids}}
+        rehearsal = Rehearsal(
+            plans=deletions,
+            unlinked_keys=resumed.root_keys,
+            made_changelogs=tuple(_root(made[id], RootKind.CHANGELOG) for id in sorted(made)),
+        )
+        deleted = rehearse(log, schema, rehearsal, boundary=max(plan.first_kept_id, state.boundary))
+        return _result(state, plan, resumed, deletions, deleted)
     for deletion in deletions:
         begin(log.store, deletion)
         if deletion.kind is RootKind.SNAPSHOT:
             log.raise_boundary(deletion.first_kept_id)
             log.write_earliest_hint(deletion.first_kept_id)
         unlink(log, deletion)
-    return _result(state, plan, deletions, settle(log, schema, boundary=log.boundary()))
+    deleted = settle(log, schema, boundary=log.boundary(), unlinked=(*resumed.plans, *deletions))
+    return _result(state, plan, resumed, deletions, deleted)
 
 
 def check_understood(table: str, schema: TableSchema) -> None:
@@ -150,6 +162,35 @@ class _State:
     unreadable_consumer: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resumed:
+    """What an interrupted run had left to unlink: plans, keys that go now, changelogs that a dry run would make."""
+
+    plans: tuple[DeletionPlan, ...]
+    root_keys: frozenset[str]
+    made_changelogs: Mapping[int, Snapshot]
+
+
+def _resume(log: SnapshotLog, *, dry_run: bool) -> _Resumed:
+    """Unlink what an interrupted run did not come to: its changelogs count in what is decided next."""
+    plans = interrupted(log)
+    left = {
+        root.key: (plan, root, data)
+        for plan in plans
+        for root in plan.roots
+        if (data := read_root(log.store, root)) is not None
+    }
+    made = {
+        root.snapshot_id: parse_snapshot(data, key)
+        for key, (plan, root, data) in left.items()
+        if root.snapshot_id in plan.made_changelog_ids
+    }
+    if not dry_run:
+        for plan in plans:
+            unlink(log, plan)
+    return _Resumed(plans=plans, root_keys=frozenset(left), made_changelogs=made if dry_run else {})
+
+
 def _options(
     schema: TableSchema, *, retain_max: int | None, retain_min: int | None, max_age_millis: int | None
 ) -> TableOptions:
@@ -172,17 +213,17 @@ def _retention(options: ExpiryOptions | ChangelogExpiryOptions) -> Retention:
     )
 
 
-def _load(log: SnapshotLog, snapshots: Retention, changelogs: Retention) -> _State:
+def _load(log: SnapshotLog, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
     for _ in range(_ATTEMPTS):
         try:
-            return _load_once(log, snapshots, changelogs)
+            return _load_once(log, snapshots, changelogs, resumed)
         except NotFound:
             # Another run expired it between listing and reading.
             continue
     raise StorageUnavailable(f"{log.store.uri('')}: its history changes faster than it can be read. Call again.")
 
 
-def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention) -> _State:
+def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
     store = log.store
     boundary = log.boundary()
     every = ids_in(store, SNAPSHOT_FOLDER)
@@ -193,7 +234,9 @@ def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention) ->
             f"rolled it back. Nothing was deleted; write {every[0]} into lakehouse/boundary if that was meant."
         )
     latest_id = ids[-1] if ids else 0
-    changelog_ids = ids_in(store, CHANGELOG_FOLDER)
+    made = resumed.made_changelogs
+    listed = (id for id in ids_in(store, CHANGELOG_FOLDER) if changelog_key(id) not in resumed.root_keys)
+    changelog_ids = sorted({*listed, *made})
     consumers, unreadable = _consumers(store)
     read = {id: _read(store, snapshot_key(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ids[-1:]}}
     return _State(
@@ -202,7 +245,10 @@ def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention) ->
         snapshots=read,
         latest=read.get(latest_id),
         changelog_ids=changelog_ids,
-        changelogs={id: _read(store, changelog_key(id)) for id in asked_ids(changelog_ids, latest_id, changelogs)},
+        changelogs={
+            id: made[id] if id in made else _read(store, changelog_key(id))
+            for id in asked_ids(changelog_ids, latest_id, changelogs)
+        },
         consumers=consumers,
         unreadable_consumer=unreadable,
     )
@@ -293,9 +339,13 @@ def _root(snapshot: Snapshot, kind: RootKind) -> Root:
     return root_of(snapshot, key, kind)
 
 
-def _result(state: _State, plan: ExpiryPlan, deletions: Sequence[DeletionPlan], deleted: Deleted) -> ExpiryResult:
+def _result(
+    state: _State, plan: ExpiryPlan, resumed: _Resumed, deletions: Sequence[DeletionPlan], deleted: Deleted
+) -> ExpiryResult:
+    gone = deletion_result(deletions, deleted)
     result = replace(
-        deletion_result(deletions, deleted),
+        gone,
+        deleted_keys=tuple(sorted({*gone.deleted_keys, *resumed.root_keys})),
         snapshot_ids=plan.snapshot_ids,
         made_changelog_ids=plan.made_changelog_ids,
         changelog_ids=plan.changelog_ids,

@@ -70,7 +70,7 @@ def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *,
         return deletion_result([deletion], rehearse(log, schema, rehearsal, boundary=log.boundary()))
     begin(log.store, deletion)
     unlink(log, deletion)
-    return deletion_result([deletion], settle(log, schema, boundary=log.boundary()))
+    return deletion_result([deletion], settle(log, schema, boundary=log.boundary(), unlinked=[deletion]))
 
 
 def _check_name(name: str) -> None:

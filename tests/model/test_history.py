@@ -1,0 +1,298 @@
+"""Random lives of a table: whatever expires, what is still there shows what it always showed.
+
+And an expiry that fails at any of its calls: nothing is lost, and running it again finishes it.
+"""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.expiry import expire
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
+from tests.execution.small_table import HOUR, SmallTable
+from tests.oracle.reachable import reachable
+
+DECOUPLED = {"changelog.num-retained.min": "1", "changelog.num-retained.max": "6", "changelog.time-retained": "6 h"}
+LIVES = st.fixed_dictionaries(
+    {
+        "keyed": st.booleans(),
+        "partitioned": st.booleans(),
+        "options": st.builds(
+            lambda *parts: {key: value for part in parts for key, value in part.items()},
+            st.sampled_from(
+                [{}, {"manifest.merge-min-count": "3"}, {"manifest.full-compaction-threshold-size": "1 b"}]
+            ),
+            st.sampled_from([{}, DECOUPLED]),
+            st.sampled_from([{}, {"lakehouse.read.grace": "1 h"}]),
+            st.sampled_from([{}, {"snapshot.expire.limit": "2"}]),
+        ),
+        "producer": st.sampled_from(["none", "input"]),
+    }
+)
+DT = st.sampled_from(["d", "e"])
+STEPS = st.one_of(
+    st.tuples(
+        st.just("write"), DT, st.dictionaries(st.integers(0, 5), st.none() | st.text("ab", max_size=2), min_size=1)
+    ),
+    st.tuples(st.just("write"), DT, st.dictionaries(st.integers(0, 5), st.just("x"), min_size=1)),
+    st.tuples(st.just("overwrite"), DT, st.dictionaries(st.integers(0, 5), st.just("o"), min_size=1)),
+    st.tuples(st.just("compact")),
+    st.tuples(st.just("tag"), st.sampled_from("stu"), st.integers(0, 5), st.none() | st.just(2 * HOUR * 1000)),
+    st.tuples(st.just("delete tag"), st.sampled_from("stu")),
+    st.tuples(st.just("expire"), st.integers(1, 6)),
+    st.tuples(st.just("expire"), st.integers(1, 2)),
+    st.tuples(st.just("sleep"), st.sampled_from([0.3, 1.1, 3.0])),
+)
+
+
+class Life:
+    """A table beside what it should show: a state for each snapshot, kept as plain dictionaries."""
+
+    def __init__(self, keyed, partitioned, options, producer):
+        if keyed and producer != "none":
+            options = {**options, "changelog-producer": producer}
+        self.table = SmallTable(keyed=keyed, partitioned=partitioned, options=options)
+        self.now = {}
+        self.states = {}
+        self.changelogs = {}
+        self._next_key = 100
+
+    def committed(self, snapshot_id):
+        if snapshot_id is not None:
+            self.states[snapshot_id] = dict(self.now)
+            self.changelogs[snapshot_id] = self.table.changelog(self.table.log.snapshot(snapshot_id))
+
+    def step(self, name, *arguments):
+        getattr(self, name.replace(" ", "_"))(*arguments)
+
+    def write(self, dt, rows):
+        dt, rows = self._own(dt, rows)
+        for key, value in rows.items():
+            if value is None:
+                self.now.pop((dt, key), None)
+            else:
+                self.now[dt, key] = value if self.table.schema.primary_keys else f"+{value}"
+        self.committed(self.table.write(rows, dt=dt))
+
+    def overwrite(self, dt, rows):
+        dt, rows = self._own(dt, rows)
+        prefix = "" if self.table.schema.primary_keys else "+"
+        self.now = {key: value for key, value in self.now.items() if key[0] != dt}
+        self.now |= {(dt, key): f"{prefix}{value}" for key, value in rows.items()}
+        self.committed(self.table.overwrite(rows, dt=dt))
+
+    def compact(self):
+        self.committed(self.table.compact())
+
+    def tag(self, name, back, retention_millis):
+        ids = self.table.ids()
+        if ids and name not in self.table.log.tags():
+            self.table.tag(name, at=ids[max(0, len(ids) - 1 - back)], retention_millis=retention_millis)
+
+    def delete_tag(self, name):
+        if name in self.table.log.tags():
+            self.table.delete_tag(name)
+            self.check()
+
+    def expire(self, retain_max):
+        before = self.table.objects()
+        plan = self.table.expire(retain_max=retain_max, dry_run=True)
+        assert self.table.objects() == before
+        result = self.table.expire(retain_max=retain_max)
+        if not self.waits:
+            assert set(plan.deleted_keys) == set(result.deleted_keys) == before - self.table.objects()
+        self.check()
+        return result
+
+    def sleep(self, hours):
+        self.table.clock.advance(hours * HOUR)
+
+    @property
+    def waits(self):
+        return self.table.schema.options["lakehouse.read.grace"] != "0 s"
+
+    def check(self):
+        """Everything that is there shows what it showed when it was made, and nothing else is there."""
+        table = self.table
+        history = table.log.history()
+        assert [snapshot.id for snapshot in history] == sorted(self.states)[len(self.states) - len(history) :]
+        for snapshot in history:
+            assert table.visible(snapshot) == self.states[snapshot.id]
+            assert table.changelog(snapshot) == self.changelogs[snapshot.id]
+        for tag in table.log.tags().values():
+            assert table.visible(tag.snapshot) == self.states[tag.snapshot.id]
+        for changelog_id in table.log.changelog_ids():
+            assert table.changelog(table.log.changelog(changelog_id)) == self.changelogs[changelog_id]
+        if not self.waits:
+            assert table.files() == needed_files(table)
+            assert not any(key.startswith("lakehouse/plan-") for key in table.objects())
+
+    def _own(self, dt, rows):
+        """Without keys, rows are told apart by keys that are never used twice; without partitions all lie in one."""
+        if not self.table.schema.primary_keys:
+            rows = {self._fresh_key(): value or "n" for value in rows.values()}
+        return (dt if self.table.partitioned else "d"), rows
+
+    def _fresh_key(self):
+        self._next_key += 1
+        return self._next_key
+
+
+def needed_files(table):
+    producer = table.schema.options.get("changelog-producer", "none")
+    return reachable(table.log, table.folders, delta_is_changelog=producer == "none")
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(LIVES, st.lists(STEPS, min_size=5, max_size=30))
+def test_what_is_left_after_any_life_shows_what_it_always_showed(life, steps):
+    life = Life(**life)
+    for step in steps:
+        life.step(*step)
+
+        assert life.table.findings() == []
+    # The calm at the end: the waits end, and only what is needed is left.
+    for _ in range(40):
+        life.sleep(3)
+        if life.expire(1).noop_reason is not None and not life.table.expire(retain_max=1).waiting_plan_ids:
+            break
+
+    life.check()
+    assert life.table.files() == needed_files(life.table)
+    assert life.table.findings() == []
+
+
+def eventful_table(**options):
+    """A table with everything for one expiry to do: snapshots, changelogs, a tag out of time, dead files."""
+    table = SmallTable(options={**DECOUPLED, "changelog.num-retained.max": "5", **options})
+    table.write({1: "a", 2: "b"})
+    table.write({1: "c"})
+    table.expire(retain_max=1)
+    table.clock.advance(2 * HOUR)
+    table.expire(retain_max=1)
+    table.compact()
+    table.tag("short", retention_millis=1000)
+    table.write({3: "d"})
+    table.tag("kept")
+    table.write({3: "e", 4: "f"})
+    table.compact()
+    table.overwrite({9: "g"})
+    table.write({8: "h"})
+    table.clock.advance(2)
+    return table
+
+
+def copy_of(table):
+    """Return the same table in a store of its own."""
+    twin = object.__new__(SmallTable)
+    twin.clock, twin.partitioned, twin._number = table.clock, table.partitioned, table._number
+    twin.copied = MemoryStore(clock=table.clock)
+    for info in table.store.list(""):
+        twin.copied.write(info.key, table.store.read(info.key))
+    return twin.over(twin.copied)
+
+
+def run(store, clock):
+    return expire(SnapshotLog(store, clock), SchemaLog(store), clock, retain_max=2)
+
+
+FAULTS = [
+    FaultKind.DIE_BEFORE,
+    FaultKind.DIE_AFTER,
+    FaultKind.FAIL_BEFORE,
+    FaultKind.FAIL_AFTER,
+    FaultKind.LOST_BEFORE,
+    FaultKind.ENOSPC,
+]
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_an_expiry_that_fails_at_any_call_loses_nothing_and_is_finished_by_the_next(kind):
+    original = eventful_table()
+    counting = FaultyStore(copy_of(original).store)
+    whole = run(counting, original.clock)
+    assert all((whole.snapshot_ids, whole.made_changelog_ids, whole.changelog_ids, whole.tags))
+    expected = {snapshot.id: original.visible(snapshot) for snapshot in original.log.history()}
+    tagged = original.visible(original.log.tag("kept").snapshot)
+    for number in numbers(counting, kind):
+        table = copy_of(original)
+        fails(FaultyStore(table.store, [Fault(at=number, kind=kind)]), table.clock)
+
+        check_after_a_crash(table, expected, tagged, f"call {number}")
+
+        before = table.objects()
+        plan = table.expire(retain_max=2, dry_run=True)
+        result = table.expire(retain_max=2)
+        assert set(plan.deleted_keys) == set(result.deleted_keys) == before - table.objects(), f"call {number}"
+        assert table.ids() == sorted(expected)[-2:]
+        assert table.files() == needed_files(table), f"call {number}"
+        assert {key for key in table.objects() if key.startswith("lakehouse/")} == {"lakehouse/boundary"}
+        assert table.log.changelog_ids() == list(range(table.log.changelog_ids()[0], table.ids()[0]))
+        check_after_a_crash(table, expected, tagged, f"call {number}, again")
+
+
+@pytest.mark.parametrize("kind", [FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER])
+def test_the_same_while_readers_are_waited_for(kind):
+    original = eventful_table(**{"lakehouse.read.grace": "1 h"})
+    start = original.clock.now_millis()
+    counting = FaultyStore(copy_of(original).store)
+    run(counting, original.clock)
+    expected = {snapshot.id: original.visible(snapshot) for snapshot in original.log.history()}
+    tagged = original.visible(original.log.tag("kept").snapshot)
+    reading = original.log.snapshot(original.ids()[1])
+    for number in numbers(counting, kind):
+        original.clock.advance((start - original.clock.now_millis()) / 1000)
+        table = copy_of(original)
+        fails(FaultyStore(table.store, [Fault(at=number, kind=kind)]), table.clock)
+        table.clock.advance(HOUR / 2)
+        run(table.store, table.clock)
+
+        # Whoever planned a read before the crash reads on.
+        assert table.visible(reading) == expected[reading.id]
+        check_after_a_crash(table, expected, tagged, f"call {number}")
+
+        for _ in range(2):
+            table.clock.advance(2 * HOUR)
+            run(table.store, table.clock)
+        assert table.files() == needed_files(table), f"call {number}"
+        assert {key for key in table.objects() if key.startswith("lakehouse/")} == {"lakehouse/boundary"}
+
+
+def test_a_bit_that_flips_while_an_expiry_reads_loses_nothing():
+    original = eventful_table()
+    counting = FaultyStore(copy_of(original).store)
+    run(counting, original.clock)
+    expected = {snapshot.id: original.visible(snapshot) for snapshot in original.log.history()}
+    tagged = original.visible(original.log.tag("kept").snapshot)
+    for call in counting.calls:
+        if call.method in ("read", "read_versioned"):
+            for position in (5, 333, 4001):
+                table = copy_of(original)
+                flip = Fault(at=call.number, kind=FaultKind.FLIP_BIT, position=position)
+                fails(FaultyStore(table.store, [flip]), table.clock)
+
+                check_after_a_crash(table, expected, tagged, f"call {call.number}, bit {position}")
+
+
+def numbers(counting, kind):
+    """Return the calls at which a fault can matter: where nothing is written, only an error does."""
+    return [call.number for call in counting.calls if call.writes or kind is FaultKind.FAIL_BEFORE]
+
+
+def fails(store, clock):
+    """Expire; an error or the end of the process is one of the answers."""
+    try:
+        run(store, clock)
+    except (LakehouseError, ProcessDied):
+        return
+
+
+def check_after_a_crash(table, expected, tagged, when):
+    assert table.findings() == [], when
+    for snapshot in table.log.history():
+        assert table.visible(snapshot) == expected[snapshot.id], when
+    assert table.visible(table.log.tag("kept").snapshot) == tagged, when
