@@ -8,9 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.engines.spark.read import read_frame
 from lakehouse_core.execution.engines.spark.run import run_tasks
 from lakehouse_core.execution.engines.spark.write import write_frame
 from lakehouse_core.execution.input import input_batches
+from lakehouse_core.execution.scan import ScanPlan, read_tasks
 from lakehouse_core.execution.tasks.write import WriteTask, write_batches
 from lakehouse_core.table.changes import CommitMessage
 
@@ -49,3 +51,10 @@ class SparkEngine:
             return write_frame(task, data)
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column)
         return write_batches(task, rows, SystemClock())
+
+    def to_spark(self, plan: ScanPlan) -> DataFrame:
+        """Return the rows of a plan, which pins them to its snapshot; nothing is read before Spark runs the frame.
+
+        Raises UnsupportedFeature for a column that Spark cannot hold, NotFound, CorruptTable.
+        """
+        return read_frame(self.session, read_tasks(plan), plan.schema, plan.columns, plan.predicate)

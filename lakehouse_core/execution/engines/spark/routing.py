@@ -4,8 +4,6 @@ The task computes buckets again from the rows that it gets; here they only bring
 the same: two tasks that write one key would give its rows two orders.
 """
 
-import os
-import re
 from typing import Final
 
 import pyarrow as pa
@@ -15,7 +13,7 @@ from pyspark.sql import functions as sf
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.engines.spark.bucket_sql import can_hash, sql_hash
 from lakehouse_core.execution.engines.spark.failures import failed_attempt
-from lakehouse_core.execution.engines.spark.session import settings
+from lakehouse_core.execution.engines.spark.session import core_count, settings
 from lakehouse_core.execution.engines.spark.types import spark_type
 from lakehouse_core.format.bucket_hash import buckets
 from lakehouse_core.format.data_types import DataField, arrow_type
@@ -27,7 +25,6 @@ _TASK: Final = f"{_PREFIX}task"
 BUCKET_COLUMN: Final = f"{_PREFIX}bucket"
 # Two tasks per core: the second half of the cores is not idle while the slowest task ends.
 _TASKS_PER_CORE: Final = 2
-_LOCAL_MASTER: Final = re.compile(r"local(?:\[(\d+|\*)(?:,.*)?\])?")
 
 
 def routed(frame: DataFrame, schema: TableSchema) -> DataFrame:
@@ -66,6 +63,8 @@ def _bucketed(frame: DataFrame, schema: TableSchema) -> DataFrame:
     options = schema.table_options
     types = [field.type for field in schema.bucket_fields]
     keys = [_typed(frame, field) for field in schema.bucket_fields]
+    if options.bucket == 1:
+        return frame.selectExpr("*", f"0 as {BUCKET_COLUMN}")
     if options.bucket_function is BucketFunction.MOD:
         key = f"cast(coalesce({keys[0]}, 0) as bigint)"
         return frame.selectExpr("*", f"cast(pmod({key}, {options.bucket}) as int) as {BUCKET_COLUMN}")
@@ -116,9 +115,6 @@ def _literal(text: str) -> str:
 
 def _task_count(session: SparkSession, schema: TableSchema) -> int:
     """Return how many tasks write: as many as keep all cores busy, and no more than there are buckets."""
-    limit = int(session.conf.get("spark.sql.shuffle.partitions"))
-    local = _LOCAL_MASTER.fullmatch(session.conf.get("spark.master", ""))
-    if local is not None:
-        cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
-        limit = min(limit, _TASKS_PER_CORE * cores)
+    shuffle = int(session.conf.get("spark.sql.shuffle.partitions"))
+    limit = min(shuffle, _TASKS_PER_CORE * core_count(session))
     return limit if schema.partition_keys else min(limit, schema.table_options.bucket)

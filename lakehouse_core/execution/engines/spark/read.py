@@ -1,0 +1,95 @@
+"""A scan as one DataFrame: the files that are the answer by Spark's own reader, merged splits by Python tasks.
+
+Nothing is read before Spark runs it, then as often as it does. Columns and condition are put into both branches: a
+filter above them would only reach Spark's own.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_core.execution.engines.spark.batches import exchanged
+from lakehouse_core.execution.engines.spark.conditions import condition
+from lakehouse_core.execution.engines.spark.failures import translated
+from lakehouse_core.execution.engines.spark.native import is_native, native_frame
+from lakehouse_core.execution.engines.spark.routing import quoted
+from lakehouse_core.execution.engines.spark.session import core_count
+from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
+from lakehouse_core.execution.tasks.read import ReadTask, read_split
+from lakehouse_core.format.data_types import DataField
+from lakehouse_core.planning.splits import pack
+from lakehouse_core.table.predicate import Predicate, columns_of
+from lakehouse_core.table.schema import TableSchema
+
+# Ids that a task counts through, in milliseconds. More than this many rows are never broadcast anyway.
+_MOST_COUNTED_ROWS: Final = 20_000_000
+
+
+def read_frame(
+    session: SparkSession,
+    tasks: Sequence[ReadTask],
+    schema: TableSchema,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+) -> DataFrame:
+    """Return the rows of all tasks: `columns` of `schema`, as far as `predicate`, bound to it, keeps them.
+
+    Raises UnsupportedFeature for a column that Spark cannot hold, NotFound, CorruptTable. What tasks raise later is
+    inside Spark's error.
+    """
+    fields = [schema.field(name) for name in columns]
+    asked = columns_of(predicate) if predicate is not None else frozenset()
+    needed = [*fields, *(schema.field(name) for name in sorted(asked.difference(columns)))]
+    with translated(f"Reading {len(tasks)} splits"):
+        native = [task for task in tasks if is_native(task, needed)]
+        others = [task for task in tasks if not is_native(task, needed)]
+        branches: list[DataFrame] = []
+        if native:
+            frame = native_frame(session, native, needed)
+            if predicate is not None:
+                frame = frame.where(condition(predicate, {field.name: field.type for field in needed}))
+            branches.append(frame.select(*map(quoted, columns)))
+        if others or not native:
+            branches.append(_task_frame(session, others, fields))
+        return branches[0] if len(branches) == 1 else branches[0].unionByName(branches[1])
+
+
+def _task_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Sequence[DataField]) -> DataFrame:
+    declared, exchange = spark_schema(fields), exchange_schema(fields)
+    if not tasks:
+        return session.createDataFrame([], declared)
+    groups = _packed(tasks, core_count(session))
+    # As in `run`: a task shall unpickle its own splits only.
+    packed = [CPickleSerializer().dumps(group) for group in groups]
+    # Spark guesses the size of the answer by the number of rows that go in, and would broadcast a large table that
+    # comes out of a few. So it is shown as many ids as there are rows, and the tasks get one each.
+    row_count = min(sum(task.split.row_count for task in tasks), _MOST_COUNTED_ROWS)
+    step = max(1, row_count // len(groups))
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        pa.set_io_thread_count(2)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for task in CPickleSerializer().loads(packed[number // step]):
+                    yield from exchanged(read_split(task), exchange)
+
+    numbers = session.range(0, step * len(groups), 1, len(groups)).where(f"id % {step} = 0")
+    return numbers.mapInArrow(read, declared)
+
+
+def _packed(tasks: Sequence[ReadTask], cores: int) -> list[list[ReadTask]]:
+    """Return the splits by Spark task, the largest first: small ones together, as far as all cores have work."""
+    options = tasks[0].schema.table_options
+    total = sum(max(task.split.size_bytes, options.split_open_cost_bytes) for task in tasks)
+    target = min(options.split_target_bytes, max(options.split_open_cost_bytes, total // cores))
+    ordered = sorted(tasks, key=lambda task: task.split.size_bytes, reverse=True)
+    return pack(
+        ordered,
+        lambda task: task.split.size_bytes,
+        target_bytes=target,
+        open_cost_bytes=options.split_open_cost_bytes,
+    )
