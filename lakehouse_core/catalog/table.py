@@ -94,6 +94,10 @@ class Table:
         """Return one snapshot, the latest unless told otherwise; None only when the table has none yet."""
         return self._log.latest() if snapshot_id is None else self._log.snapshot(snapshot_id)
 
+    def changelogs(self) -> Records[Snapshot]:
+        """Return the expired snapshots whose changes can still be read, oldest first."""
+        return snapshot_records(self._log.changelog(snapshot_id) for snapshot_id in self._log.changelog_ids())
+
     def tags(self) -> Records[TagRecord]:
         """Return the tags by name."""
         return tag_records(self._log.tags())
