@@ -145,7 +145,7 @@ def _read_schema(file: Path) -> dict[str, Any]:
 
 
 def _column(file: Path, name: str, column: object) -> DataField:
-    declared = column if isinstance(column, Mapping) else {"type": column}
+    declared: Mapping[str, Any] = column if isinstance(column, Mapping) else {"type": column}
     if not isinstance(declared.get("type"), str):
         raise InvalidRequest(f"{file}: column {name!r} is {column!r}, expected an SQL type.")
     description = declared.get("description")

@@ -43,11 +43,11 @@ class ScanPlan:
     schema: TableSchema
     columns: tuple[str, ...]
     predicate: Predicate | None
-    splits: tuple[Split, ...]
+    splits: Sequence[Split]
     file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
     manifests_total: int = 0
     manifests_read: int = 0
-    files_skipped: int = 0
+    live_file_count: int = 0
 
     @property
     def snapshot_id(self) -> int | None:
@@ -56,6 +56,11 @@ class ScanPlan:
     @property
     def file_count(self) -> int:
         return sum(len(split.files) for split in self.splits)
+
+    @property
+    def files_skipped(self) -> int:
+        """How many live files of the manifests that were read are left out."""
+        return self.live_file_count - self.file_count
 
     @property
     def row_count(self) -> int:
@@ -112,17 +117,7 @@ def plan_read(
 
 def read_tasks(plan: ScanPlan) -> list[ReadTask]:
     """Return the tasks that read the plan's splits, in their order."""
-    return [
-        ReadTask(
-            store=plan.store,
-            schema=plan.schema,
-            split=split,
-            columns=plan.columns,
-            predicate=plan.predicate,
-            file_schemas=plan.file_schemas,
-        )
-        for split in plan.splits
-    ]
+    return list(_tasks(plan))
 
 
 def scan_schema(plan: ScanPlan) -> pa.Schema:
@@ -135,14 +130,14 @@ def scan_batches(plan: ScanPlan, log: SnapshotLog, point: ReadPoint) -> Iterator
 
     Raises SnapshotExpired or NotFound when what was planned is gone, CorruptTable when a file is not what it should be.
     """
-    for task in read_tasks(plan):
+    for task in _tasks(plan):
         yield from guarded(read_split(task), log, plan, point)
 
 
 def count_rows(plan: ScanPlan, log: SnapshotLog, point: ReadPoint) -> int:
     """Return the number of rows. Splits that need no merge are not opened, unless a condition is left to be tested."""
     total = 0
-    for task in read_tasks(replace(plan, columns=())):
+    for task in _tasks(replace(plan, columns=())):
         if task.split.raw and plan.predicate is None:
             total += task.split.row_count
         else:
@@ -193,6 +188,19 @@ def guarded(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan, point: ReadPoin
         if expired is None:
             raise
         raise expired from error
+
+
+def _tasks(plan: ScanPlan) -> Iterator[ReadTask]:
+    """One at a time: the splits of a large plan are made as they are asked for."""
+    for split in plan.splits:
+        yield ReadTask(
+            store=plan.store,
+            schema=plan.schema,
+            split=split,
+            columns=plan.columns,
+            predicate=plan.predicate,
+            file_schemas=plan.file_schemas,
+        )
 
 
 def _as_of(log: SnapshotLog, point: AsOf) -> Snapshot:
@@ -247,13 +255,13 @@ def _plan(
     scope = ScanScope(schema, predicate)
     manifests = log.manifests_of(snapshot)
     wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
-    entries = log.live_entries(
+    live = log.live_columns(
         snapshot,
         keep=None if scope.is_everything else scope.keeps_entry,
         manifests=wanted,
         with_stats=scope.needs_statistics,
     )
-    planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema)
+    planned = plan_splits(live, scope, snapshot_id=snapshot.id, file_schema=schemas.schema)
     return ScanPlan(
         table=table,
         store=log.store.spec,
@@ -262,8 +270,8 @@ def _plan(
         columns=columns,
         predicate=beyond(predicate, schema.partition_keys),
         splits=planned.splits,
-        file_schemas=schemas_of(planned.splits, schemas),
+        file_schemas={number: schemas.schema(number) for number in planned.schema_ids},
         manifests_total=len(manifests),
         manifests_read=len(wanted),
-        files_skipped=planned.files_skipped,
+        live_file_count=planned.live_file_count,
     )

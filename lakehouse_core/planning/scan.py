@@ -5,10 +5,13 @@ merge only, so a file of it is left out by its keys, a whole bucket by its value
 Source: Paimon semantics, "Planning a batch scan" (G.3) and "Split generation" (G.4).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, overload
 
+import numpy as np
+
+from lakehouse_core.format.avro_columns import Longs
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import AtomicType, DataField, DataType, Root, has_same_kind
@@ -17,7 +20,7 @@ from lakehouse_core.options.records import BucketFunction
 from lakehouse_core.planning.splits import FileGroup, append_groups, is_one_level, key_groups
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.layout import bucket_folder
-from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
+from lakehouse_core.table.manifest import BucketRows, EntryColumns, EntryKind, ManifestFile, bucket_rows
 from lakehouse_core.table.predicate import ColumnRange, Predicate, beyond, may_match, point_values, simplify, within
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
@@ -81,10 +84,9 @@ class ScanScope:
         """Return whether the condition needs the partition. An entry and the one that undoes it get the same answer."""
         return self._predicate is None or self.partition(partition) is not None
 
-    def keeps_bucket(self, entry: ManifestEntry, file_schema: Callable[[int], TableSchema]) -> bool:
-        """Return whether a row that matches may lie in the entry's bucket, of as many as the entry says."""
-        partition, bucket, total_buckets = entry.partition, entry.bucket, entry.total_buckets
-        if total_buckets < 1 or not self._has_same_buckets(entry.file.schema_id, file_schema):
+    def keeps_bucket(self, partition: bytes, bucket: int, total_buckets: int, file_schema: TableSchema) -> bool:
+        """Return whether a row that matches may lie in the bucket, one of `total_buckets` as its entries say."""
+        if total_buckets < 1 or not self._has_same_buckets(file_schema):
             return True
         key = (partition, total_buckets)
         if key not in self._buckets:
@@ -92,13 +94,13 @@ class ScanScope:
         possible = self._buckets[key]
         return possible is None or bucket in possible
 
-    def _has_same_buckets(self, schema_id: int, file_schema: Callable[[int], TableSchema]) -> bool:
+    def _has_same_buckets(self, file_schema: TableSchema) -> bool:
         """Whether the file's rows went to buckets by columns of the present types; an append table's may change."""
-        if schema_id not in self._same_buckets:
-            types = [each.type for each in file_schema(schema_id).bucket_fields]
+        if file_schema.id not in self._same_buckets:
+            types = [each.type for each in file_schema.bucket_fields]
             same = len(types) == len(self._bucket_types)
-            self._same_buckets[schema_id] = same and all(map(has_same_kind, types, self._bucket_types))
-        return self._same_buckets[schema_id]
+            self._same_buckets[file_schema.id] = same and all(map(has_same_kind, types, self._bucket_types))
+        return self._same_buckets[file_schema.id]
 
     def partition(self, partition: bytes) -> PartitionScope | None:
         """Return what the condition means in a partition, None when no row of it can match. Raises CorruptTable."""
@@ -125,66 +127,128 @@ class ScanScope:
         return frozenset(bucket_of(point, self._bucket_types, total_buckets, function) for point in scope.points)
 
 
+class Splits(Sequence[Split]):
+    """Splits in manifest order of their buckets. Of many files they are made anew each time they are asked for.
+
+    A million files as objects would take more memory than all else; whoever reads them needs one split at a time.
+    """
+
+    def __init__(self, make: Callable[[], Iterator[Split]], *, keeps: bool) -> None:
+        self._make = make
+        self._kept = tuple(make()) if keeps else None
+        self._count: int | None = None
+
+    def __iter__(self) -> Iterator[Split]:
+        return iter(self._kept) if self._kept is not None else self._make()
+
+    def __len__(self) -> int:
+        if self._kept is not None:
+            return len(self._kept)
+        if self._count is None:
+            self._count = sum(1 for _ in self._make())
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Split: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Split]: ...
+
+    def __getitem__(self, index: int | slice) -> Split | Sequence[Split]:
+        return (self._kept if self._kept is not None else tuple(self))[index]
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Splits({list(self)!r})"
+
+
+# As objects these take 60 MB.
+_MOST_KEPT_FILES: Final = 100_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFiles:
-    """The outcome of planning: the splits and how much was left out."""
+    """The outcome of planning: the splits, the schemas of their files, and how many live files there were to judge."""
 
-    splits: tuple[Split, ...]
-    files_skipped: int
-
-
-@dataclass(slots=True)
-class _Bucket:
-    total_buckets: int
-    files: list[DataFile] = field(default_factory=list)
+    splits: Splits
+    schema_ids: tuple[int, ...]
+    live_file_count: int
 
 
 def plan_splits(
-    entries: Iterable[ManifestEntry],
+    live: EntryColumns,
     scope: ScanScope,
     *,
     snapshot_id: int,
     file_schema: Callable[[int], TableSchema],
 ) -> PlannedFiles:
-    """Return the splits of the live `entries` that a scan needs, in manifest order of their buckets.
+    """Return the splits of the `live` entries that a scan needs.
 
     `file_schema` returns the schema by its id. Raises CorruptTable for entries that cannot be read.
     """
-    buckets: dict[tuple[bytes, int], _Bucket] = {}
-    skipped = 0
-    for entry in entries:
-        # A delete that is left over undoes a file that this scan does not need.
-        if entry.kind is EntryKind.DELETE:
-            continue
-        if scope.partition(entry.partition) is None or not scope.keeps_bucket(entry, file_schema):
-            skipped += 1
-            continue
-        buckets.setdefault((entry.partition, entry.bucket), _Bucket(entry.total_buckets)).files.append(entry.file)
-    splits: list[Split] = []
-    for (partition, bucket), found in buckets.items():
-        within_partition = scope.partition(partition)
-        assert within_partition is not None
-        files = _matching_files(found.files, within_partition.rest, scope.schema, file_schema)
-        skipped += len(found.files) - len(files)
-        folder = partition_folder(scope.schema, within_partition.values, bucket)
-        splits += (
-            Split(
-                snapshot_id=snapshot_id,
-                partition=partition,
-                bucket=bucket,
-                total_buckets=found.total_buckets,
-                folder=folder,
-                files=group.files,
-                raw=group.raw,
-            )
-            for group in _groups(files, scope.schema)
+    # A delete that is left over undoes a file that this scan does not need.
+    if (live.kinds != EntryKind.ADD).any():
+        live = live.take(live.kinds == EntryKind.ADD)
+    wanted = [
+        replace(bucket, rows=rows)
+        for bucket in bucket_rows(live)
+        if len(rows := _wanted_rows(live, bucket, scope, file_schema))
+    ]
+
+    def make() -> Iterator[Split]:
+        for bucket in wanted:
+            yield from _bucket_splits(live, bucket, scope, snapshot_id, file_schema)
+
+    count = sum(len(bucket.rows) for bucket in wanted)
+    ids = np.unique(live.schema_ids).tolist() if wanted else []
+    return PlannedFiles(
+        splits=Splits(make, keeps=count <= _MOST_KEPT_FILES), schema_ids=tuple(ids), live_file_count=len(live)
+    )
+
+
+def _wanted_rows(
+    live: EntryColumns, bucket: BucketRows, scope: ScanScope, file_schema: Callable[[int], TableSchema]
+) -> Longs:
+    """Return the rows of a bucket that a row to find may lie in; hardly ever some of them only."""
+    if scope.is_everything:
+        return bucket.rows
+    if scope.partition(bucket.partition) is None:
+        return bucket.rows[:0]
+    kinds = np.stack([live.total_buckets[bucket.rows], live.schema_ids[bucket.rows]])
+    distinct, which = np.unique(kinds, axis=1, return_inverse=True)
+    kept = [
+        scope.keeps_bucket(bucket.partition, bucket.bucket, int(total), file_schema(int(schema_id)))
+        for total, schema_id in distinct.T
+    ]
+    return bucket.rows if all(kept) else bucket.rows[np.array(kept)[which.reshape(-1)]]
+
+
+def _bucket_splits(
+    live: EntryColumns,
+    bucket: BucketRows,
+    scope: ScanScope,
+    snapshot_id: int,
+    file_schema: Callable[[int], TableSchema],
+) -> Iterator[Split]:
+    partition = scope.partition(bucket.partition)
+    assert partition is not None
+    entries = list(live.take(bucket.rows).entries())
+    files = _matching_files([entry.file for entry in entries], partition.rest, scope.schema, file_schema)
+    folder = partition_folder(scope.schema, partition.values, bucket.bucket)
+    for group in _groups(files, scope.schema):
+        yield Split(
+            snapshot_id=snapshot_id,
+            partition=bucket.partition,
+            bucket=bucket.bucket,
+            total_buckets=entries[0].total_buckets,
+            folder=folder,
+            files=group.files,
+            raw=group.raw,
         )
-    return PlannedFiles(splits=tuple(splits), files_skipped=skipped)
-
-
-def split_row_count(splits: Sequence[Split]) -> int | None:
-    """Return how many rows the splits give without a condition, None when some must be merged to know."""
-    return sum(split.row_count for split in splits) if all(split.raw for split in splits) else None
 
 
 def file_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataField]) -> dict[str, ColumnRange]:
