@@ -38,15 +38,16 @@ def java(judge: Judge, tmp_path: Path) -> Java:
     return Java(judge, tmp_path)
 
 
-def same_history(ours: Ours, java: Java) -> None:
-    """Both read the same rows at every snapshot, and `verify` finds nothing."""
+def same_history(ours: Ours, java: Java, *, lists_files: bool = True) -> None:
+    """Both read the same rows at every snapshot, no file is missing for Java, and `verify` finds nothing."""
     ids = java.snapshot_ids()
     assert ids
     assert [snapshot.id for snapshot in ours.table.snapshots()] == ids
     for snapshot_id in ids:
         assert ours.rows(snapshot_id) == java.rows(snapshot_id), f"snapshot {snapshot_id}"
     assert ours.rows() == java.rows()
-    assert java.missing_files() == []
+    if lists_files:
+        assert java.missing_files() == []
     assert ours.verify() == []
 
 
@@ -113,12 +114,12 @@ def test_we_compact_expire_and_tag_then_java_goes_on(ours: Ours, java: Java, kin
     ours.expire(2)
 
     assert java.tagged("first") == tagged
-    same_history(ours, java)
+    same_history(ours, java, lists_files=_lists_files(kind))
 
     java.write(list(first))
     java.compact()
     java.expire(1)
-    same_history(ours, java)
+    same_history(ours, java, lists_files=_lists_files(kind))
     assert ours.tagged("first") == tagged
 
 
@@ -136,14 +137,20 @@ def test_java_compacts_and_expires_then_we_go_on(ours: Ours, java: Java, kind: K
     java.expire(2)
 
     assert ours.tagged("first") == tagged
-    same_history(ours, java)
+    same_history(ours, java, lists_files=_lists_files(kind))
 
     ours.write(list(first))
     ours.compact()
     ours.compact_manifests()
     ours.expire(1)
-    same_history(ours, java)
+    same_history(ours, java, lists_files=_lists_files(kind))
     assert java.tagged("first") == tagged
+
+
+def _lists_files(kind: Kind) -> bool:
+    # A tag keeps the rows of its snapshot, not its changelog; the judge cannot list the files of such a tag,
+    # not even when Java alone wrote, tagged and expired the table.
+    return kind.options.get("changelog-producer", "none") == "none"
 
 
 def _fields(kind: Kind) -> dict[str, object]:
