@@ -11,9 +11,11 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from lakehouse_core import errors
 from lakehouse_core.errors import InvalidRequest, LakehouseError, StorageUnavailable, TaskFailed
+from lakehouse_core.execution.engines.spark.session import is_stopped
 
 # Finds our text in the Python traceback inside Spark's message; ASCII JSON has no line breaks.
 _MARK: Final = "lakehouse-task-error "
@@ -50,21 +52,29 @@ def failed_attempt(error: LakehouseError) -> AttemptFailed:
 
 
 @contextmanager
-def translated(job: str) -> Iterator[None]:
-    """Raise Spark's failures as the core's errors; `job` says what failed."""
+def translated(session: SparkSession, job: str) -> Iterator[None]:
+    """Run a block of Spark's calls; its failures are raised as the core's errors. `job` says what failed.
+
+    Raises InvalidRequest for a session that is stopped.
+    """
+    if is_stopped(session):
+        raise _stopped(job)
     try:
         yield
     except (PySparkException, Py4JError) as error:
         text = str(error)
         if any(sign in text for sign in _STOPPED):
-            raise InvalidRequest(
-                f"{job}: the Spark session is stopped. Connect again with a running session, or with a function that "
-                "makes one."
-            ) from error
+            raise _stopped(job) from error
         _, mark, record = text.partition(_MARK)
         if mark:
             raise from_text(record) from error
         raise TaskFailed(f"{job}: a task failed in each of its attempts: {_summary(text)}") from error
+
+
+def _stopped(job: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{job}: the Spark session is stopped. Connect again with a running session, or with a function that makes one."
+    )
 
 
 def _summary(text: str) -> str:

@@ -43,7 +43,7 @@ def read_frame(
     fields = [schema.field(name) for name in columns]
     asked = columns_of(predicate) if predicate is not None else frozenset()
     needed = [*fields, *(schema.field(name) for name in sorted(asked.difference(columns)))]
-    with translated(f"Reading {len(tasks)} splits"):
+    with translated(session, f"Reading {len(tasks)} splits"):
         native = [task for task in tasks if is_native(task, needed)]
         others = [task for task in tasks if not is_native(task, needed)]
         branches: list[DataFrame] = []

@@ -37,7 +37,7 @@ def run_tasks(session: SparkSession, task: Callable[[T], str], inputs: Sequence[
                 yield answer(partial(_one_result, task, packed[index]))
 
     job = f"{count} times {getattr(task, '__name__', 'a task')} on Spark"
-    with translated(job):
+    with translated(session, job):
         yield from results(session.range(0, count, 1, count).mapInArrow(answers, ANSWER_SCHEMA))
 
 

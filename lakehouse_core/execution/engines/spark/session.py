@@ -27,6 +27,12 @@ def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]
                 session.conf.set(name, value)
 
 
+def is_stopped(session: SparkSession) -> bool:
+    """Return whether the session can run nothing any more."""
+    # Connect sessions say so. Classic ones do not, and fail in a different way in every method.
+    return bool(session.is_stopped if hasattr(session, "is_stopped") else session.sparkContext._jsc is None)
+
+
 def core_count(session: SparkSession) -> int:
     """Return about how many tasks run at once; of a cluster, as many as its user cuts a shuffle into.
 

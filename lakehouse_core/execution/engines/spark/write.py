@@ -36,7 +36,7 @@ def write_frame(task: WriteTask, frame: DataFrame) -> list[CommitMessage]:
     Files of attempts that lost are named by nobody. Raises what `input_batches` and the write task raise; TaskFailed.
     """
     session = frame.sparkSession
-    with translated("Writing a DataFrame on Spark"):
+    with translated(session, "Writing a DataFrame on Spark"):
         _check_columns(task, frame)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,192 @@
+"""Writes through Spark: what a DataFrame may hold, what becomes of attempts that fail, what a session keeps."""
+
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as sf
+
+import lakehouse_core as lc
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def catalog(spark, tmp_path):
+    found = lc.connect(str(tmp_path), spark=lambda: spark)
+    found.create_database("db")
+    return found
+
+
+def key_table(catalog, name="db.t", **options):
+    columns = {"id": "BIGINT NOT NULL", "v": "INT", "s": "STRING"}
+    return catalog.create_table(name, columns, primary_keys=["id"], options={"bucket": "3", **options})
+
+
+def rows(table):
+    return sorted(map(tuple, (row.values() for row in table.scan().to_arrow().to_pylist())), key=repr)
+
+
+def test_columns_are_matched_by_name_widened_and_filled_with_nulls(spark, catalog):
+    table = key_table(catalog)
+    frame = spark.range(4).selectExpr("null as s", "cast(id as smallint) as id")
+
+    report = table.write(frame)
+
+    assert rows(table) == [(0, None, None), (1, None, None), (2, None, None), (3, None, None)]
+    assert report.rows_added == 4
+    assert {file.bucket for file in table.files()} <= {0, 1, 2}
+
+
+def test_each_bucket_gets_one_file_however_many_partitions_the_frame_has(spark, catalog):
+    table = key_table(catalog)
+
+    table.write(spark.range(0, 1000, 1, 7).selectExpr("id", "1 as v", "'x' as s"))
+
+    assert sorted(file.bucket for file in table.files()) == [0, 1, 2]
+
+
+def test_kinds_of_rows_come_from_the_column_that_is_named(spark, catalog):
+    table = key_table(catalog)
+    table.write(spark.range(3).selectExpr("id", "1 as v"))
+
+    table.write(spark.createDataFrame([(1, "-D"), (2, "+U")], "id long, op string"), rowkind_column="op")
+
+    assert rows(table) == [(0, 1, None), (2, None, None)]
+
+
+def test_an_empty_frame_changes_nothing_and_says_so(spark, catalog):
+    table = key_table(catalog)
+
+    report = table.write(spark.createDataFrame([], "id long, v int"))
+
+    assert report.noop_reason is not None
+    assert table.snapshot() is None
+
+
+REFUSED = [
+    ("select 1L as id, 2 as w", "column 'w', which the table does not have"),
+    ("select 'a' as id", "Column 'id' is BIGINT NOT NULL and the data has string"),
+    ("select 1 as v", "no column 'id'"),
+    ("select 1L as id, 3000000000L as v", "column 'v': 3000000000 does not fit int32 without loss"),
+    ("select cast(null as bigint) as id, 1 as v", "'id'"),
+    ("select 1L as id, interval 1 day as v", "Column 'v': Spark's interval day has no counterpart"),
+]
+
+
+@pytest.mark.parametrize(("query", "message"), REFUSED)
+def test_rows_that_do_not_fit_are_refused_and_leave_nothing(spark, catalog, tmp_path, query, message):
+    table = key_table(catalog)
+
+    with pytest.raises(lc.InvalidRequest) as caught:
+        table.write(spark.sql(query))
+
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert table.snapshot() is None
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_failed_attempt_that_had_written_files_doubles_nothing(spark, catalog, tmp_path):
+    columns = {"id": "BIGINT", "attempt": "INT"}
+    table = catalog.create_table("db.t", columns, options={"bucket": "-1", "target-file-size": "64 kb"})
+
+    def stumbling(batches):
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        for part in range(8):
+            ids = range(part * 20_000, (part + 1) * 20_000)
+            attempt = pa.array([context.attemptNumber()] * len(ids), pa.int32())
+            yield pa.record_batch({"id": pa.array(ids, pa.int64()), "attempt": attempt})
+        list(batches)
+        if context.attemptNumber() == 0:
+            raise RuntimeError("the first attempt dies late")
+
+    report = table.write(spark.range(0, 1, 1, 1).mapInArrow(stumbling, "id long, attempt int"))
+
+    found = table.scan().to_arrow()
+    assert report.rows_added == 160_000
+    assert sorted(found["id"].to_pylist()) == list(range(160_000))
+    assert found["attempt"].unique().to_pylist() == [1]
+    assert len(table.files()) > 1
+
+
+def test_a_frame_that_fails_in_each_attempt_fails_the_write_with_its_reason(spark, catalog):
+    table = key_table(catalog)
+
+    with pytest.raises(lc.TaskFailed, match="DIVIDE_BY_ZERO"):
+        table.write(spark.range(3).selectExpr("id", "cast(1 / (id - 1) as int) as v"))
+
+    assert table.snapshot() is None
+
+
+def test_a_write_and_a_read_leave_the_settings_of_the_session_alone(spark, catalog):
+    spark.conf.set("spark.sql.lateralColumnAlias.enableImplicitResolution", "false")
+    try:
+        before = sorted(spark.conf.getAll.items())
+        table = key_table(catalog)
+        table.write(spark.range(10).selectExpr("id"))
+        assert table.scan().to_spark(spark).count() == 10
+        with pytest.raises(lc.InvalidRequest):
+            table.write(spark.sql("select 1L as id, 3000000000L as v"))
+
+        assert sorted(spark.conf.getAll.items()) == before
+    finally:
+        spark.conf.unset("spark.sql.lateralColumnAlias.enableImplicitResolution")
+
+
+def test_a_table_is_made_from_the_schema_of_a_frame(spark, catalog):
+    frame = spark.range(2).select("id", sf.lit("x").alias("s"), sf.array(sf.lit(1)).alias("n"))
+
+    table = catalog.create_table("db.made", frame.schema, primary_keys=["id"], options={"bucket": "1"})
+    table.write(frame)
+
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [
+        {"id": 0, "s": "x", "n": [1]},
+        {"id": 1, "s": "x", "n": [1]},
+    ]
+
+
+def test_data_of_this_process_is_written_here_even_with_a_session(catalog, monkeypatch):
+    from lakehouse_core.execution.engines.spark import engine
+
+    monkeypatch.setattr(engine, "write_frame", None)
+    table = key_table(catalog)
+
+    assert table.write([{"id": 1, "v": 2}]).rows_added == 1
+
+
+STOPPED = """
+import sys
+import lakehouse_core as lc
+from pyspark.sql import SparkSession
+from resources.java_home import ensure_java
+
+ensure_java()
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+catalog = lc.connect(sys.argv[1], spark=spark)
+catalog.create_database("db")
+table = catalog.create_table("db.t", {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"})
+table.write([{"id": 1}])
+table.write([{"id": 2}])
+frame = spark.range(3)
+spark.stop()
+for verb in (lambda: table.write(frame), lambda: table.compact(full=True), lambda: table.scan().to_spark(spark)):
+    try:
+        verb()
+    except lc.InvalidRequest as error:
+        print(error)
+assert table.scan().count() == 2
+assert table.snapshot().id == 2
+"""
+
+
+def test_a_stopped_session_is_named_as_the_reason(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=240
+    )
+
+    told = [line for line in done.stdout.splitlines() if "the Spark session is stopped. Connect again" in line]
+    assert len(told) == 3, done.stdout + done.stderr
