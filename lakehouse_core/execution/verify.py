@@ -3,7 +3,7 @@
 Data files are looked for and measured, not opened. What an expiry removes while we look is not reported.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -59,6 +59,8 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot, parse_tag
 
 T = TypeVar("T")
+
+_ATTEMPTS = 5
 
 # What reading stored bytes ends in when they are damaged, or not what any engine writes.
 _UNREADABLE = (CorruptTable, UnsupportedFeature, InvalidRequest, NotFound)
@@ -196,11 +198,11 @@ class _Verification:
 
     def _plans(self) -> frozenset[int]:
         """Return the ids of snapshots that deletions under way have yet to unlink, or are unlinking."""
-        plans = self.read(Promise.READABLE_ROOTS, OWN_FOLDER, lambda: load_plans(self._store)) or ()
+        plans = self.read(Promise.READABLE_ROOTS, OWN_FOLDER, lambda: _steady(load_plans, self._store)) or ()
         return frozenset(root.snapshot_id for plan in plans if plan.kind is RootKind.SNAPSHOT for root in plan.roots)
 
     def _pending(self) -> None:
-        self.read(Promise.READABLE_ROOTS, PENDING_FOLDER, lambda: pending_commits(self._store))
+        self.read(Promise.READABLE_ROOTS, PENDING_FOLDER, lambda: _steady(pending_commits, self._store))
 
     def _consumers(self) -> None:
         for name in self._store.children(CONSUMER_FOLDER).files:
@@ -219,11 +221,19 @@ class _Verification:
         if schema is None:
             self.report([_no_schema(prefix)] if not read else [])
             return None
-        every_id = ids_in(store, f"{prefix}{SNAPSHOT_FOLDER}")
-        changelog_ids = ids_in(store, f"{prefix}{CHANGELOG_FOLDER}")
-        self.report(id_findings(prefix, every_id, boundary=boundary, unlinking=unlinking if not prefix else ()))
-        self._hints(f"{prefix}{SNAPSHOT_FOLDER}", every_id)
-        self._hints(f"{prefix}{CHANGELOG_FOLDER}", changelog_ids)
+        folders = (f"{prefix}{SNAPSHOT_FOLDER}", f"{prefix}{CHANGELOG_FOLDER}")
+        # Hints first: what they speak of is there before them.
+        hints = {key: _content(store, key) for folder in folders for key in (f"{folder}/EARLIEST", f"{folder}/LATEST")}
+        every_id, changelog_ids = (ids_in(store, folder) for folder in folders)
+        for key, content in hints.items():
+            ids = every_id if key.startswith(folders[0]) else changelog_ids
+            self.report(hint_findings(key, content, latest_id=ids[-1] if ids else None))
+        leaving = unlinking if not prefix else frozenset()
+        if list(id_findings(prefix, every_id, boundary=boundary, unlinking=leaving)):
+            # A listing during an expiry may show an older id and miss a younger one: look again.
+            boundary, leaving = (0, frozenset()) if prefix else (self._boundary(), self._plans())
+            every_id = ids_in(store, folders[0])
+            self.report(id_findings(prefix, every_id, boundary=boundary, unlinking=leaving))
         producer_is_none = schema.table_options.changelog_producer is ChangelogProducer.NONE
 
         def rooted(keys: Iterable[str], kind: RootKind) -> list[_Rooted]:
@@ -237,11 +247,6 @@ class _Verification:
             tags=rooted(map(tag_key, tag_names(store, prefix)), RootKind.TAG),
             changelogs=rooted(map(changelog_key, changelog_ids), RootKind.CHANGELOG),
         )
-
-    def _hints(self, folder: str, ids: Sequence[int]) -> None:
-        for name in ("EARLIEST", "LATEST"):
-            key = f"{folder}/{name}"
-            self.report(hint_findings(key, _content(self._store, key), latest_id=ids[-1] if ids else None))
 
     def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool) -> _Rooted | None:
         snapshot = self.read(Promise.READABLE_ROOTS, key, partial(_snapshot, self._store, key, kind), key)
@@ -293,6 +298,8 @@ class _BranchCheck:
             changes = self._entries(rooted, root.delta, delta)
             if live is None or changes is None or base is None or delta is None:
                 live = None
+                # What came before cannot be told; what came with this snapshot can.
+                self._look_at(rooted, _surviving(changes or ()), FileKind.DATA)
                 continue
             before = [*base, *delta]
             self._step(rooted, live, changes, is_first=is_first)
@@ -420,8 +427,29 @@ def _runs(snapshots: Sequence[_Rooted]) -> Iterator[list[_Rooted]]:
         yield run
 
 
+def _surviving(changes: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Return the files that a delta adds and does not delete again."""
+    added: dict[Hashable, ManifestEntry] = {}
+    for entry in changes:
+        if entry.kind is EntryKind.ADD:
+            added[file_identifier(entry)] = entry
+        else:
+            added.pop(file_identifier(entry), None)
+    return list(added.values())
+
+
 def _buckets(entries: Iterable[ManifestEntry]) -> set[tuple[bytes, int]]:
     return {(entry.partition, entry.bucket) for entry in entries}
+
+
+def _steady(read: Callable[[ObjectStore], T], store: ObjectStore) -> T:
+    """Read what is listed first: another process may end one of them in between."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return read(store)
+        except NotFound:
+            continue
+    return read(store)
 
 
 def _content(store: ObjectStore, key: str) -> bytes | None:

@@ -43,7 +43,9 @@ class SmallTable:
         clock: VirtualClock | None = None,
     ) -> None:
         self.clock = clock or VirtualClock()
-        self.store = store or MemoryStore(clock=self.clock)
+        # A memory store lives as long as somebody holds it, also while a faulty one stands before it.
+        self.origin = store or MemoryStore(clock=self.clock)
+        self.store = self.origin
         self.partitioned = partitioned
         self._number = 0
         defaults = {
@@ -72,6 +74,16 @@ class SmallTable:
         self.schema = self.schemas.latest()
         self.folders = BucketFolders(self.schema)
         return self
+
+    def copy(self) -> "SmallTable":
+        """Return the same table, at the same time, in a store of its own."""
+        twin = object.__new__(SmallTable)
+        twin.clock = VirtualClock(seed=self._number, now_millis=self.clock.now_millis())
+        twin.partitioned, twin._number = self.partitioned, self._number
+        twin.origin = MemoryStore(clock=twin.clock)
+        for info in self.store.list(""):
+            twin.origin.write(info.key, self.store.read(info.key))
+        return twin.over(twin.origin)
 
     def write(
         self, rows: Mapping[int, str | None], *, dt: str = "d", mode: WriteMode | None = None, bucket: int = 0

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.expiry import expire
+from lakehouse_core.execution.manifest_compaction import compact_manifests
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
+from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
 from tests.execution.small_table import HOUR, SmallTable
 from tests.oracle.reachable import reachable
 
@@ -40,6 +41,7 @@ STEPS = st.one_of(
     st.tuples(st.just("write"), DT, st.dictionaries(st.integers(0, 5), st.just("x"), min_size=1)),
     st.tuples(st.just("overwrite"), DT, st.dictionaries(st.integers(0, 5), st.just("o"), min_size=1)),
     st.tuples(st.just("compact")),
+    st.tuples(st.just("compact manifests")),
     st.tuples(st.just("tag"), st.sampled_from("stu"), st.integers(0, 5), st.none() | st.just(2 * HOUR * 1000)),
     st.tuples(st.just("delete tag"), st.sampled_from("stu")),
     st.tuples(st.just("expire"), st.integers(1, 6)),
@@ -86,6 +88,10 @@ class Life:
 
     def compact(self):
         self.committed(self.table.compact())
+
+    def compact_manifests(self):
+        made = compact_manifests(self.table.log, self.table.schemas, self.table.clock)
+        self.committed(None if made.snapshot is None else made.snapshot.id)
 
     def tag(self, name, back, retention_millis):
         ids = self.table.ids()
@@ -186,16 +192,6 @@ def eventful_table(**options):
     return table
 
 
-def copy_of(table):
-    """Return the same table in a store of its own."""
-    twin = object.__new__(SmallTable)
-    twin.clock, twin.partitioned, twin._number = table.clock, table.partitioned, table._number
-    twin.copied = MemoryStore(clock=table.clock)
-    for info in table.store.list(""):
-        twin.copied.write(info.key, table.store.read(info.key))
-    return twin.over(twin.copied)
-
-
 def run(store, clock):
     return expire(SnapshotLog(store, clock), SchemaLog(store), clock, retain_max=2)
 
@@ -213,13 +209,13 @@ FAULTS = [
 @pytest.mark.parametrize("kind", FAULTS)
 def test_an_expiry_that_fails_at_any_call_loses_nothing_and_is_finished_by_the_next(kind):
     original = eventful_table()
-    counting = FaultyStore(copy_of(original).store)
+    counting = FaultyStore(original.copy().store)
     whole = run(counting, original.clock)
     assert all((whole.snapshot_ids, whole.made_changelog_ids, whole.changelog_ids, whole.tags))
     expected = {snapshot.id: original.visible(snapshot) for snapshot in original.log.history()}
     tagged = original.visible(original.log.tag("kept").snapshot)
     for number in numbers(counting, kind):
-        table = copy_of(original)
+        table = original.copy()
         fails(FaultyStore(table.store, [Fault(at=number, kind=kind)]), table.clock)
 
         check_after_a_crash(table, expected, tagged, f"call {number}")
@@ -238,15 +234,13 @@ def test_an_expiry_that_fails_at_any_call_loses_nothing_and_is_finished_by_the_n
 @pytest.mark.parametrize("kind", [FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER])
 def test_the_same_while_readers_are_waited_for(kind):
     original = eventful_table(**{"lakehouse.read.grace": "1 h"})
-    start = original.clock.now_millis()
-    counting = FaultyStore(copy_of(original).store)
+    counting = FaultyStore(original.copy().store)
     run(counting, original.clock)
     expected = {snapshot.id: original.visible(snapshot) for snapshot in original.log.history()}
     tagged = original.visible(original.log.tag("kept").snapshot)
     reading = original.log.snapshot(original.ids()[1])
     for number in numbers(counting, kind):
-        original.clock.advance((start - original.clock.now_millis()) / 1000)
-        table = copy_of(original)
+        table = original.copy()
         fails(FaultyStore(table.store, [Fault(at=number, kind=kind)]), table.clock)
         table.clock.advance(HOUR / 2)
         run(table.store, table.clock)
@@ -264,14 +258,14 @@ def test_the_same_while_readers_are_waited_for(kind):
 
 def test_a_bit_that_flips_while_an_expiry_reads_loses_nothing():
     original = eventful_table()
-    counting = FaultyStore(copy_of(original).store)
+    counting = FaultyStore(original.copy().store)
     run(counting, original.clock)
     expected = {snapshot.id: original.visible(snapshot) for snapshot in original.log.history()}
     tagged = original.visible(original.log.tag("kept").snapshot)
     for call in counting.calls:
         if call.method in ("read", "read_versioned"):
             for position in (5, 333, 4001):
-                table = copy_of(original)
+                table = original.copy()
                 flip = Fault(at=call.number, kind=FaultKind.FLIP_BIT, position=position)
                 fails(FaultyStore(table.store, [flip]), table.clock)
 
