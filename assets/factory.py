@@ -59,7 +59,7 @@ def build_table_definitions(spec: TableSpec, feed: Feed, *, lake: str = "lake") 
     """Return assets and checks of one table. `lake` is the name of its warehouse, the first part of the asset keys."""
     names = _Names(spec=spec, feed=feed, lake=lake)
     return dg.Definitions(
-        assets=[_ingest(names), _table(names), _compact_manifests(names), _compact_full(names), _expire(names)],
+        assets=[_ingest(names), _table(names), _compact_full(names), _compact_manifests(names), _expire(names)],
         asset_checks=[table_checks(spec, names.key, feed)],
     )
 
@@ -110,7 +110,7 @@ class _Names:
             table="/".join(self.key.path),
             feed=f"{self.spec.feed.source}/{self.spec.feed.name}",
             version=source.version(),
-            root_run_id=context.run.root_run_id or context.run_id,
+            root_run_id=context.run.root_run_id or context.run.run_id,
             is_batched=self.spec.feed.batches,
         )
 
@@ -176,7 +176,7 @@ def _table(names: _Names) -> dg.AssetsDefinition:
                 opened,
                 names.batches(context),
                 commit_user=user,
-                run_id=context.run_id,
+                run_id=context.run.run_id,
                 tag_batches=spec.tag_batches,
             ):
                 committed.append(part)
@@ -213,7 +213,7 @@ def _compact_manifests(names: _Names) -> dg.AssetsDefinition:
             context,
             names,
             "compact_manifests",
-            lambda t: t.compact_manifests(dry_run=config.dry_run, properties={RUN_ID: context.run_id}),
+            lambda t: t.compact_manifests(dry_run=config.dry_run, properties={RUN_ID: context.run.run_id}),
         )
 
     return compact_manifests
@@ -231,7 +231,7 @@ def _compact_full(names: _Names) -> dg.AssetsDefinition:
             context,
             names,
             "compact_full",
-            lambda t: t.compact(full=True, dry_run=config.dry_run, properties={RUN_ID: context.run_id}),
+            lambda t: t.compact(full=True, dry_run=config.dry_run, properties={RUN_ID: context.run.run_id}),
         )
 
     return compact_full
@@ -263,7 +263,7 @@ def _expire(names: _Names) -> dg.AssetsDefinition:
 
 def _maintenance(names: _Names, operation: str) -> dict[str, Any]:
     common = names.common(operation)
-    # In one run: manifests first, expiry last, without claiming that one was made from the other.
+    # One run does them in this order, without claiming that one was made from the other.
     priority = str(len(OPERATIONS) - OPERATIONS.index(operation))
     return common | {"op_tags": {**common["op_tags"], "dagster/priority": priority}}
 
@@ -313,7 +313,7 @@ def _summary(report: lc.Report, before: TableState, after: TableState) -> str:
 def _step(context: dg.AssetExecutionContext, names: _Names, operation: str) -> Iterator[None]:
     """Name the step's Spark jobs after it, and let Dagster retry only what may pass."""
     table = names.spec.identifier
-    group = f"{context.run_id}/{context.op_execution_context.op_handle}"
+    group = f"{context.run.run_id}/{table}/{operation}"
     with (
         retrying_what_may_pass(table, operation, retry_number=context.retry_number),
         spark_job(group, f"{operation} {table}"),

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from assets.specs import MaintenanceSpec
 from assets.state import TableState
 
-OPERATIONS = ("compact_manifests", "compact_full", "expire")
+# In the order in which one run does them: a compaction leaves a manifest more, expiry drops what both replaced.
+OPERATIONS = ("compact_full", "compact_manifests", "expire")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +34,10 @@ class Figure:
 def figures(state: TableState, limits: MaintenanceSpec) -> tuple[Figure, ...]:
     """Return every figure that decides, whether it is exceeded or not."""
     return (
+        Figure(operation="compact_full", what="small files", found=state.small_files, limit=limits.max_small_files),
+        Figure(operation="compact_full", what="sorted runs", found=state.sorted_runs, limit=limits.max_sorted_runs),
         Figure(
             operation="compact_manifests", what="manifests", found=state.manifests_total, limit=limits.max_manifests
         ),
-        Figure(operation="compact_full", what="small files", found=state.small_files, limit=limits.max_small_files),
-        Figure(operation="compact_full", what="sorted runs", found=state.sorted_runs, limit=limits.max_sorted_runs),
         Figure(operation="expire", what="snapshots", found=state.snapshots_retained, limit=limits.max_snapshots),
     )

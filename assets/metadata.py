@@ -63,7 +63,8 @@ def column_schema(spec: TableSpec) -> dg.TableSchema:
         columns.append(
             dg.TableColumn(
                 name=name,
-                type=column.type,
+                # That it is NOT NULL, the page says beside the type.
+                type=column.type.removesuffix(" NOT NULL"),
                 description=column.description or None,
                 constraints=dg.TableColumnConstraints(nullable="NOT NULL" not in column.type.upper(), other=roles),
             )
@@ -110,7 +111,7 @@ def commit_metadata(committed: Sequence[Committed]) -> Metadata:
         "paimon/commit_identifier": committed[-1].batch.identifier if committed else 0,
         **report_metadata(reports),
         "paimon/commits": records(
-            ("batch", "snapshot", "kind", "rows added", "nothing done because"),
+            ("batch", "snapshot", "kind", "rows added", "note"),
             (
                 (
                     part.batch.key or "whole load",
@@ -141,10 +142,12 @@ def state_metadata(state: TableState) -> Metadata:
         "paimon/changelogs_retained": state.changelogs_retained,
         "paimon/earliest_snapshot_id": state.earliest_snapshot_id or 0,
         "paimon/tags": state.tags,
+        "paimon/last_run": _last_run(state),
         "paimon/recent_snapshots": records(
             ("snapshot", "kind", "time", "rows added", "run"),
             (
-                (fact.id, fact.kind, fact.time.isoformat(timespec="seconds"), fact.rows_added, fact.run_id)
+                # Runs are listed under the first eight characters of their ids; more would not fit the page.
+                (fact.id, fact.kind, f"{fact.time:%m-%d %H:%M:%S}", fact.rows_added, fact.run_id[:8])
                 for fact in state.recent
             ),
         ),
@@ -191,6 +194,12 @@ def findings(report: lc.VerifyReport) -> Metadata:
             "\n".join(f"- {finding}" for finding in report.findings[:_MOST_ROWS]) or "none"
         ),
     }
+
+
+def _last_run(state: TableState) -> dg.MetadataValue[Any] | str:
+    """A link to the run that made the newest snapshot; empty when no run of ours did."""
+    run_id = state.recent[0].run_id if state.recent else ""
+    return dg.MetadataValue.dagster_run(run_id) if run_id else ""
 
 
 def _number(value: float) -> float:

@@ -61,7 +61,7 @@ class TableState:
     records_total: int
     # Files that share their bucket with another one and are far from the target size.
     small_files: int
-    # In the bucket that has most of them; files of level 0 are a run each.
+    # Of a key table, in the bucket that has most of them; files of level 0 are a run each.
     sorted_runs: int
     manifests_total: int
     recent: tuple[SnapshotFacts, ...]
@@ -88,13 +88,13 @@ def read_state(table: lc.Table, *, recent: int = 10) -> TableState:
         earliest_snapshot_id=snapshots[0].id if snapshots else None,
         schema_id=latest.schema_id if latest else 0,
         snapshots_retained=len(snapshots),
-        changelogs_retained=0,
+        changelogs_retained=len(table.changelogs()),
         tags=len(table.tags()),
         files_total=len(files),
         bytes_total=sum(f.file_size for f in files),
         records_total=sum(f.row_count for f in files),
         small_files=len(mergeable),
-        sorted_runs=_most_sorted_runs(files),
+        sorted_runs=_most_sorted_runs(files) if table.schema.primary_keys else 0,
         manifests_total=len(table.manifests()),
         recent=tuple(_facts(s) for s in reversed(snapshots[-recent:])),
     )

@@ -37,12 +37,12 @@ def ingest_job(specs: Sequence[TableSpec]) -> AssetJob:
 
 
 def maintain_job(specs: Sequence[TableSpec]) -> AssetJob:
-    """Manifest compaction, full compaction and expiry of all tables."""
+    """Full compaction, manifest compaction and expiry of all tables."""
     keys = [operation_key(spec, operation) for spec in specs for operation in OPERATIONS]
     return dg.define_asset_job(
         "maintain",
         selection=dg.AssetSelection.assets(*keys),
-        description="Compacts manifests and files of all tables, then drops what is too old.",
+        description="Compacts files and manifests of all tables, then drops what is too old.",
         hooks={tell_what_failed},
         tags={"lakehouse/operation": "maintain"},
     )

@@ -33,7 +33,7 @@ DEFAULT_START, DEFAULT_BATCHES, DEFAULT_WAREHOUSE = "2013-02-01", 16, "warehouse
 
 # So that expiry shows its effect at once: a table of real readers keeps the default of an hour.
 TABLE_DEFAULTS = {"lakehouse.read.grace": "0 s"}
-RETENTION = {"retain_max": 3, "retain_min": 1, "older_than_hours": 0.0}
+RETENTION = {"retain_max": 3, "retain_min": 3, "older_than_hours": 0.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from orchestration.home import prepare_home
+from orchestration.home import PROJECT, prepare_home
 
 
 def main() -> None:
@@ -21,8 +21,14 @@ def main() -> None:
     )
     # Dagster gives SIGTERM the handler that it finds on SIGINT, which a shell sets to "ignore" for background jobs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    command = ["dagster", "dev", "-m", "orchestration.definitions", "-h", "127.0.0.1", "-p", str(arguments.port)]
-    os.execv(sys.executable, [sys.executable, "-m", *command])
+    command = ["dagster", "dev", *location(), "-h", "127.0.0.1", "-p", str(arguments.port)]
+    os.execv(sys.executable, [sys.executable, "-W", "ignore", "-m", *command])
+
+
+def location() -> list[str]:
+    """The workspace of the checkout, which names the location; else the module alone."""
+    workspace = PROJECT / "workspace.yaml"
+    return ["-w", str(workspace)] if workspace.exists() else ["-m", "orchestration.definitions"]
 
 
 if __name__ == "__main__":

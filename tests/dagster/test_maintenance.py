@@ -45,7 +45,7 @@ def small_files(found: int) -> Figure:
         ({"snapshots_retained": 31}, ["expire"]),
         (
             {"small_files": 17, "sorted_runs": 6, "manifests_total": 17},
-            ["compact_manifests", "compact_full", "compact_full"],
+            ["compact_full", "compact_full", "compact_manifests"],
         ),
     ],
 )
