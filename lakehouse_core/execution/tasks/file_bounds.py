@@ -38,12 +38,12 @@ class BoundsCollector:
     def __init__(self, fields: Iterable[DataField]) -> None:
         self._types = {field.name: kind for field in fields if (kind := ordered_type(field)) is not None}
         # What the footer will not say, by row group and column.
-        self._corrections: list[dict[str, Pair]] = []
+        self._corrections: list[dict[str, ColumnBounds]] = []
         self._without_bounds: set[str] = set()
 
     def observe(self, row_group: pa.Table) -> None:
         """Look at a row group before it is written."""
-        corrections: dict[str, Pair] = {}
+        corrections: dict[str, ColumnBounds] = {}
         for name, kind in self._types.items():
             column = row_group.column(name)
             if kind.root in _FLOATS and _has_nan(column):
@@ -51,7 +51,8 @@ class BoundsCollector:
                 self._without_bounds.add(name)
             elif _is_silent(column, kind):
                 both = pc.min_max(column)
-                corrections[name] = (to_internal(both["min"], kind), to_internal(both["max"], kind))
+                low, high = to_internal(both["min"], kind), to_internal(both["max"], kind)
+                corrections[name] = ColumnBounds(low, high, column.null_count)
         self._corrections.append(corrections)
 
     def bounds(self, footer: pq.FileMetaData) -> dict[str, ColumnBounds]:
@@ -60,14 +61,15 @@ class BoundsCollector:
         found: dict[str, ColumnBounds] = {}
         for name, kind in self._types.items():
             chunks = [footer.row_group(group).column(positions[name]) for group in range(footer.num_row_groups)]
-            nulls = sum(chunk.statistics.null_count for chunk in chunks)
-            pairs: list[Pair] = []
-            if name not in self._without_bounds:
-                for chunk, corrections in zip(chunks, self._corrections, strict=True):
-                    pairs.append(corrections.get(name) or footer_values(chunk.statistics, kind))
-            minima = [low for low, _ in pairs if low is not None]
-            maxima = [high for _, high in pairs if high is not None]
-            found[name] = ColumnBounds(min(minima, default=None), max(maxima, default=None), nulls)
+            exact = [
+                corrections.get(name) or _footer_bounds(chunk.statistics, kind)
+                for chunk, corrections in zip(chunks, self._corrections, strict=True)
+            ]
+            nulls = sum(one.null_count or 0 for one in exact)
+            told = [] if name in self._without_bounds else exact
+            low = min((one.minimum for one in told if one.minimum is not None), default=None)
+            high = max((one.maximum for one in told if one.maximum is not None), default=None)
+            found[name] = ColumnBounds(low, high, nulls)
         return found
 
 
@@ -86,13 +88,18 @@ def footer_values(statistics: pq.Statistics, kind: AtomicType) -> Pair:
         return None, None
 
 
+def _footer_bounds(statistics: pq.Statistics, kind: AtomicType) -> ColumnBounds:
+    low, high = footer_values(statistics, kind)
+    return ColumnBounds(low, high, statistics.null_count)
+
+
 def _has_nan(column: pa.ChunkedArray) -> bool:
     chunks = (chunk.drop_null() if chunk.null_count else chunk for chunk in column.chunks)
     return any(np.isnan(np.min(chunk.to_numpy())) for chunk in chunks if len(chunk))
 
 
 def _is_silent(column: pa.ChunkedArray, kind: AtomicType) -> bool:
-    """Whether the footer will lack bounds that there are."""
+    """Whether the footer will lack bounds that there are; of INT96 it lacks even the number of nulls."""
     if kind.root in STRING_ROOTS or kind.root in BINARY_ROOTS:
         return (pc.max(pc.binary_length(column)).as_py() or 0) > _FOOTER_VALUE_BYTES
     return kind.root in TIMESTAMP_ROOTS and (kind.precision or 0) > 6

@@ -26,6 +26,8 @@ from lakehouse_core.table.sorted_run import SortedRun
 CHUNK_ROWS: Final = 128 * 1024
 CHUNK_BYTES: Final = 16 << 20
 _LEAST_BATCH_ROWS: Final = 16
+# Of all runs together: what their readers hold of the files as they are stored.
+_HELD_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,7 @@ def merged_records(
             row_filter=row_filter if len(runs) == 1 else key_filter,
             chunk_rows=CHUNK_ROWS // len(runs),
             chunk_bytes=CHUNK_BYTES // len(runs),
+            held_bytes=_HELD_BYTES // len(runs),
         )
         chunks = frontier_chunks(
             [scan.batches(run) for run in runs],
@@ -100,6 +103,7 @@ class _RunScan:
     row_filter: Predicate | None
     chunk_rows: int
     chunk_bytes: int
+    held_bytes: int
 
     def batches(self, run: SortedRun) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a run; a file is opened when the one before it is used up."""

@@ -1,0 +1,72 @@
+"""Flush: random rows in memory → sorted, deduplicated level-0 files of 16 buckets, in this process and one thread.
+
+Against encoding the same rows, unsorted and unrouted, into as many files with pyarrow (the floor).
+"""
+
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import _measure as measure
+from benchmarks._shapes import columns_of, schema_of
+from lakehouse_core.clock import SystemClock
+from lakehouse_core.execution.tasks.write import WriteTask, write_batches
+from lakehouse_core.storage import LocalStore
+
+BUCKETS = 16
+
+
+def main() -> None:
+    arguments = measure.arguments(__doc__)
+    rows = measure.scaled(2_000_000, arguments)
+    random = np.random.default_rng(1)
+    data = columns_of("narrow", random.choice(2 * rows, rows, replace=False).astype(np.int64), random)
+    measure.print_header("Flush", data=f"{rows:,} random narrow rows in memory, {BUCKETS} buckets, zstd 1")
+    with tempfile.TemporaryDirectory() as folder:
+        alternatives = {
+            "Parquet write": partial(_floor, _physical(data), Path(folder)),
+            "flush, 16 buckets": partial(flush, data, Path(folder) / "many", BUCKETS),
+            "flush, 1 bucket": partial(flush, data, Path(folder) / "one", 1),
+        }
+        series = measure.interleave(alternatives, rounds=arguments.rounds)
+    measure.print_table("Flush", series, against="Parquet write")
+    share = rows / 2_000_000
+    many = series["flush, 16 buckets"]
+    measure.print_bars(
+        [
+            measure.Bar("flush, 16 buckets, best wall", many.best_wall_seconds, 0.9 * share, 0.55 * share, "s"),
+            measure.Bar("flush, 16 buckets, best CPU", many.best_cpu_seconds, 0.9 * share, 0.55 * share, "s"),
+        ]
+    )
+
+
+def flush(data: pa.Table, root: Path, buckets: int) -> int:
+    schema = schema_of("narrow", **{"bucket": str(buckets)})
+    task = WriteTask(store=LocalStore(str(root)).spec, schema=schema)
+    messages = write_batches(task, data.to_batches(max_chunksize=1 << 20), SystemClock())
+    shutil.rmtree(root)
+    return len(messages)
+
+
+def _physical(data: pa.Table) -> pa.Table:
+    """The columns that a data file has."""
+    numbers = pa.array(np.arange(data.num_rows))
+    kinds = pa.array(np.zeros(data.num_rows, dtype=np.int8))
+    names = ["_KEY_k", "_SEQUENCE_NUMBER", "_VALUE_KIND", *data.column_names]
+    return pa.table([data["k"], numbers, kinds, *data.columns], names=names)
+
+
+def _floor(rows: pa.Table, folder: Path) -> None:
+    share = rows.num_rows // BUCKETS
+    for bucket in range(BUCKETS):
+        part = rows.slice(bucket * share, share)
+        pq.write_table(part, folder / "floor.parquet", compression="zstd", compression_level=1, use_dictionary=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Merge read: Parquet runs of one bucket → Arrow batches, one row for each key, in this process and one thread.
+
+Against decoding every column of the same files with pyarrow (the floor), and shapes against each other.
+"""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from benchmarks import _measure as measure
+from benchmarks._shapes import Shape, floor_read, make_shape
+from lakehouse_core.execution.tasks.read import read_split
+
+SHAPES = ("narrow", "wide", "composite", "string", "edge", "late")
+RUNS = 4
+
+
+def main() -> None:
+    arguments = measure.arguments(__doc__)
+    rows = measure.scaled(2_000_000, arguments)
+    measure.print_header("Merge read", data=f"{RUNS} runs of {rows:,} rows each, one bucket, zstd 1")
+    with tempfile.TemporaryDirectory() as folder:
+        shapes = {name: make_shape(Path(folder) / name, name, runs=RUNS, rows=rows) for name in SHAPES}
+        alternatives = {}
+        for name, shape in shapes.items():
+            alternatives[f"{name}: Parquet read"] = partial(floor_read, shape)
+            alternatives[f"{name}: merge read"] = partial(merge_read, shape)
+        series = measure.interleave(alternatives, rounds=arguments.rounds)
+    measure.print_table("Merge read", series)
+    ratio = partial(measure.cpu_ratio, series)
+    bars = [
+        measure.Bar("narrow / Parquet read", ratio("narrow: merge read", "narrow: Parquet read"), 2.2, 1.5),
+        measure.Bar("wide / Parquet read", ratio("wide: merge read", "wide: Parquet read"), 1.5, 1.2),
+        measure.Bar("composite key / narrow", ratio("composite: merge read", "narrow: merge read"), 2.5, 2.0),
+        measure.Bar("string key / narrow", ratio("string: merge read", "narrow: merge read"), 2.0, 1.5),
+        measure.Bar("edges overlap / Parquet read", ratio("edge: merge read", "edge: Parquet read"), 1.5, 1.1),
+        measure.Bar("late keys too / Parquet read", ratio("late: merge read", "late: Parquet read"), 1.5, 1.1),
+    ]
+    measure.print_bars(bars)
+
+
+def merge_read(shape: Shape) -> int:
+    return sum(batch.num_rows for batch in read_split(shape.read_task()))
+
+
+if __name__ == "__main__":
+    main()
