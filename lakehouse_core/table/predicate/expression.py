@@ -51,7 +51,9 @@ def _expression(predicate: Predicate, types: Mapping[str, DataType], *, exact: b
             return _comparison(pc.field(column), comparison, pc.scalar(scalar(value, _atomic(types, column))))
         case In(column, values):
             kind = _atomic(types, column)
-            options = pa.array([scalar(value, kind) for value in values], arrow_type(kind))
+            # Arrow's `isin` tells the two zeros apart, which are equal.
+            zeros = [-value for value in values if isinstance(value, float) and value == 0]
+            options = pa.array([scalar(value, kind) for value in (*values, *zeros)], arrow_type(kind))
             found = pc.field(column).isin(options)
             # Arrow's `isin` gives false for NULL.
             return pc.if_else(pc.field(column).is_valid(), found, pa.scalar(None, pa.bool_())) if exact else found

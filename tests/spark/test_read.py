@@ -1,0 +1,210 @@
+"""Reads through Spark: which files Spark reads itself, which go through tasks, and that nobody can tell by the rows."""
+
+import contextlib
+import datetime
+import io
+import random
+
+import pytest
+from pyspark.sql import functions as sf
+
+import lakehouse_core as lc
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    """Written in this process: only reading is at stake here."""
+    found = lc.connect(str(tmp_path / "a warehouse, 100%"))
+    found.create_database("db")
+    return found
+
+
+def plan_of(frame):
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        frame.explain("formatted")
+    return text.getvalue()
+
+
+def both(scan, spark):
+    """The rows as Spark and as this process give them, each sorted."""
+    by_spark = [tuple(row) for row in scan.to_spark(spark).collect()]
+    here = [tuple(row.values()) for row in scan.to_arrow().to_pylist()]
+    return sorted(by_spark, key=repr), sorted(here, key=repr)
+
+
+def half_merged(catalog):
+    """A key table of three partitions: a full bucket in the first two, overlapping files and a delete in the third."""
+    table = catalog.create_table(
+        "db.t",
+        {"dt": "DATE NOT NULL", "id": "BIGINT NOT NULL", "v": "INT", "s": "STRING"},
+        partition_keys=["dt"],
+        primary_keys=["dt", "id"],
+        options={"bucket": "1"},
+    )
+    days = [datetime.date(2013, 1, day) for day in (1, 2, 3)]
+    table.write([{"dt": day, "id": id_, "v": id_, "s": f"é{id_}"} for day in days for id_ in range(20)])
+    changed = [{"dt": days[2], "id": id_, "v": id_ + 100, "s": None, "op": "+I"} for id_ in range(10, 25)]
+    table.write([*changed, {"dt": days[2], "id": 0, "v": 0, "s": None, "op": "-D"}], rowkind_column="op")
+    return table
+
+
+def test_files_that_need_no_merge_are_read_by_spark_itself_with_filters_pushed_down(spark, catalog):
+    table = half_merged(catalog)
+
+    frame = table.scan(columns=["id", "s"], where="v > 12").to_spark(spark)
+    plan = plan_of(frame.where("id < 1000"))
+
+    assert "Union" in plan
+    assert "MapInArrow" in plan
+    assert "GreaterThan(v,12)" in plan
+    assert "LessThan(id,1000)" in plan
+    assert "ReadSchema: struct<id:bigint,s:string,v:int,_VALUE_KIND:tinyint>" in plan
+    assert "Exchange" not in plan
+    assert [tuple(row) for row in frame.orderBy("id", "s").limit(1).collect()] == [(10, None)]
+
+
+@pytest.mark.parametrize("where", [None, "v > 12", "dt = DATE '2013-01-03' AND v < 5", "s IS NULL OR id = 3", "v = -1"])
+@pytest.mark.parametrize("columns", [None, ["v", "dt"]])
+def test_a_scan_has_the_same_rows_on_spark_as_here(spark, catalog, where, columns):
+    scan = half_merged(catalog).scan(columns=columns, where=where)
+
+    by_spark, here = both(scan, spark)
+
+    assert by_spark == here
+    assert scan.to_spark(spark).columns == (columns or ["dt", "id", "v", "s"])
+
+
+def test_a_frame_stays_with_its_snapshot(spark, catalog):
+    table = half_merged(catalog)
+    frame = table.scan().to_spark(spark)
+    before = frame.count()
+
+    table.write([{"dt": datetime.date(2013, 1, 1), "id": 999, "v": 1}])
+
+    assert frame.count() == before
+    assert table.scan().to_spark(spark).count() == before + 1
+
+
+def test_an_empty_table_is_an_empty_frame_of_its_columns(spark, catalog):
+    table = catalog.create_table("db.empty", {"id": "BIGINT", "d": "DECIMAL(5, 2)"}, options={"bucket": "-1"})
+
+    frame = table.scan().to_spark(spark)
+
+    assert frame.collect() == []
+    assert frame.schema.simpleString() == "struct<id:bigint,d:decimal(5,2)>"
+
+
+def test_files_of_an_older_schema_are_read_by_field_id(spark, catalog):
+    table = catalog.create_table("db.t", {"id": "BIGINT", "a": "INT", "b": "STRING"}, options={"bucket": "-1"})
+    table.write([{"id": 1, "a": 10, "b": "old"}])
+    table.alter(lc.AddColumn("c", "DOUBLE"))
+    table.write([{"id": 2, "a": 20, "b": "mid", "c": 0.5}])
+    # A file without the column is still Spark's own to read: null is right.
+    assert "MapInArrow" not in plan_of(table.scan().to_spark(spark))
+
+    # Now the name `b` means another column, and `a` has another type.
+    table.alter(lc.DropColumn("b"))
+    table.alter(lc.RenameColumn("c", "b"))
+    table.alter(lc.UpdateColumnType("a", "BIGINT"))
+    table.write([{"id": 3, "a": 2**40, "b": 1.5}])
+    by_spark, here = both(table.scan(), spark)
+
+    assert by_spark == here == [(1, 10, None), (2, 20, 0.5), (3, 2**40, 1.5)]
+
+
+def test_a_large_merged_table_is_never_broadcast_by_mistake(spark, catalog):
+    table = catalog.create_table(
+        "db.t", {"id": "BIGINT NOT NULL", "v": "BIGINT"}, primary_keys=["id"], options={"bucket": "1"}
+    )
+    for _ in range(2):
+        table.write([{"id": id_, "v": 1} for id_ in range(40_000)])
+    frame = table.scan().to_spark(spark)
+
+    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "512kb")
+    try:
+        plan = plan_of(frame.join(spark.range(10_000_000), "id"))
+    finally:
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+
+    assert "MapInArrow" in plan
+    assert "BroadcastHashJoin" not in plan
+
+
+def test_a_file_that_is_gone_or_damaged_is_told_before_spark_starts(spark, catalog, tmp_path):
+    table = catalog.create_table("db.t", {"id": "BIGINT", "s": "STRING"}, options={"bucket": "-1"})
+    table.write([{"id": 1, "s": "x"}])
+    file = next(tmp_path.rglob("data-*.parquet"))
+    whole = file.read_bytes()
+
+    # A bit of the footer: a column would have another name, and Spark would read nulls.
+    file.write_bytes(whole.replace(b"\x01s", b"\x01t"))
+    with pytest.raises(lc.CorruptTable, match=file.name):
+        table.scan().to_spark(spark)
+    file.unlink()
+    with pytest.raises(lc.NotFound, match=file.name):
+        table.scan().to_spark(spark)
+
+
+VALUES = {
+    "b": ("BOOLEAN", [True, False, None]),
+    "n": ("INT", [-1, 0, 1, 7, None]),
+    "x": ("DOUBLE", [-1.5, 0.0, -0.0, float("nan"), float("inf"), None]),
+    "d": ("DATE", [datetime.date(1, 1, 1), datetime.date(2013, 1, 1), None]),
+    "t": ("TIMESTAMP(6)", [datetime.datetime(1969, 12, 31, 23, 59, 59, 999999), datetime.datetime(2013, 1, 1), None]),
+    "z": ("TIMESTAMP_LTZ(3)", [datetime.datetime(2013, 1, 1, tzinfo=datetime.UTC), None]),
+    "s": ("STRING", ["", "a", "ab", "b'c", "é", None]),
+    "r": ("BYTES", [b"", b"\x00", b"ab", None]),
+    "p": ("DECIMAL(9, 2)", ["0.00", "1.50", "-3.25", None]),
+}
+
+
+def a_condition(chance, depth=2):
+    if depth and chance.random() < 0.6:
+        parts = [a_condition(chance, depth - 1) for _ in range(2)]
+        return chance.choice([lambda: parts[0] & parts[1], lambda: parts[0] | parts[1], lambda: ~parts[0]])()
+    name = chance.choice(list(VALUES))
+    values = [value for value in VALUES[name][1] if value is not None]
+    value, column = chance.choice(values), lc.col(name)
+    tests = [
+        lambda: column == value,
+        lambda: column != value,
+        lambda: column < value,
+        lambda: column >= value,
+        lambda: column > value,
+        lambda: column.isin(values[:2]),
+        lambda: column.isin([]),
+        column.is_null,
+        lambda: column.startswith(value) if name == "s" else column <= value,
+    ]
+    return chance.choice(tests)()
+
+
+def test_every_condition_means_the_same_to_spark_as_here(spark, catalog):
+    chance = random.Random(7)
+    columns = {name: sql for name, (sql, _) in VALUES.items()}
+    table = catalog.create_table("db.t", {"id": "INT", **columns}, options={"bucket": "-1"})
+    rows = [{name: chance.choice(values) for name, (_, values) in VALUES.items()} for _ in range(60)]
+    table.write([{"id": index, **row} for index, row in enumerate(rows)])
+    conditions = [a_condition(chance) for _ in range(40)]
+
+    frames = [
+        table.scan(columns=["id"], where=one).to_spark(spark).select(sf.lit(index).alias("condition"), "id")
+        for index, one in enumerate(conditions)
+    ]
+    merged = frames[0]
+    for frame in frames[1:]:
+        merged = merged.union(frame)
+    kept = {index: set() for index in range(len(conditions))}
+    for index, id_ in merged.collect():
+        kept[index].add(id_)
+
+    expected = {
+        index: set(table.scan(columns=["id"], where=one).to_arrow()["id"].to_pylist())
+        for index, one in enumerate(conditions)
+    }
+    assert "MapInArrow" not in plan_of(frames[0])
+    assert [conditions[index] for index in kept if kept[index] != expected[index]] == []
