@@ -48,6 +48,10 @@ from lakehouse_core.table.snapshot import Snapshot
 # A full merge of more than this would hold up its writer for seconds; `compact_manifests` does it on its own time.
 LARGEST_FULL_MERGE_BYTES: Final = 64 << 20
 
+# Preparing takes longer than claiming. When somebody was faster meanwhile, nothing is claimed: what is made is kept and
+# goes after the new latest snapshot, so often before it counts as a lost race.
+_MOST_SECOND_LOOKS: Final = 3
+
 _MAX_RETRIES_KEY: Final = "commit.max-retries"
 
 
@@ -131,7 +135,8 @@ class _Committer:
         """Try until the part is applied or cannot be."""
         try:
             while True:
-                result = self._attempt(skips_empty)
+                self._patience.start()
+                result = self._attempt(skips_empty, _MOST_SECOND_LOOKS)
                 if result is not None:
                     return result
                 self._patience.wait_after_loss(f"{self._staged.commit_user}/{self._staged.commit_identifier}")
@@ -140,9 +145,41 @@ class _Committer:
                 self._writer.discard_all_but(())
             raise
 
-    def _attempt(self, skips_empty: bool) -> CommitResult | None:
+    def _attempt(self, skips_empty: bool, second_looks: int) -> CommitResult | None:
         """Return the result, None when another commit was faster."""
-        since = self._patience.start()
+        since = self._clock.monotonic_seconds()
+        ready = self._look(skips_empty)
+        if isinstance(ready, CommitResult):
+            return ready
+        if second_looks and self._log.has(ready.next_id):
+            return self._attempt(skips_empty, second_looks - 1)
+        snapshot, named, forgotten = self._prepare(ready)
+        self._writer.flush()
+        if second_looks and self._log.has(ready.next_id):
+            return self._attempt(skips_empty, second_looks - 1)
+        return self._publish(ready, snapshot, named, forgotten, since)
+
+    def _publish(
+        self, ready: "_Ready", snapshot: Snapshot, named: set[str], forgotten: int, since: float
+    ) -> CommitResult | None:
+        self._may_be_applied = True
+        applied = publish(self._log, snapshot, self._patience, since=since)
+        self._may_be_applied = applied
+        if not applied:
+            return None
+        self._writer.discard_all_but(named)
+        return CommitResult(
+            snapshots=(snapshot,),
+            snapshot_ids=(snapshot.id,),
+            snapshot_id_before=None if ready.latest is None else ready.latest.id,
+            attempts=self.attempts,
+            changes=(ready.changes,),
+            lost=self._part.lost,
+            forgotten_users=forgotten,
+        )
+
+    def _look(self, skips_empty: bool) -> "_Ready | CommitResult":
+        """Read the latest snapshot and make what goes after it; the result when there is nothing to make."""
         latest = self._log.latest()
         ledger = ledger_at(self._log, latest)
         earlier = applied_before(self._log, latest, ledger, self._staged, self._part.kind)
@@ -154,31 +191,14 @@ class _Committer:
         if changes.is_empty and skips_empty:
             return CommitResult(attempts=self.attempts, lost=self._part.lost, noop_reason="there is nothing to commit")
         self._check_new_files(changes, schema)
-        snapshot, named, forgotten = self._prepare(latest, ledger, changes, schema)
-        self._may_be_applied = True
-        applied = publish(self._log, snapshot, self._patience, since=since)
-        self._may_be_applied = applied
-        if not applied:
-            return None
-        self._writer.discard_all_but(named)
-        return CommitResult(
-            snapshots=(snapshot,),
-            snapshot_ids=(snapshot.id,),
-            snapshot_id_before=None if latest is None else latest.id,
-            attempts=self.attempts,
-            changes=(changes,),
-            lost=self._part.lost,
-            forgotten_users=forgotten,
-        )
-
-    def _prepare(
-        self, latest: Snapshot | None, ledger: Ledger, changes: Changes, schema: TableSchema
-    ) -> tuple[Snapshot, set[str], int]:
-        """Write what the next snapshot names; return it, the names, and how many users the ledger lost."""
         current = [] if latest is None else self._log.manifests_of(latest)
         base = self._merged(current, schema)
-        base_list = self._writer.write_list(base)
         self._delta.write(changes)
+        return _Ready(latest=latest, ledger=ledger, schema=schema, changes=changes, base=base)
+
+    def _prepare(self, ready: "_Ready") -> tuple[Snapshot, set[str], int]:
+        """Return the next snapshot, the names of what it names, and how many users the ledger lost."""
+        base_list = self._writer.write_list(ready.base)
         lists = WrittenLists(
             base=base_list,
             delta=self._delta.list,
@@ -186,10 +206,10 @@ class _Committer:
             checksums=self._checksums(base_list),
         )
         snapshot = next_snapshot(
-            latest,
-            changes,
+            ready.latest,
+            ready.changes,
             lists,
-            schema_id=schema.id,
+            schema_id=ready.schema.id,
             commit_user=self._staged.commit_user,
             commit_identifier=self._staged.commit_identifier,
             properties=self._staged.properties,
@@ -198,9 +218,9 @@ class _Committer:
             nonce=self._clock.uuid(),
             now_millis=self._clock.now_millis(),
         )
-        noted, forgotten = ledger.with_commit(snapshot)
+        noted, forgotten = ready.ledger.with_commit(snapshot)
         properties = {**snapshot.properties, LEDGER_PROPERTY: noted.to_json()}
-        named = {base_list.name, *(manifest.file_name for manifest in base), *self._delta.names}
+        named = {base_list.name, *(manifest.file_name for manifest in ready.base), *self._delta.names}
         return snapshot.model_copy(update={"properties": properties}), named, forgotten
 
     def _merged(self, current: Sequence[ManifestFile], schema: TableSchema) -> Sequence[ManifestFile]:
@@ -255,6 +275,21 @@ class _Committer:
         return CommitResult(
             snapshots=tuple(snapshots), snapshot_ids=snapshot_ids, attempts=self.attempts, replayed=True
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    """What one look at the table gave: the next snapshot but for its name lists."""
+
+    latest: Snapshot | None
+    ledger: Ledger
+    schema: TableSchema
+    changes: Changes
+    base: Sequence[ManifestFile]
+
+    @property
+    def next_id(self) -> int:
+        return 1 if self.latest is None else self.latest.id + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,8 @@ class _Run:
 
 def _attempt(run: _Run) -> ManifestCompaction | None:
     """Return the result, None when another commit was faster."""
-    since = run.patience.start()
+    run.patience.start()
+    since = run.clock.monotonic_seconds()
     latest = run.log.latest()
     current = [] if latest is None else run.log.manifests_of(latest)
     merged = _merged(run, current)
@@ -127,6 +128,7 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
         nonce=run.clock.uuid(),
         now_millis=run.clock.now_millis(),
     )
+    run.writer.flush()
     run.may_be_applied = True
     run.may_be_applied = publish(run.log, snapshot, run.patience, since=since)
     if not run.may_be_applied:

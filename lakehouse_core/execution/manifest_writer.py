@@ -1,4 +1,7 @@
-"""Writes the manifests and lists of one commit and remembers them, so that those that nobody came to name can go."""
+"""Writes the manifests and lists of one commit and remembers them, so that those that nobody came to name can go.
+
+Nothing may be published that names them before `flush`.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -30,6 +33,7 @@ AVRO_CODECS: Final = {
 }
 # So many entries tell how many bytes an entry takes.
 _SAMPLE: Final = 2000
+_MOST_PENDING_BYTES: Final = 32 << 20
 
 
 class ManifestWriter:
@@ -44,6 +48,9 @@ class ManifestWriter:
         self._target_bytes = options.manifest_target_bytes
         self._partition_types = partition_types
         self._manifests = 0
+        # Written together, for the sake of the disk: what a commit waits for is mostly syncs.
+        self._pending: dict[str, bytes] = {}
+        self._pending_bytes = 0
         self._checksums: dict[str, str] = {}
 
     @property
@@ -84,11 +91,23 @@ class ManifestWriter:
         self._write(name, data)
         return NamedListFile(name=name, size=len(data))
 
+    def flush(self) -> None:
+        """Make sure that everything written so far lasts. Raises StorageUnavailable when it does not."""
+        pending, self._pending, self._pending_bytes = self._pending, {}, 0
+        if not pending:
+            return
+        try:
+            self._store.write_all(pending)
+        except WriteOutcomeUnknown as error:
+            # No snapshot names them yet, so nothing was committed whatever became of them.
+            raise StorageUnavailable(f"{min(pending)}: it was not surely written. Commit the same again.") from error
+
     def checksum_of(self, name: str) -> str:
         return self._checksums[name]
 
     def discard_all_but(self, named: Iterable[str]) -> None:
         """Delete what was written and is not `named` by a snapshot. What cannot be deleted is left to cleaning."""
+        self._pending, self._pending_bytes = {}, 0
         going = self._checksums.keys() - set(named)
         try:
             self._store.delete([manifest_key(name) for name in sorted(going)])
@@ -102,12 +121,8 @@ class ManifestWriter:
         return summarize_manifest(entries, self._partition_types, file_name=self.write_bytes(data), file_size=len(data))
 
     def _write(self, name: str, data: bytes) -> None:
-        # Noted first: a write whose answer is lost may have left its file.
         self._checksums[name] = checksum(data)
-        try:
-            self._store.write(manifest_key(name), data)
-        except WriteOutcomeUnknown as error:
-            # No snapshot names it yet, so nothing was committed whatever became of it.
-            raise StorageUnavailable(
-                f"{manifest_key(name)}: it could not be written. Commit the same again."
-            ) from error
+        self._pending[manifest_key(name)] = data
+        self._pending_bytes += len(data)
+        if self._pending_bytes >= _MOST_PENDING_BYTES:
+            self.flush()

@@ -42,11 +42,10 @@ class Patience:
     def is_over(self) -> bool:
         return self._clock.monotonic_seconds() >= self._deadline
 
-    def start(self) -> float:
-        """Count an attempt; return the moment it starts."""
+    def start(self) -> None:
+        """Count an attempt, which starts now."""
         self.attempts += 1
         self._started = self._clock.monotonic_seconds()
-        return self._started
 
     def has_stalled(self, since: float) -> bool:
         """Return whether so much time has passed that what was read at `since` may be long gone."""
@@ -60,11 +59,12 @@ class Patience:
                 f"{who}: lost {self.attempts} races in a row, nothing was applied. "
                 "Commit the same again, or let fewer writers commit at once."
             )
-        # A slow commit waits longer, or it would meet the same quick winners again.
+        # A slow commit waits longer, or it would meet the same quick winners again; and every loser waits for several
+        # commits of its own length, or the next race would have as many runners as the last.
         took = self._clock.monotonic_seconds() - self._started
         shortest = max(self._options.min_retry_wait_millis / 1000, took)
         longest = min(self._options.max_retry_wait_millis / 1000, _LONGEST_WAIT_SECONDS)
-        self._clock.sleep(self._clock.uniform(0, min(longest, shortest * 2 ** min(self.attempts, 10))))
+        self._clock.sleep(self._clock.uniform(0, min(longest, shortest * 4 ** min(self.attempts, 10))))
 
     def pause(self) -> None:
         """Wait a little for a store that does not answer."""

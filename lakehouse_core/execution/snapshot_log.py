@@ -104,6 +104,10 @@ class SnapshotLog:
         ids = self._snapshot_ids(boundary)
         return ids[-1] if ids else None
 
+    def has(self, snapshot_id: int) -> bool:
+        """Return whether there is a file of that id, whatever it counts."""
+        return self._exists(snapshot_key(snapshot_id))
+
     def earliest_id(self) -> int | None:
         """Return the lowest id that still counts, None when the table has no snapshot."""
         boundary = self.boundary()
@@ -374,7 +378,7 @@ class SnapshotLog:
 
     def _write_hint(self, key: str, snapshot_id: int) -> None:
         try:
-            self._store.write(key, b"%d" % snapshot_id)
+            self._store.write(key, b"%d" % snapshot_id, lasts=False)
         except StorageUnavailable:
             # The commit or expiry that it tells of has happened all the same.
             return

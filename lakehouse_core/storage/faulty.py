@@ -3,7 +3,7 @@
 For tests of what survives a crash, a lost answer or a full disk. Stores made by `at` count together with their origin.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,7 +13,7 @@ from typing import IO, TypeVar
 import pyarrow as pa
 
 from lakehouse_core.errors import StorageFull, StorageUnavailable, WriteOutcomeUnknown
-from lakehouse_core.storage.keys import joined
+from lakehouse_core.storage.keys import joined, key_parts
 from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
 
 T = TypeVar("T")
@@ -114,8 +114,15 @@ class FaultyStore:
     def create_new(self, key: str, data: bytes) -> bool:
         return self._write("create_new", key, data, lambda content: self._inner.create_new(key, content))
 
-    def write(self, key: str, data: bytes) -> None:
-        self._write("write", key, data, lambda content: self._inner.write(key, content))
+    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
+        self._write("write", key, data, lambda content: self._inner.write(key, content, lasts=lasts))
+
+    def write_all(self, objects: Mapping[str, bytes]) -> None:
+        for key in objects:
+            key_parts(key)
+        for key, data in objects.items():
+            # One object at a time, so that a process can die between two of them.
+            self.write(key, data)
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:

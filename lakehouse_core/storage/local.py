@@ -11,7 +11,7 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
@@ -98,15 +98,25 @@ class LocalStore:
                 if not _link_new(temp, path):
                     return False
         finally:
-            with suppress(OSError):
-                os.unlink(temp)
+            _remove([temp])
         with _finishing(path):
             _sync_folder(os.path.dirname(path))
         return True
 
-    def write(self, key: str, data: bytes) -> None:
+    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
         path = self._path(key)
-        self._publish_temp(self._write_temp(path, data), path)
+        self._publish_temps({path: self._write_temp(path, data, lasts=lasts)}, lasts=lasts)
+
+    def write_all(self, objects: Mapping[str, bytes]) -> None:
+        paths = {self._path(key): data for key, data in objects.items()}
+        temps: dict[str, str] = {}
+        try:
+            for path, data in paths.items():
+                temps[path] = self._write_temp(path, data)
+        except BaseException:
+            _remove(temps.values())
+            raise
+        self._publish_temps(temps)
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
@@ -118,10 +128,9 @@ class LocalStore:
                 with _writing(path):
                     os.fsync(descriptor)
         except BaseException:
-            with suppress(OSError):
-                os.unlink(temp)
+            _remove([temp])
             raise
-        self._publish_temp(temp, path)
+        self._publish_temps({path: temp})
 
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
         try:
@@ -232,30 +241,35 @@ class LocalStore:
                     _make_folders(folder)
             raise OSError(errno.ENOENT, "its folder vanishes again and again")
 
-    def _write_temp(self, path: str, data: bytes) -> str:
-        """Return the hidden name under which `data` now lies, durable."""
+    def _write_temp(self, path: str, data: bytes, *, lasts: bool = True) -> str:
+        """Return the hidden name under which `data` now lies."""
         temp, descriptor = self._open_temp(path)
         try:
             with _Sink(descriptor, path) as sink:
                 sink.write(data)
-                with _writing(path):
-                    os.fsync(descriptor)
+                if lasts:
+                    with _writing(path):
+                        os.fsync(descriptor)
         except BaseException:
-            with suppress(OSError):
-                os.unlink(temp)
+            _remove([temp])
             raise
         return temp
 
-    def _publish_temp(self, temp: str, path: str) -> None:
+    def _publish_temps(self, temps: Mapping[str, str], *, lasts: bool = True) -> None:
+        """Give each hidden file its visible path; `temps` holds them by path."""
+        left = dict(temps)
         try:
-            with _writing(path):
-                os.replace(temp, path)
+            for path, temp in temps.items():
+                with _writing(path):
+                    os.replace(temp, path)
+                del left[path]
         except LakehouseError:
-            with suppress(OSError):
-                os.unlink(temp)
+            _remove(left.values())
             raise
-        with _finishing(path):
-            _sync_folder(os.path.dirname(path))
+        if lasts:
+            for folder in {os.path.dirname(path) for path in temps}:
+                with _finishing(folder):
+                    _sync_folder(folder)
 
     @contextmanager
     def _locked(self, folder: str) -> Iterator[None]:
@@ -305,6 +319,12 @@ class _Sink(io.FileIO):
 
 def _create(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+
+def _remove(temps: Iterable[str]) -> None:
+    for temp in temps:
+        with suppress(OSError):
+            os.unlink(temp)
 
 
 def _make_folders(folder: str) -> None:

@@ -6,7 +6,7 @@ Stores of one name share their objects while any of them lives, so `open_store(s
 import io
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO
@@ -84,9 +84,15 @@ class MemoryStore:
             self._put(key, data)
             return True
 
-    def write(self, key: str, data: bytes) -> None:
+    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
         with self._space.lock:
             self._put(key, data)
+
+    def write_all(self, objects: Mapping[str, bytes]) -> None:
+        for key in objects:
+            key_parts(key)
+        for key, data in objects.items():
+            self.write(key, data)
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:

@@ -4,7 +4,7 @@ A key is a relative path with "/" between its parts. A store is rooted somewhere
 code uses keys relative to the table ("snapshot/snapshot-3"). "Not found" is raised only when the storage said so.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import IO, Literal, Protocol
@@ -69,8 +69,15 @@ class ObjectStore(Protocol):
         """Create the object atomically and durably; False when `key` already exists. Raises WriteOutcomeUnknown."""
         ...
 
-    def write(self, key: str, data: bytes) -> None:
-        """Write the whole object, replacing an older one at once. Raises StorageFull, WriteOutcomeUnknown."""
+    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
+        """Write the whole object, replacing an older one at once. Raises StorageFull, WriteOutcomeUnknown.
+
+        Without `lasts` it may be older or garbage again after a power cut: enough for a hint, and faster.
+        """
+        ...
+
+    def write_all(self, objects: Mapping[str, bytes]) -> None:
+        """Write several objects by key, each at once; at return all of them last. Raises as `write` does."""
         ...
 
     def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:

@@ -68,6 +68,23 @@ class StoreContract:
 
         assert store.read("hint") == b"6"
 
+    def test_several_objects_are_written_together(self, store: ObjectStore) -> None:
+        store.write("a/old", b"old")
+        store.write_all({"a/old": b"new", "a/x": b"1", "b/y": b"2"})
+        store.write_all({})
+
+        assert {info.key: store.read(info.key) for info in store.list("")} == {
+            "a/old": b"new",
+            "a/x": b"1",
+            "b/y": b"2",
+        }
+
+    def test_a_hint_that_need_not_last_is_read_like_any_other_object(self, store: ObjectStore) -> None:
+        store.write("snapshot/LATEST", b"1", lasts=False)
+        store.write("snapshot/LATEST", b"12", lasts=False)
+
+        assert store.read("snapshot/LATEST") == b"12"
+
     def test_an_empty_object_is_an_object(self, store: ObjectStore) -> None:
         assert store.create_new("empty", b"")
 
@@ -241,6 +258,7 @@ class StoreContract:
             lambda: store.size(key),
             lambda: store.create_new(key, b""),
             lambda: store.write(key, b""),
+            lambda: store.write_all({"b": b"", key: b""}),
             lambda: store.open_write(key).__enter__(),
             lambda: store.read_versioned(key),
             lambda: store.replace(key, b"", if_version=None),

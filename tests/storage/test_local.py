@@ -173,6 +173,18 @@ def test_a_full_disk_is_said_and_leaves_nothing(store: LocalStore) -> None:
     assert store.create_new("t/a", data)
 
 
+def test_when_one_of_several_objects_finds_no_room_none_appears(store: LocalStore) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(StorageFull):
+            store.write_all({"t/small": b"x", "t/large": bytes(2000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert list(store.list("")) == []
+
+
 def refuse(monkeypatch: pytest.MonkeyPatch, name: str, code: int) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))

@@ -1,0 +1,80 @@
+"""Processes that commit to one table as fast as they can: every commit must land, soon, and none may be lost.
+
+Each commit is one new file on the local disk with all its syncs; the clock starts when all processes are ready.
+"""
+
+import multiprocessing
+import shutil
+import statistics
+import tempfile
+import time
+from typing import Any
+
+from benchmarks import _commits as commits
+from benchmarks import _measure as measure
+
+PROCESSES = 8
+COMMITS = 50
+
+
+def work(root: str, worker: int, count: int, start: Any, answers: Any) -> None:
+    table = commits.CommitTable(root)
+    start.wait()
+    attempts, waits = [], []
+    for identifier in range(count):
+        staged = table.stage(f"writer-{worker}", identifier, 1)
+        begin = time.perf_counter()
+        attempts.append(table.commit(staged).attempts)
+        waits.append(time.perf_counter() - begin)
+    answers.put((worker, attempts, waits, time.perf_counter()))
+
+
+def main() -> None:
+    parsed = measure.arguments(__doc__, rounds=1)
+    count = measure.scaled(COMMITS, parsed)
+    measure.print_header(
+        "Contention", data=f"{PROCESSES} processes, {count} commits each, one table, one file a commit"
+    )
+    root = tempfile.mkdtemp(prefix="contention-")
+    table = commits.new_table(root)
+    context = multiprocessing.get_context("spawn")
+    start, answers = context.Barrier(PROCESSES + 1), context.Queue()
+    workers = [context.Process(target=work, args=(root, worker, count, start, answers)) for worker in range(PROCESSES)]
+    for worker in workers:
+        worker.start()
+    start.wait()
+    begin = time.perf_counter()
+    found = [answers.get() for _ in workers]
+    for worker in workers:
+        worker.join()
+    attempts = sorted(attempt for _, ones, _, _ in found for attempt in ones)
+    waits = sorted(wait for _, _, ones, _ in found for wait in ones)
+    ends = [end - begin for _, _, _, end in found]
+    latest = table.log.latest()
+    assert latest is not None
+    landed = {(one.commit_user, one.commit_identifier) for one in table.log.history()}
+    live = table.log.live_entries(latest)
+    shutil.rmtree(root)
+    p95 = attempts[int(len(attempts) * 0.95)]
+    measure.print_rows(
+        f"{PROCESSES} x {count} commits",
+        ["", "attempts", "milliseconds"],
+        [
+            ["median", statistics.median(attempts), f"{statistics.median(waits) * 1000:.0f}"],
+            ["mean", f"{statistics.fmean(attempts):.2f}", f"{statistics.fmean(waits) * 1000:.0f}"],
+            ["p95", p95, f"{waits[int(len(waits) * 0.95)] * 1000:.0f}"],
+            ["greatest", attempts[-1], f"{waits[-1] * 1000:.0f}"],
+        ],
+    )
+    print(f"first process done after {min(ends):.1f} s, last after {max(ends):.1f} s\n")
+    measure.print_bars(
+        [
+            measure.Bar("commits lost", PROCESSES * count - len(landed), 0, 0, ""),
+            measure.Bar("files lost", PROCESSES * count - len(live), 0, 0, ""),
+            measure.Bar("p95 attempts", p95, 3, 3, ""),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()
