@@ -628,6 +628,7 @@ def test_a_table_whose_needs_are_not_known_is_left_alone(option):
 # Several at once
 
 
+@pytest.mark.slow
 def test_two_expiries_at_once_finish_and_lose_nothing():
     original = lived_through()
     counting = FaultyStore(original.copy().origin)

@@ -401,6 +401,7 @@ def test_after_a_missing_manifest_the_rest_of_the_history_is_still_looked_at():
     assert "for snapshot/snapshot-8 needs it" in found
 
 
+@pytest.mark.slow
 def test_what_an_expiry_takes_meanwhile_is_not_reported():
     calls = FaultyStore(sound_table().store)
     counted = sound_table().over(calls)

@@ -16,6 +16,8 @@ from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
 from tests.execution.small_table import HOUR, SmallTable
 from tests.oracle.reachable import reachable
 
+pytestmark = pytest.mark.slow
+
 DECOUPLED = {"changelog.num-retained.min": "1", "changelog.num-retained.max": "6", "changelog.time-retained": "6 h"}
 LIVES = st.fixed_dictionaries(
     {
@@ -152,7 +154,6 @@ def needed_files(table):
     return reachable(table.log, table.folders, delta_is_changelog=producer == "none")
 
 
-@pytest.mark.slow
 @settings(max_examples=60)
 @given(LIVES, st.lists(STEPS, min_size=5, max_size=30))
 def test_what_is_left_after_any_life_shows_what_it_always_showed(life, steps):
