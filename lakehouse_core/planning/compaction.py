@@ -145,7 +145,7 @@ def plan_append_compaction(
     """Return which small files of one bucket (or of a partition without buckets) to pack, or None.
 
     Small is below `target_file_size_bytes * small_file_ratio`. `is_ordered`: rows keep the order of their sequence
-    numbers, so only neighbours are packed; otherwise all small files are, about two target files to a group.
+    numbers, so only neighbours are packed; otherwise all small files are, oldest first, two target files to a group.
     """
     small_bytes = target_file_size_bytes * small_file_ratio
     if is_ordered:
@@ -153,7 +153,7 @@ def plan_append_compaction(
         neighbours = groupby(ordered, key=lambda file: file.file_size < small_bytes)
         groups = [tuple(group) for is_small, group in neighbours if is_small]
     else:
-        oldest = sorted(files, key=lambda file: (file.creation_time_millis or 0, file.file_name))
+        oldest = sorted(files, key=lambda file: file.creation_time_millis or 0)
         groups = _bins([file for file in oldest if file.file_size < small_bytes], 2 * target_file_size_bytes)
     groups = [group for group in groups if len(group) > 1]
     return AppendCompactionPlan(groups=tuple(groups), reason="small files") if groups else None

@@ -66,35 +66,46 @@ class LooseFiles:
         columns: Sequence[str] | None = None,
         predicate: Predicate | None = None,
         *,
-        files: Mapping[Place, Sequence[DataFile]] | None = None,
         raw: bool = False,
         with_row_kinds: bool = False,
     ) -> pa.Table:
-        batches: list[pa.RecordBatch] = []
-        shape = None
-        for place, found in (self.files if files is None else files).items():
-            split = Split(
-                snapshot_id=1,
-                partition=place[0],
-                bucket=place[1],
-                total_buckets=1,
-                folder=self.folder(place),
-                files=tuple(found),
-                raw=raw,
-            )
-            task = ReadTask(
+        names = self.schema.column_names if columns is None else tuple(columns)
+        tasks = self.read_tasks(names, predicate, raw=raw, with_row_kinds=with_row_kinds)
+        return pa.Table.from_batches([batch for task in tasks for batch in read_split(task)], read_schema(tasks[0]))
+
+    def count(self) -> int:
+        """Rows after the merge, read without any column."""
+        return sum(batch.num_rows for task in self.read_tasks(()) for batch in read_split(task))
+
+    def read_tasks(
+        self,
+        columns: Sequence[str],
+        predicate: Predicate | None = None,
+        *,
+        raw: bool = False,
+        with_row_kinds: bool = False,
+    ) -> list[ReadTask]:
+        """One task for each bucket."""
+        return [
+            ReadTask(
                 store=self.store.spec,
                 schema=self.schema,
-                split=split,
-                columns=tuple(columns if columns is not None else self.schema.column_names),
+                split=Split(
+                    snapshot_id=1,
+                    partition=place[0],
+                    bucket=place[1],
+                    total_buckets=1,
+                    folder=self.folder(place),
+                    files=tuple(files),
+                    raw=raw,
+                ),
+                columns=tuple(columns),
                 predicate=None if predicate is None else bind(predicate, self.schema.fields),
                 file_schemas=self.schemas,
                 with_row_kinds=with_row_kinds,
             )
-            shape = read_schema(task)
-            batches += read_split(task)
-        assert shape is not None
-        return pa.Table.from_batches(batches, shape)
+            for place, files in self.files.items()
+        ]
 
     def compact(self) -> list[CommitMessage]:
         messages = []
