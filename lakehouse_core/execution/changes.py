@@ -16,6 +16,7 @@ from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_schema, read_split
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.planning.readable import check_file
 from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.table.changes import CommitKind
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
@@ -128,6 +129,7 @@ def _splits(log: SnapshotLog, schema: TableSchema, snapshot: Snapshot) -> Iterat
         manifests = log.changelog_manifests(snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
     types = [each.type for each in schema.partition_fields]
     for entry in _added(log, manifests):
+        check_file(entry.file, entry.bucket)
         values = deserialize_row(entry.partition, types)
         yield Split(
             snapshot_id=snapshot.id,
