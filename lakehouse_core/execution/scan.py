@@ -16,6 +16,7 @@ from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ReadTask, read_split
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, newest_until
+from lakehouse_core.planning.readable import marked_files
 from lakehouse_core.planning.scan import ScanScope, plan_splits
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.table.predicate import Predicate, beyond, columns_of
@@ -255,13 +256,10 @@ def _plan(
     scope = ScanScope(schema, predicate)
     manifests = log.manifests_of(snapshot)
     wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
-    live = log.live_columns(
-        snapshot,
-        keep=None if scope.is_everything else scope.keeps_entry,
-        manifests=wanted,
-        with_stats=scope.needs_statistics,
-    )
-    planned = plan_splits(live, scope, snapshot_id=snapshot.id, file_schema=schemas.schema)
+    keep = None if scope.is_everything else scope.keeps_entry
+    entries = log.entry_columns(wanted, keep=keep, with_stats=scope.needs_statistics)
+    marked = marked_files(log.index_entries(snapshot))
+    planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema, marked=marked)
     return ScanPlan(
         table=table,
         store=log.store.spec,

@@ -7,20 +7,22 @@ Source: Paimon semantics, "Planning a batch scan" (G.3) and "Split generation" (
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final, overload
 
 import numpy as np
 
-from lakehouse_core.format.avro_columns import Longs
+from lakehouse_core.format.avro_columns import Flags, Longs
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import AtomicType, DataField, DataType, Root, has_same_kind
 from lakehouse_core.format.partition_path import partition_path
 from lakehouse_core.options.records import BucketFunction
+from lakehouse_core.planning.readable import NOTHING_MARKED, check_files
 from lakehouse_core.planning.splits import FileGroup, append_groups, is_one_level, key_groups
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.layout import bucket_folder
-from lakehouse_core.table.manifest import BucketRows, EntryColumns, EntryKind, ManifestFile, bucket_rows
+from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry, ManifestFile, bucket_rows, live_rows
 from lakehouse_core.table.predicate import ColumnRange, Predicate, beyond, may_match, point_values, simplify, within
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
@@ -166,8 +168,8 @@ class Splits(Sequence[Split]):
         return f"Splits({list(self)!r})"
 
 
-# As objects these take 60 MB.
-_MOST_KEPT_FILES: Final = 100_000
+# As objects these take 12 MB.
+_MOST_KEPT_FILES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,63 +182,87 @@ class PlannedFiles:
 
 
 def plan_splits(
-    live: EntryColumns,
+    entries: EntryColumns,
     scope: ScanScope,
     *,
     snapshot_id: int,
     file_schema: Callable[[int], TableSchema],
+    marked: Mapping[str, str] = NOTHING_MARKED,
 ) -> PlannedFiles:
-    """Return the splits of the `live` entries that a scan needs.
+    """Return the splits of the live files among `entries`, which are in commit order, that a scan needs.
 
-    `file_schema` returns the schema by its id. Raises CorruptTable for entries that cannot be read.
+    `file_schema` returns the schema by its id; `marked` is what `marked_files` tells of the snapshot. Raises
+    CorruptTable for entries that cannot be read, UnsupportedFeature for files that would be read wrongly.
     """
-    # A delete that is left over undoes a file that this scan does not need.
-    if (live.kinds != EntryKind.ADD).any():
-        live = live.take(live.kinds == EntryKind.ADD)
-    wanted = [
-        replace(bucket, rows=rows)
-        for bucket in bucket_rows(live)
-        if len(rows := _wanted_rows(live, bucket, scope, file_schema))
-    ]
+    live = live_rows(entries)
+    wanted = []
+    for bucket in bucket_rows(entries):
+        rows = _wanted_rows(entries, bucket, live, scope, file_schema)
+        if len(rows):
+            wanted.append(replace(bucket, rows=rows))
+    if wanted:
+        check_files(entries, np.concatenate([bucket.rows for bucket in wanted]), marked)
 
     def make() -> Iterator[Split]:
-        for bucket in wanted:
-            yield from _bucket_splits(live, bucket, scope, snapshot_id, file_schema)
+        for bucket, files in _files_of(entries, wanted):
+            yield from _bucket_splits(bucket, files, scope, snapshot_id, file_schema)
 
     count = sum(len(bucket.rows) for bucket in wanted)
-    ids = np.unique(live.schema_ids).tolist() if wanted else []
     return PlannedFiles(
-        splits=Splits(make, keeps=count <= _MOST_KEPT_FILES), schema_ids=tuple(ids), live_file_count=len(live)
+        splits=Splits(make, keeps=count <= _MOST_KEPT_FILES),
+        schema_ids=tuple(np.unique(entries.schema_ids[live]).tolist()),
+        live_file_count=int(live.sum()),
     )
 
 
 def _wanted_rows(
-    live: EntryColumns, bucket: BucketRows, scope: ScanScope, file_schema: Callable[[int], TableSchema]
+    entries: EntryColumns,
+    bucket: BucketRows,
+    live: Flags,
+    scope: ScanScope,
+    file_schema: Callable[[int], TableSchema],
 ) -> Longs:
-    """Return the rows of a bucket that a row to find may lie in; hardly ever some of them only."""
-    if scope.is_everything:
-        return bucket.rows
+    """Return the live rows of a bucket that a row to find may lie in."""
+    rows = bucket.rows[live[bucket.rows]]
+    if scope.is_everything or not len(rows):
+        return rows
     if scope.partition(bucket.partition) is None:
-        return bucket.rows[:0]
-    kinds = np.stack([live.total_buckets[bucket.rows], live.schema_ids[bucket.rows]])
+        return rows[:0]
+    kinds = np.stack([entries.total_buckets[rows], entries.schema_ids[rows]])
     distinct, which = np.unique(kinds, axis=1, return_inverse=True)
     kept = [
         scope.keeps_bucket(bucket.partition, bucket.bucket, int(total), file_schema(int(schema_id)))
         for total, schema_id in distinct.T
     ]
-    return bucket.rows if all(kept) else bucket.rows[np.array(kept)[which.reshape(-1)]]
+    return rows if all(kept) else rows[np.array(kept)[which.reshape(-1)]]
+
+
+# Rows of columns are made objects so many at a time: one bucket at a time would pay the price of a call for each.
+_ROWS_AT_ONCE: Final = 16_384
+
+
+def _files_of(entries: EntryColumns, buckets: Sequence[BucketRows]) -> Iterator[tuple[BucketRows, list[ManifestEntry]]]:
+    start = 0
+    while start < len(buckets):
+        end, count = start, 0
+        while end < len(buckets) and (end == start or count + len(buckets[end].rows) <= _ROWS_AT_ONCE):
+            count += len(buckets[end].rows)
+            end += 1
+        made = entries.take(np.concatenate([bucket.rows for bucket in buckets[start:end]])).entries()
+        for bucket in buckets[start:end]:
+            yield bucket, list(islice(made, len(bucket.rows)))
+        start = end
 
 
 def _bucket_splits(
-    live: EntryColumns,
     bucket: BucketRows,
+    entries: Sequence[ManifestEntry],
     scope: ScanScope,
     snapshot_id: int,
     file_schema: Callable[[int], TableSchema],
 ) -> Iterator[Split]:
     partition = scope.partition(bucket.partition)
     assert partition is not None
-    entries = list(live.take(bucket.rows).entries())
     files = _matching_files([entry.file for entry in entries], partition.rest, scope.schema, file_schema)
     folder = partition_folder(scope.schema, partition.values, bucket.bucket)
     for group in _groups(files, scope.schema):

@@ -6,6 +6,7 @@ need no merge are packed apart here: their rows are the answer.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeVar
 
 from lakehouse_core.format.data_types import DataType
@@ -27,7 +28,7 @@ class FileGroup:
 def append_groups(files: Sequence[DataFile], *, target_bytes: int, open_cost_bytes: int) -> list[FileGroup]:
     """Return the files of one bucket of an append table, oldest first, packed to about `target_bytes`."""
     ordered = sorted(files, key=lambda file: file.min_sequence_number)
-    bins = pack(ordered, lambda file: file.file_size, target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
+    bins = pack(ordered, attrgetter("file_size"), target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
     return [FileGroup(files=tuple(group), raw=True) for group in bins]
 
 
@@ -38,21 +39,29 @@ def key_groups(
 
     A file whose number of deletes is unknown is merged, which drops them. Raises CorruptTable for unreadable keys.
     """
-    plain: list[tuple[DataFile, ...]] = []
+    plain: list[DataFile] = []
     merged: list[tuple[DataFile, ...]] = []
     if is_one_level(files):
         # Disjoint by the rules of levels: their keys need not be looked at.
         for file in files:
-            (plain if file.delete_row_count == 0 else merged).append((file,))
+            if file.delete_row_count == 0:
+                plain.append(file)
+            else:
+                merged.append((file,))
     else:
         for section in sections(keyed_files(files, key_types)):
             members = tuple(file for run in section for file in run.data_files)
-            is_plain = len(section) == 1 and all(file.delete_row_count == 0 for file in members)
-            (plain if is_plain else merged).append(members)
+            if len(section) == 1 and all(file.delete_row_count == 0 for file in members):
+                plain += members
+            else:
+                merged.append(members)
+    sizes = {"target_bytes": target_bytes, "open_cost_bytes": open_cost_bytes}
     return [
-        FileGroup(files=tuple(file for members in group for file in members), raw=raw)
-        for parts, raw in ((plain, True), (merged, False))
-        for group in pack(parts, _size_of, target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
+        *(FileGroup(files=tuple(group), raw=True) for group in pack(plain, attrgetter("file_size"), **sizes)),
+        *(
+            FileGroup(files=tuple(file for members in group for file in members), raw=False)
+            for group in pack(merged, _size_of, **sizes)
+        ),
     ]
 
 

@@ -21,7 +21,7 @@ from lakehouse_core.table.manifest.entry import (
     file_identifier,
     merge_entries,
 )
-from lakehouse_core.table.manifest.folding import BucketRows, bucket_rows, merge_columns
+from lakehouse_core.table.manifest.folding import BucketRows, bucket_rows, live_rows, merge_columns
 from lakehouse_core.table.manifest.summary import summarize_manifest
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "encode_manifest",
     "encode_manifest_list",
     "file_identifier",
+    "live_rows",
     "merge_columns",
     "merge_entries",
     "summarize_manifest",

@@ -42,6 +42,15 @@ def merge_columns(columns: EntryColumns) -> EntryColumns:
     return columns.take(np.concatenate([np.flatnonzero(left & deletes), np.flatnonzero(left & ~deletes)]))
 
 
+def live_rows(columns: EntryColumns) -> Flags:
+    """Return for each entry whether it is a live file: what `merge_columns` leaves but for DELETEs, without a copy.
+
+    Raises CorruptTable when a live file is added again.
+    """
+    live: Flags = columns.kinds == EntryKind.ADD
+    return live & ~_gone(columns)
+
+
 def bucket_rows(columns: EntryColumns) -> Iterator[BucketRows]:
     """Yield the entries of each bucket, in the order in which buckets first occur."""
     if not len(columns):
