@@ -124,8 +124,8 @@ def _ticks(seconds: Numbers, nanos: Numbers, data_type: AtomicType, place: str) 
     if not fits.all():
         row = int(np.argmin(fits))
         raise UnsupportedFeature(
-            f"{place} holds {_text(seconds[row], nanos[row])}: {type_to_sql(data_type)} is read as a count of 64 bits, "
-            f"which ends before. Leave the column or the rows out, or use Java Paimon."
+            f"{place} holds {_text(seconds[row], nanos[row])}: beyond what {type_to_sql(data_type)} holds "
+            "here (nanoseconds in 64 bits: 1677 to 2262). Leave out the column or the rows, or use Java Paimon."
         )
     # The product of the lowest second wraps, and so does the sum: what comes out is right.
     return seconds * ticks_per_second + ticks

@@ -166,9 +166,18 @@ class ParquetFileReader:
         comparable = {
             projection.target.name: projection.source
             for projection in projections
-            if projection.source is not None and projection.target.name in asked and _is_comparable(projection)
+            if projection.source is not None and projection.target.name in asked and self._is_comparable(projection)
         }
         return [group for group in everything if may_match(row_filter, self._ranges(group, comparable))]
+
+    def _is_comparable(self, projection: ColumnProjection) -> bool:
+        """Whether the footer's bounds of a column speak of the reader's values. Those of floats leave out NaN."""
+        source, kind = projection.source, projection.target_type
+        if source is None or not isinstance(kind, AtomicType) or kind.root in (Root.FLOAT, Root.DOUBLE):
+            return False
+        # Bounds are raw: those of a time stored in another unit than its precision has would be read in that.
+        is_stored_so = self._file.schema_arrow.field(source.name).type == arrow_type(source.type)
+        return is_stored_so and _is_same_type(projection)
 
     def _ranges(self, group: int, sources: Mapping[str, DataField]) -> dict[str, ColumnRange]:
         ranges = {}
@@ -244,13 +253,6 @@ def _system_column(name: str, batch: pa.RecordBatch) -> pa.Array:
         return pa.array(np.zeros(batch.num_rows, dtype=np.int8))
     array = batch.column(name)
     return array if array.type == _SYSTEM_TYPES[name] else array.cast(_SYSTEM_TYPES[name])
-
-
-def _is_comparable(projection: ColumnProjection) -> bool:
-    """Whether the file's bounds of a column speak of the reader's values. Those of floats leave out NaN."""
-    kind = projection.target_type
-    is_bounded = isinstance(kind, AtomicType) and kind.root not in (Root.FLOAT, Root.DOUBLE)
-    return is_bounded and _is_same_type(projection)
 
 
 def _is_same_type(projection: ColumnProjection) -> bool:
