@@ -242,7 +242,10 @@ def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.Recor
     def read(batch: pa.RecordBatch) -> pa.Array:
         if source is None:
             return pa.nulls(batch.num_rows, target)
-        array = with_timestamps(batch.column(source.name), source.type, f"{key}: column {source.name!r}")
+        array = batch.column(source.name)
+        if is_same and array.type == target:
+            return array
+        array = with_timestamps(array, source.type, f"{key}: column {source.name!r}")
         return array if is_same and array.type == target else cast_array(array, source.type, projection.target_type)
 
     return read
