@@ -23,8 +23,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """
     from pyspark.sql import SparkSession
 
-    from resources.java_home import ensure_java
-
     ensure_java()
     # Spark's workers would otherwise use the first python3 of PATH, which has none of our packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable

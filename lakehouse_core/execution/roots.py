@@ -295,8 +295,8 @@ def _branch_roots(store: ObjectStore) -> Iterator[Root]:
     for prefix in branch_prefixes(store):
         if not any(map(_SCHEMA.fullmatch, store.children(f"{prefix}{SCHEMA_FOLDER}").files)):
             raise CorruptTable(
-                f"{store.uri(prefix.rstrip('/'))}: the branch has no schema, so it is half made or half dropped. Nothing was "
-                "deleted, for its files may be needed. Finish creating it, or remove its folder."
+                f"{store.uri(prefix.rstrip('/'))}: the branch has no schema, so it is half made or half dropped. "
+                "Nothing was deleted, for its files may be needed. Finish creating it, or remove its folder."
             )
         yield from _snapshot_roots(store, prefix, 0)
 

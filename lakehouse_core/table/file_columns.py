@@ -1,6 +1,6 @@
 """The columns of a data file: keys, sequence number, kind, then the table's own. Source: Paimon format, "Data files".
 
-Between tasks and files rows travel as *records*: the table's columns, for key tables followed by the two system columns.
+Between tasks and files rows travel as *records*: the table's columns, in key tables followed by the two system columns.
 """
 
 from dataclasses import dataclass

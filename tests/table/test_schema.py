@@ -28,7 +28,9 @@ JAVA_FILES = [case for case in section("json_files") if "/schema/" in case["file
 
 def orders(options: dict[str, str] | None = None, columns: Any = None, **declared: Any) -> TableSchema:
     keys = {"primary_keys": ["dt", "id"], "partition_keys": ["dt"]} | declared
-    return new_schema(ORDERS if columns is None else columns, options={"bucket": "4"} | (options or {}), now_millis=7, **keys)
+    return new_schema(
+        ORDERS if columns is None else columns, options={"bucket": "4"} | (options or {}), now_millis=7, **keys
+    )
 
 
 def appended(options: dict[str, str] | None = None, columns: Any = None, **declared: Any) -> TableSchema:
