@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 import pyarrow as pa
 
@@ -13,38 +14,50 @@ VERSION = "2.1.0"
 
 
 class PyPaimon:
-    """One warehouse as pypaimon sees it; each call is a process."""
+    """A process of pypaimon that takes one call after the other, as a context manager."""
 
-    def __init__(self, warehouse: Path, scratch: Path) -> None:
-        self._python = python()
-        self._warehouse = warehouse
-        self._scratch = scratch
+    def __init__(self, scratch: Path) -> None:
+        self._file = str(scratch / "rows.arrow")
+        self._errors = (scratch / "errors.txt").open("w+")
+        command = [str(python()), str(HERE / "pypaimon_peer.py")]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+        )
 
-    def create(self, table: str, schema: pa.Schema, **keys: object) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=60)
+        self._errors.close()
+
+    def create(self, warehouse: Path, table: str, schema: pa.Schema, **keys: object) -> None:
         self._stream(schema.empty_table())
-        self._run("create", table, json.dumps(keys))
+        self._call("create", warehouse, table, json.dumps(keys))
 
-    def write(self, table: str, rows: pa.Table) -> None:
+    def write(self, warehouse: Path, table: str, rows: pa.Table) -> None:
         self._stream(rows)
-        self._run("write", table)
+        self._call("write", warehouse, table)
 
-    def read(self, table: str) -> pa.Table:
-        self._run("read", table)
+    def read(self, warehouse: Path, table: str) -> pa.Table:
+        self._call("read", warehouse, table)
         with pa.ipc.open_stream(self._file) as stream:
             return stream.read_all()
-
-    @property
-    def _file(self) -> str:
-        return str(self._scratch / "rows.arrow")
 
     def _stream(self, rows: pa.Table) -> None:
         with pa.ipc.new_stream(self._file, rows.schema) as stream:
             stream.write_table(rows)
 
-    def _run(self, verb: str, table: str, extra: str = "{}") -> None:
-        command = [self._python, HERE / "pypaimon_peer.py", verb, self._warehouse, table, self._file, extra]
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
+    def _call(self, verb: str, warehouse: Path, table: str, extra: str = "{}") -> None:
+        calls, answers = self._process.stdin, self._process.stdout
+        assert calls is not None
+        assert answers is not None
+        calls.write(json.dumps([verb, str(warehouse), table, self._file, extra]) + "\n")
+        calls.flush()
+        # What it prints of its own comes before the answer; the end of its output means that it died.
+        if not any(line == "done\n" for line in answers):
+            self._errors.seek(0)
+            raise AssertionError(f"pypaimon failed to {verb} {table}: {self._errors.read()[-2000:]}")
 
 
 def python() -> Path:

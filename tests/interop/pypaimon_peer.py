@@ -1,6 +1,7 @@
 """pypaimon at work, in an environment of its own: its pins differ from ours. Run by `pypaimon_client`, never imported.
 
 usage: pypaimon_peer.py create|write|read WAREHOUSE TABLE FILE [JSON]; FILE is an Arrow stream, read or written.
+Without arguments it reads such calls from its input, each a JSON list in a line, and answers each with `done`.
 """
 
 import json
@@ -34,4 +35,9 @@ def main(verb, warehouse, name, file, extra="{}"):
         stream.write_table(rows)
 
 
-main(*sys.argv[1:])
+if len(sys.argv) > 1:
+    main(*sys.argv[1:])
+else:
+    for call in sys.stdin:
+        main(*json.loads(call))
+        print("done", flush=True)
