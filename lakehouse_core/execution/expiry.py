@@ -31,7 +31,6 @@ from lakehouse_core.table.layout import (
     CHANGELOG_FOLDER,
     CONSUMER_FOLDER,
     CONSUMER_PREFIX,
-    SNAPSHOT_FOLDER,
     changelog_key,
     snapshot_key,
     tag_key,
@@ -226,13 +225,7 @@ def _load(log: SnapshotLog, snapshots: Retention, changelogs: Retention, resumed
 def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
     store = log.store
     boundary = log.boundary()
-    every = ids_in(store, SNAPSHOT_FOLDER)
-    ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
-    if every and not ids:
-        raise CorruptTable(
-            f"{store.uri('')}: its latest snapshot is {every[-1]}, below its boundary {boundary}: another engine "
-            f"rolled it back. Nothing was deleted; write {every[0]} into lakehouse/boundary if that was meant."
-        )
+    ids = log.ids_from(boundary)
     latest_id = ids[-1] if ids else 0
     made = resumed.made_changelogs
     listed = (id for id in ids_in(store, CHANGELOG_FOLDER) if changelog_key(id) not in resumed.root_keys)

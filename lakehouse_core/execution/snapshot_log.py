@@ -102,7 +102,7 @@ class SnapshotLog:
                 # The hint may lag: its writer died after its commit, or another's hint came later.
                 if not self._exists(snapshot_key(candidate)):
                     return candidate - 1
-        ids = self._snapshot_ids(boundary)
+        ids = self.ids_from(boundary)
         return ids[-1] if ids else None
 
     def has(self, snapshot_id: int) -> bool:
@@ -118,7 +118,7 @@ class SnapshotLog:
             below = candidate - 1
             if below < max(boundary, 1) or not self._exists(snapshot_key(below)):
                 return candidate
-        ids = self._snapshot_ids(boundary)
+        ids = self.ids_from(boundary)
         return ids[0] if ids else None
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
@@ -147,13 +147,35 @@ class SnapshotLog:
     def history(self) -> list[Snapshot]:
         """Return every snapshot that counts, oldest first. Lists the folder and reads them all."""
         for _ in range(_ATTEMPTS):
-            ids = self._snapshot_ids(self.boundary())
+            ids = self.ids_from(self.boundary())
             found = list(in_order(self._load, ids))
             # Expiry takes the oldest first; what went while we read is as if it had gone before.
             kept = [snapshot for snapshot in found if snapshot is not None]
             if None not in found[len(found) - len(kept) :]:
                 return kept
         raise self._restless("a snapshot")
+
+    def ids_from(self, boundary: int) -> list[int]:
+        """Return the ids of the snapshots from `boundary` on, rising, by listing them.
+
+        Raises CorruptTable when there is none: expiry keeps the latest, so a table with a boundary is never empty.
+        """
+        every: list[int] = []
+        for _ in range(_ATTEMPTS):
+            every = _ids(self._store.children(SNAPSHOT_FOLDER).files, _SNAPSHOT_NAME)
+            ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
+            # A listing during commits and an expiry may miss the new and the old latest alike.
+            if ids or not boundary:
+                return ids
+        if not every:
+            raise CorruptTable(
+                f"{self._store.uri('')}: its snapshots are gone, and its boundary is {boundary}. "
+                "Restore them from a copy of the table."
+            )
+        raise CorruptTable(
+            f"{self._store.uri('')}: its latest snapshot is {every[-1]}, below its boundary {boundary}: another engine "
+            f"rolled it back. Nothing was changed; write {every[0]} into lakehouse/boundary if that was meant."
+        )
 
     def since(self, after_id: int, until_id: int) -> list[Snapshot]:
         """Return the snapshots (after_id, until_id], oldest first. Raises as `snapshot` does for each."""
@@ -354,10 +376,6 @@ class SnapshotLog:
         except NotFound:
             return False
         return True
-
-    def _snapshot_ids(self, boundary: int) -> list[int]:
-        ids = _ids(self._store.children(SNAPSHOT_FOLDER).files, _SNAPSHOT_NAME)
-        return [snapshot_id for snapshot_id in ids if snapshot_id >= boundary]
 
     def _tag_names(self) -> list[str]:
         names = self._store.children(TAG_FOLDER).files

@@ -56,6 +56,11 @@ KEEP_EVIDENCE = "Do not expire; keep a copy of the table and this report."
 def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: Iterable[int]) -> Iterator[Finding]:
     """Check the ids of the snapshots below `prefix`, rising; those of `unlinking` are on their way out."""
     leaving = set(unlinking)
+    kept = [id for id in ids if id >= boundary]
+    if kept:
+        advice = "A writer that slept left it, or another engine rolled back; nobody reads it. Remove the file."
+    else:
+        advice = f"Another engine rolled back. Write {min(ids, default=0)} into lakehouse/boundary if that was meant."
     for id in ids:
         if id < boundary and id not in leaving:
             yield Finding(
@@ -63,9 +68,8 @@ def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: It
                 object=f"{prefix}{snapshot_key(id)}",
                 found=f"its id is below the boundary {boundary}",
                 expected="only ids from the boundary on, for those below count as expired",
-                advice="A writer that slept left it, or another engine rolled back; nobody reads it. Remove the file.",
+                advice=advice,
             )
-    kept = [id for id in ids if id >= boundary]
     for before, after in pairwise(kept):
         if after != before + 1:
             yield Finding(

@@ -77,6 +77,18 @@ class TestHints:
         assert log.latest_id() == 8
 
     @pytest.mark.parametrize("hint", HINTS)
+    def test_a_table_rolled_back_below_the_boundary_is_no_empty_one(self, hint: bytes | None) -> None:
+        log = log_of(3, latest=hint, earliest=hint, boundary=7)
+
+        for ask in (log.latest, log.earliest_id, log.history, lambda: log.snapshot(3)):
+            with pytest.raises(CorruptTable, match="its latest snapshot is 3, below its boundary 7"):
+                ask()
+
+    def test_neither_is_one_whose_snapshots_are_all_gone(self) -> None:
+        with pytest.raises(CorruptTable, match="its snapshots are gone, and its boundary is 7"):
+            log_of(boundary=7).latest()
+
+    @pytest.mark.parametrize("hint", HINTS)
     def test_a_table_without_snapshots_has_none(self, hint: bytes | None) -> None:
         log = log_of(latest=hint, earliest=hint)
 

@@ -444,3 +444,18 @@ def new_delta_of_first(table, entries):
         replace(entry, file=replace(stats[entry.file.file_name].file, min_key=entry.file.min_key)) for entry in entries
     ]
     new_delta(table, 1, written)
+
+
+def test_a_table_rolled_back_below_its_boundary_is_told_how_to_go_on():
+    table = SmallTable()
+    for number in range(4):
+        table.write({1: f"v{number}"})
+    early = table.store.read("snapshot/snapshot-2")
+    table.expire(retain_max=1)
+    table.store.write("snapshot/snapshot-2", early)
+    gone(table, "snapshot/snapshot-4")
+
+    found = " ".join(table.findings())
+
+    assert "snapshot/snapshot-2: its id is below the boundary 4" in found
+    assert "Write 2 into lakehouse/boundary if that was meant." in found
