@@ -255,7 +255,13 @@ class SnapshotLog:
         self._write_hint(LATEST_HINT, snapshot_id)
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Say where the oldest snapshot is; a LATEST that names an older one is set right too.
+
+        Java takes LATEST at its word when the id after it is not there.
+        """
         self._write_hint(EARLIEST_HINT, snapshot_id)
+        if (latest := self._hint(LATEST_HINT)) is not None and latest < snapshot_id:
+            self._write_hint(LATEST_HINT, self.latest_id() or snapshot_id)
 
     def write_changelog_hints(self, earliest_id: int, latest_id: int) -> None:
         self._write_hint(CHANGELOG_EARLIEST_HINT, earliest_id)

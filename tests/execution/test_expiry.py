@@ -560,6 +560,29 @@ def test_ids_below_the_boundary_count_as_gone_even_while_their_files_are_there()
     assert table.store.read("snapshot/EARLIEST") == b"4"
 
 
+def test_a_latest_hint_that_lags_is_set_right_before_what_it_names_goes():
+    """Java takes a hint at its word when the id after it is not there, and would miss every snapshot."""
+    table = SmallTable()
+    for number in range(6):
+        table.write({1: f"v{number}"})
+    table.store.write("snapshot/LATEST", b"2")
+
+    table.expire(retain_max=1)
+
+    assert table.store.read("snapshot/LATEST") == b"6"
+
+
+def test_a_latest_hint_that_names_what_stays_is_left_to_the_committers():
+    table = SmallTable()
+    for number in range(6):
+        table.write({1: f"v{number}"})
+    table.store.write("snapshot/LATEST", b"5")
+
+    table.expire(retain_max=2)
+
+    assert table.store.read("snapshot/LATEST") == b"5"
+
+
 def test_a_snapshot_left_below_the_boundary_keeps_nothing_and_is_left_to_its_writer():
     table = SmallTable()
     for number in range(4):
