@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import lakehouse_core as lc
 from assets.batches import Batch, Feed
 from assets.specs import TableSpec
-from assets.state import BATCH, RUN_ID, applied
+from assets.state import BATCH, RUN_ID, committed_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,10 +70,10 @@ def refuse_gap(
     """
     if not batches or batches[0].key is None:
         return
-    done = applied(table).get(commit_user)
-    last = None if done is None else feed.batch_key(done.identifier)
+    done = committed_identifier(table, commit_user)
+    last = None if done is None else feed.batch_key(done)
     first = batches[0].key
-    if (done is None or done.identifier < batches[0].identifier) and is_gap(last, first):
+    if (done is None or done < batches[0].identifier) and is_gap(last, first):
         raise lc.InvalidRequest(
             f"{table.name}: batch {first} was asked for, but the last one committed is {last or 'none'}: "
             "batches are taken in order, so load those between first."
@@ -87,9 +87,9 @@ def stage_batches(
 
     What an earlier attempt has staged or committed under the same user is not written again.
     """
-    done = applied(table).get(commit_user)
+    done = committed_identifier(table, commit_user)
     for batch in batches:
-        if done is not None and batch.identifier <= done.identifier:
+        if done is not None and batch.identifier <= done:
             yield Staged(batch=batch)
             continue
         staged = table.pending(commit_user, batch.identifier)
@@ -118,11 +118,11 @@ def commit_batches(
     Safe to repeat at any point: a batch that is committed stays so, once. What is pending is forgotten after the last
     batch. Raises NotFound for a batch that is neither staged nor committed.
     """
-    done = applied(table).get(commit_user)
+    done = committed_identifier(table, commit_user)
     finished = []
     for batch in batches:
         staged = table.pending(commit_user, batch.identifier)
-        if staged is None and done is not None and batch.identifier <= done.identifier:
+        if staged is None and done is not None and batch.identifier <= done:
             yield Committed(batch=batch, report=None)
             continue
         if staged is None:

@@ -4,7 +4,14 @@ What is named here is the front door and stays; nothing else is public.
 """
 
 from lakehouse_core.catalog.catalog import Catalog, connect
-from lakehouse_core.catalog.records import FileRecord, ManifestRecord, Records, TagRecord
+from lakehouse_core.catalog.records import (
+    BucketRecord,
+    CommitterRecord,
+    FileRecord,
+    ManifestRecord,
+    Records,
+    TagRecord,
+)
 from lakehouse_core.catalog.reports import (
     CommitReport,
     CompactionReport,
@@ -62,12 +69,14 @@ __all__ = [
     "AtSnapshot",
     "AtTag",
     "BackPressure",
+    "BucketRecord",
     "Catalog",
     "ChangesScan",
     "CommitConflict",
     "CommitOutcomeUnknown",
     "CommitReport",
     "CommitTimeout",
+    "CommitterRecord",
     "CompactionReport",
     "CorruptTable",
     "DropColumn",

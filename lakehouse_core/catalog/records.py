@@ -1,4 +1,4 @@
-"""What a table consists of, as records to look at: snapshots, tags, schemas, files, manifests.
+"""What a table consists of, as records to look at: snapshots, tags, schemas, files, buckets, manifests, committers.
 
 A list of records is a sequence, and a table by `to_arrow()`; columns are named as the records' attributes.
 """
@@ -15,6 +15,8 @@ from lakehouse_core.catalog.reports import plain
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, from_internal, type_to_sql
 from lakehouse_core.format.partition_path import partition_spec_text
+from lakehouse_core.planning.bucket_figures import bucket_figures
+from lakehouse_core.planning.ledger import Ledger
 from lakehouse_core.planning.scan import file_ranges, partition_folder
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile
@@ -106,6 +108,31 @@ class FileRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketRecord:
+    """What a bucket holds, and whether compaction keeps up with it.
+
+    `small_file_count`: small files that a full compaction would merge. `sorted_run_count` is 0 in append tables.
+    """
+
+    partition: Mapping[str, str | None]
+    bucket: int
+    file_count: int
+    file_size: int
+    row_count: int
+    small_file_count: int
+    sorted_run_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitterRecord:
+    """Who committed what last: the highest identifier of a user, and the newest snapshot of it."""
+
+    commit_user: str
+    commit_identifier: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRecord:
     """A manifest of a snapshot: of its base, or of its own delta."""
 
@@ -164,6 +191,38 @@ def file_records(
         folder = partition_folder(schema, values, entry.bucket)
         records.append(_file_record(entry, text, folder, file_schema, stats=stats))
     return Records(records, _FILE_COLUMNS)
+
+
+def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Records[BucketRecord]:
+    """Return the buckets that hold files, in the order of their first entries."""
+    types = [field.type for field in schema.partition_fields]
+    buckets: dict[tuple[bytes, int], list[DataFile]] = {}
+    for entry in entries:
+        buckets.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+    records = []
+    for (partition, bucket), files in buckets.items():
+        figures = bucket_figures(files, schema)
+        records.append(
+            BucketRecord(
+                partition=_partition_texts(schema, deserialize_row(partition, types)),
+                bucket=bucket,
+                file_count=len(files),
+                file_size=sum(file.file_size for file in files),
+                row_count=sum(file.row_count for file in files),
+                small_file_count=figures.small_file_count,
+                sorted_run_count=figures.sorted_run_count,
+            )
+        )
+    return Records(records, _BUCKET_COLUMNS)
+
+
+def committer_records(ledger: Ledger) -> Records[CommitterRecord]:
+    """Return who is in the ledger, in the order of their last commits."""
+    records = [
+        CommitterRecord(commit_user=user, commit_identifier=entry.identifier, snapshot_id=entry.last_snapshot_id)
+        for user, entry in ledger.entries.items()
+    ]
+    return Records(records, _COMMITTER_COLUMNS)
 
 
 def manifest_records(
@@ -321,6 +380,16 @@ _FILE_COLUMNS: Final = _attributes(
     max_values=_TEXT_BY_NAME,
     null_counts=pa.map_(_TEXT, _LONG),
 )
+_BUCKET_COLUMNS: Final = _attributes(
+    partition=_TEXT_BY_NAME,
+    bucket=_LONG,
+    file_count=_LONG,
+    file_size=_LONG,
+    row_count=_LONG,
+    small_file_count=_LONG,
+    sorted_run_count=_LONG,
+)
+_COMMITTER_COLUMNS: Final = _attributes(commit_user=_TEXT, commit_identifier=_LONG, snapshot_id=_LONG)
 _MANIFEST_COLUMNS: Final = _attributes(
     file_name=_TEXT,
     list=_TEXT,

@@ -10,10 +10,14 @@ from typing import Any
 
 from lakehouse_core.catalog import answers
 from lakehouse_core.catalog.records import (
+    BucketRecord,
+    CommitterRecord,
     FileRecord,
     ManifestRecord,
     Records,
     TagRecord,
+    bucket_records,
+    committer_records,
     file_records,
     manifest_records,
     schema_records,
@@ -41,12 +45,14 @@ from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.expiry import expire
 from lakehouse_core.execution.manifest_compaction import compact_manifests
 from lakehouse_core.execution.pending import forget_pending, keep_pending, load_pending
+from lakehouse_core.execution.replay import ledger_at
 from lakehouse_core.execution.scan import plan_read, resolve
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.stage import stage
 from lakehouse_core.execution.tags import create_tag, delete_tag
 from lakehouse_core.execution.verify import verify
+from lakehouse_core.planning.ledger import content_snapshot_id
 from lakehouse_core.planning.partitions import partition_condition, partition_texts
 from lakehouse_core.planning.read_point import Latest, ReadPoint
 from lakehouse_core.planning.schema_change import SchemaChange
@@ -111,6 +117,19 @@ class Table:
         snapshot = resolve(self._log, at)
         entries = [] if snapshot is None else self._log.live_entries(snapshot, with_stats=stats)
         return file_records(entries, self.schema, file_schema=self._schemas.schema, stats=stats)
+
+    def buckets(self, *, at: ReadPoint = Latest()) -> Records[BucketRecord]:  # noqa: B008
+        """Return the buckets that hold files, each with what compaction has to know of it."""
+        snapshot = resolve(self._log, at)
+        return bucket_records([] if snapshot is None else self._log.live_entries(snapshot), self.schema)
+
+    def committers(self) -> Records[CommitterRecord]:
+        """Return who committed what last, also where the snapshot of it has expired; the latest committer last."""
+        return committer_records(ledger_at(self._log, self._log.latest()))
+
+    def content_snapshot_id(self) -> int | None:
+        """Return the newest snapshot that changed rows, expired or not; compactions change none."""
+        return content_snapshot_id(self._log.history(), ledger_at(self._log, self._log.latest()))
 
     def manifests(self, *, at: ReadPoint = Latest()) -> Records[ManifestRecord]:  # noqa: B008
         """Return the manifests that list the live files."""

@@ -5,7 +5,7 @@ expired. Source: the reliability guide, "Commit".
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ YOUNG_DAYS = 7
 _VERSION = 1
 _DAY_MILLIS = 86_400_000
 _LETTERS = {CommitKind.APPEND: "A", CommitKind.COMPACT: "C", CommitKind.OVERWRITE: "O", CommitKind.ANALYZE: "S"}
+_CONTENT = (CommitKind.APPEND, CommitKind.OVERWRITE)
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 
 
@@ -114,6 +115,16 @@ def rebuilt(start: Ledger, later: Iterable[Snapshot]) -> Ledger:
         if snapshot.commit_identifier != BATCH_IDENTIFIER:
             ledger, _ = ledger.with_commit(snapshot)
     return ledger
+
+
+def content_snapshot_id(history: Sequence[Snapshot], ledger: Ledger) -> int | None:
+    """Return the newest snapshot that changed rows, which may have expired already; None when none is known.
+
+    `history` holds the live snapshots, `ledger` is that of the latest. Compactions and statistics change no row.
+    """
+    live = [snapshot.id for snapshot in history if snapshot.commit_kind in _CONTENT]
+    noted = [made for entry in ledger.entries.values() for kind, made in entry.snapshots.items() if kind in _CONTENT]
+    return max([*live, *noted], default=None)
 
 
 def _entry(identifier: Any, snapshots: Any, day: Any) -> LedgerEntry:

@@ -13,6 +13,7 @@ from lakehouse_core.planning.ledger import (
     MAX_BYTES,
     MAX_USERS,
     Ledger,
+    content_snapshot_id,
     ledger_of,
     parse_ledger,
     rebuilt,
@@ -156,3 +157,11 @@ def test_a_damaged_ledger_is_never_an_empty_one(text: str) -> None:
 def test_a_newer_ledger_is_not_overwritten() -> None:
     with pytest.raises(UnsupportedFeature, match="version 2"):
         parse_ledger('{"v":2}', "snapshot-4")
+
+
+def test_the_newest_change_of_rows_is_known_after_its_snapshot_expired() -> None:
+    history = [snapshot(4, "u", 7), snapshot(5, "v", 1, COMPACT)]
+
+    assert content_snapshot_id(history, after(history)) == 4
+    assert content_snapshot_id(history[1:], after(history)) == 4
+    assert content_snapshot_id(history[1:], Ledger()) is None
