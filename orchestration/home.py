@@ -1,4 +1,4 @@
-"""Where the Dagster instance of this checkout lives, and the environment that its processes get."""
+"""Where the Dagster instance of a warehouse lives, and the environment that its processes get."""
 
 import os
 import shutil
@@ -11,9 +11,10 @@ TEMPLATE = PROJECT / "deploy" / "local" / "dagster.yaml"
 def prepare_home(warehouse: Path) -> Path:
     """Point this process and its children to the instance and the warehouse; return the instance's folder.
 
-    The folder is DAGSTER_HOME where that is set, else `.dagster_home` beside the packages; it is made when missing.
+    The folder is DAGSTER_HOME where that is set, else `.dagster` in the warehouse, which no catalog takes for a
+    database: its pages show what happened to these tables and no others, and go with them. It is made when missing.
     """
-    home = Path(os.environ.get("DAGSTER_HOME") or PROJECT / ".dagster_home").absolute()
+    home = Path(os.environ.get("DAGSTER_HOME") or warehouse / ".dagster").absolute()
     home.mkdir(parents=True, exist_ok=True)
     settings = home / "dagster.yaml"
     if not settings.exists():
