@@ -23,7 +23,16 @@ from lakehouse_core.planning.splits import FileGroup, append_groups, is_one_leve
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry, ManifestFile, bucket_rows, live_rows
-from lakehouse_core.table.predicate import ColumnRange, Predicate, beyond, may_match, point_values, simplify, within
+from lakehouse_core.table.predicate import (
+    ColumnRange,
+    Predicate,
+    beyond,
+    holds,
+    may_match,
+    point_values,
+    simplify,
+    within,
+)
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
 from lakehouse_core.table.stats import decode_stats
@@ -51,6 +60,7 @@ class ScanScope:
         self._partition_types = [field.type for field in schema.partition_fields]
         self._bucket_types = [field.type for field in schema.bucket_fields]
         self._partition_part = within(predicate, schema.partition_keys)
+        self._row_part = beyond(predicate, schema.partition_keys)
         self._partitions: dict[bytes, PartitionScope | None] = {}
         self._buckets: dict[tuple[bytes, int], frozenset[int] | None] = {}
         self._same_buckets: dict[int, bool] = {}
@@ -67,7 +77,7 @@ class ScanScope:
     @property
     def needs_statistics(self) -> bool:
         """Whether files are judged by their statistics: the condition speaks of more than partitions."""
-        return beyond(self._predicate, self._schema.partition_keys) is not None
+        return self._row_part is not None
 
     def keeps_manifest(self, manifest: ManifestFile) -> bool:
         """Return whether the manifest may hold an entry of a partition that the condition needs."""
@@ -111,9 +121,11 @@ class ScanScope:
         return self._partitions[partition]
 
     def _scope(self, values: tuple[Any, ...]) -> PartitionScope | None:
-        if self._predicate is None:
-            return PartitionScope(values=values, rest=None, points=None)
-        rest = simplify(self._predicate, dict(zip(self._schema.partition_keys, values, strict=True)))
+        known = dict(zip(self._schema.partition_keys, values, strict=True))
+        # Decided here for good: rows are not tested for it again, so what is unknown of a null partition is a no.
+        if not holds(self._partition_part, known):
+            return None
+        rest = True if self._row_part is None else simplify(self._row_part, known)
         if rest is True:
             return PartitionScope(values=values, rest=None, points=None)
         if rest is None or rest is False:

@@ -165,6 +165,35 @@ def test_each_partition_is_pruned_by_its_own_number_of_buckets(catalog):
         assert table.scan(where=f"id = {number}").count() == 3
 
 
+NULL_PARTITION = [
+    ("dt = DATE '2013-01-01' AND v >= 0", [1]),
+    ("dt <> DATE '2013-01-01' AND v >= 0", []),
+    ("NOT (dt IN (DATE '2013-01-02')) AND v >= 0", [1]),
+    ("dt IS NULL AND v >= 0", [2]),
+    ("(dt = DATE '2013-01-01' OR v = 2) AND v >= 0", [1, 2]),
+    ("NOT (dt = DATE '2013-01-01' AND v = 1)", [2]),
+]
+
+
+@pytest.mark.parametrize(("where", "found"), NULL_PARTITION)
+def test_what_is_unknown_of_a_null_partition_keeps_none_of_its_rows(catalog, where, found):
+    # With statistics the files of the null partition would be left out for another reason.
+    options = {"metadata.stats-mode": "none"}
+    table = catalog.create_table("db.log", {"dt": "DATE", "v": "INT"}, partition_keys=["dt"], options=options)
+    table.write([{"dt": date(2013, 1, 1), "v": 1}, {"dt": None, "v": 2}])
+
+    assert sorted(table.scan(where=where).to_arrow()["v"].to_pylist()) == found
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+@pytest.mark.parametrize("where", ["k = 0", "k = -0.0", "k IN (0, 5)", "k = 0 OR k = 5"])
+def test_both_zeros_are_found_though_they_lie_in_different_buckets(catalog, kind, where):
+    table = catalog.create_table("db.t", {"k": f"{kind} NOT NULL"}, options={"bucket": "7", "bucket-key": "k"})
+    table.write([{"k": 0.0}, {"k": -0.0}, {"k": 1.0}])
+
+    assert table.scan(where=where).count() == 2
+
+
 def test_only_the_columns_asked_for_come_back_in_their_order(catalog):
     table = log(catalog)
 

@@ -56,8 +56,14 @@ def point_values(predicate: Predicate | None, columns: Sequence[str]) -> list[tu
         values = bound.get(column, set())
         if not values or len(combinations) * len(values) > MAX_BUCKET_COMBINATIONS:
             return None
-        combinations = [(*head, value) for head in combinations for value in sorted(values)]
+        spelled = [each for value in sorted(values) for each in _spellings(value)]
+        combinations = [(*head, value) for head in combinations for value in spelled]
     return combinations
+
+
+def _spellings(value: Any) -> tuple[Any, ...]:
+    """The values that equal `value`: the two zeros of a floating-point column lie in buckets of their own."""
+    return (0.0, -0.0) if isinstance(value, float) and value == 0 else (value,)
 
 
 def _points(part: Predicate) -> tuple[str, set[Any]] | None:
