@@ -7,7 +7,7 @@
 Nothing here looks at a warehouse: a slow store cannot break the code location.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,7 +20,7 @@ import lakehouse_core as lc
 from assets.batches import WHOLE, Batch, Feed, batches_of, commit_user
 from assets.checks import table_checks
 from assets.failures import retrying_what_may_pass
-from assets.ingestion import commit_batches, create_table, refuse_gap, stage_batches
+from assets.ingestion import Committed, Staged, commit_batches, create_table, refuse_gap, stage_batches
 from assets.maintenance import OPERATIONS
 from assets.metadata import (
     before_and_after,
@@ -142,8 +142,7 @@ def _ingest(names: _Names) -> dg.AssetsDefinition:
                 staged.append(part)
                 if part.batch.key is not None:
                     context.add_asset_metadata(staged_metadata([part]), partition_key=part.batch.key)
-            rows = sum(part.rows for part in staged)
-            context.log.info(f"{spec.identifier}: {rows} rows staged in {len(staged)} batches")
+            context.log.info(f"{spec.identifier}: staged {sum(part.rows for part in staged):,} rows{_of(staged)}")
             return dg.MaterializeResult(
                 metadata={
                     **staged_metadata(staged),
@@ -183,9 +182,7 @@ def _table(names: _Names) -> dg.AssetsDefinition:
                 if part.batch.key is not None and part.report is not None:
                     context.add_asset_metadata(report_metadata([part.report]), partition_key=part.batch.key)
             state = read_state(opened)
-            context.log.info(
-                f"{spec.identifier}: {len(committed)} batches committed, now at snapshot {state.snapshot_id}"
-            )
+            context.log.info(f"{spec.identifier}: committed{_of(committed)}, now at snapshot {state.snapshot_id}")
             return dg.MaterializeResult(
                 data_version=dg.DataVersion(state.content_version),
                 metadata={
@@ -259,6 +256,12 @@ def _expire(names: _Names) -> dg.AssetsDefinition:
         )
 
     return expire
+
+
+def _of(parts: Sequence[Staged | Committed]) -> str:
+    """How many batches that was, for whoever reads along; a whole load is no batch."""
+    count = sum(part.batch.key is not None for part in parts)
+    return "" if not count else f" of {count} batch{'es' if count > 1 else ''}"
 
 
 def _maintenance(names: _Names, operation: str) -> dict[str, Any]:

@@ -68,8 +68,9 @@ def _state_now(catalog: lc.Catalog, flights: pa.Table, known: Answers) -> Answer
     return Answer(
         question="1. What is the state of every flight now; how many are open, by airport?",
         lines=(
-            f"{flights.num_rows} flights: " + ", ".join(f"{n} {status}" for status, n in sorted(by_status.items())),
-            f"{on_board.num_rows} open: " + ", ".join(f"{origin} {n}" for origin, n in sorted(open_by_origin.items())),
+            f"{flights.num_rows:,} flights: " + ", ".join(f"{n:,} {status}" for status, n in sorted(by_status.items())),
+            f"{on_board.num_rows:,} open: "
+            + ", ".join(f"{origin} {n}" for origin, n in sorted(open_by_origin.items())),
         ),
         found=(by_status, open_by_origin, pc.sum(flights["arr_delay"]).as_py(), pc.sum(flights["dep_delay"]).as_py()),
         expected=(
@@ -84,19 +85,26 @@ def _state_now(catalog: lc.Catalog, flights: pa.Table, known: Answers) -> Answer
 def _late_and_cancelled(flights: pa.Table, known: Answers, evening: date | None) -> Answer:
     cells = _carrier_days(flights)
     days = [d for d in (evening, evening + timedelta(days=1)) if d] if evening else []
-    lines = ["carrier   " + "   ".join(f"{d:%d %b}: cancelled of scheduled, minutes late" for d in days)]
-    for carrier in sorted({cell.carrier for cell in cells if cell.flight_date in days}):
-        parts = []
-        for day in days:
-            cell = next((c for c in cells if (c.flight_date, c.carrier) == (day, carrier)), None)
-            parts.append(f"{cell.cancelled:9} of {cell.scheduled:<9} {cell.arr_delay:12}" if cell else " " * 35)
-        lines.append(f"{carrier:7} {'   '.join(parts)}".rstrip())
+    by_place = {(cell.carrier, cell.flight_date): cell for cell in cells}
+    carriers = sorted({cell.carrier for cell in cells if cell.flight_date in days})
+    lines = [
+        "        " + " ".join(f"{day:%-d %B}".center(31) for day in days).rstrip(),
+        "carrier " + " ".join(["cancelled of scheduled  min late"] * len(days)),
+        *(
+            f"{carrier:7} " + " ".join(_cell(by_place.get((carrier, day))) for day in days).rstrip()
+            for carrier in carriers
+        ),
+    ]
     return Answer(
         question="2. Which carriers cancelled and ran late in the blizzard, day by day?",
         lines=tuple(lines) if days else (f"{len(cells)} cells of carrier and day",),
         found=cells,
         expected=known.carrier_days,
     )
+
+
+def _cell(cell: CarrierDay | None) -> str:
+    return " " * 32 if cell is None else f"{cell.cancelled:9} of {cell.scheduled:<9} {cell.arr_delay:9}"
 
 
 def _board_that_night(catalog: lc.Catalog, source: FlightsSource, start: date, evening: date) -> Answer:
@@ -121,7 +129,7 @@ def _changes(catalog: lc.Catalog, source: FlightsSource, start: date, evening: d
     kinds = _counts(flights.changes(after=after, until=until).to_arrow(), "rowkind")
     return Answer(
         question=f"4. What changed between the evenings of {before:%-d} and {evening:%-d %B}?",
-        lines=(f"snapshots ({after}, {until}]: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())),),
+        lines=(f"snapshots ({after}, {until}]: " + ", ".join(f"{n:,} {kind}" for kind, n in sorted(kinds.items())),),
         found=kinds,
         expected=dict(changes_between(source, start=start, after=before, until=evening)),
     )
@@ -136,7 +144,7 @@ def _never_arrived(flights: pa.Table, known: Answers, through: date) -> Answer:
     return Answer(
         question="7. Which flights departed and never arrived?",
         lines=(
-            f"{len(keys)}"
+            f"{len(keys)}, due by the evening before"
             + (": " if keys else "")
             + ", ".join(f"{c} {n} from {o} on {d:%d %b}" for d, c, n, o in keys[:4])
             + (" …" if len(keys) > 4 else ""),

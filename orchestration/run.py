@@ -109,7 +109,7 @@ def _run(plan: Plan, warehouse: Path, feed: FlightsFeed, began: float) -> int:
     runs: dict[str, str] = {}
     with dg.DagsterInstance.get() as instance:
         if plan.batches:
-            print(f"Batches {plan.batches[0]} to {plan.batches[-1]} of flights from {plan.start} on, into {warehouse}")
+            print(_beginning(plan, warehouse))
             days = {
                 "dagster/asset_partition_range_start": plan.batches[0].isoformat(),
                 "dagster/asset_partition_range_end": plan.batches[-1].isoformat(),
@@ -117,7 +117,7 @@ def _run(plan: Plan, warehouse: Path, feed: FlightsFeed, began: float) -> int:
             for job, tags in (("observe_source", {}), ("ingest", days)):
                 runs[job] = _execute(job, instance, _config(job, feed), tags)
         else:
-            print(f"{warehouse} has every batch of the year already; maintaining its tables")
+            print(f"{warehouse} has every batch of the year already")
         loaded = _states(catalog)
         print("Maintaining the tables")
         runs["maintain"] = _execute("maintain", instance, _config("maintain", feed), {})
@@ -138,6 +138,13 @@ def _run(plan: Plan, warehouse: Path, feed: FlightsFeed, began: float) -> int:
     )
     print(summary_text(summary))
     return 0 if all(answer.agrees for answer in answers) else 1
+
+
+def _beginning(plan: Plan, warehouse: Path) -> str:
+    days = f"batches {plan.batches[0]} to {plan.batches[-1]} of flights from {plan.start} on"
+    if plan.done_through is None:
+        return f"Loading {days} into {warehouse}"
+    return f"{warehouse} has everything through {plan.done_through}; going on with {days}"
 
 
 def _execute(name: str, instance: dg.DagsterInstance, config: Mapping[str, Any], tags: Mapping[str, str]) -> str:

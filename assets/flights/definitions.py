@@ -48,7 +48,7 @@ def flights_feed(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]
     rows = source.prepare(list(days))
     for day, key in days.items():
         context.add_asset_metadata({"dagster/partition_row_count": rows[day]}, partition_key=key)
-    context.log.info(f"flights feed: {sum(rows.values())} rows in {len(days)} batches")
+    context.log.info(f"flights feed: the files of {len(days)} batches are there")
     return dg.MaterializeResult(
         data_version=dg.DataVersion(source.version()),
         metadata={"feed/rows": sum(rows.values()), "feed/batches": len(days), "feed/version": source.version()},

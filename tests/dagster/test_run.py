@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
 from assets.flights.feed import FlightsFeed
+from assets.state import TableState
 from orchestration.figures import Answer, interesting_evening
 from orchestration.run import Plan, _parse, plan_run
 from orchestration.summary import Summary, summary_text
@@ -60,21 +63,62 @@ def test_questions_ask_about_the_blizzard_where_it_is_loaded(through: date, even
     assert interesting_evening(date(2013, 2, 1), through) == evening
 
 
-def test_a_difference_to_the_source_is_not_hidden(tmp_path: Path):
-    wrong = Answer(question="1. How many?", lines=("2",), found=2, expected=3)
+def summary(warehouse: Path, **given: Any) -> Summary:
+    nothing: dict[str, Any] = {"runs": {}, "rows": {}, "before": {}, "loaded": {}, "after": {}, "answers": []}
+    return Summary(warehouse=warehouse, plan_text="all", seconds=1.0, **nothing | given)
+
+
+def test_the_summary_says_which_snapshots_each_run_made_and_which_are_left(tmp_path: Path, state: TableState):
+    before = replace(state, snapshot_id=18, earliest_snapshot_id=16, snapshots_retained=3)
+    loaded = replace(before, snapshot_id=34, snapshots_retained=19, files_total=34, manifests_total=17)
+    after = replace(
+        loaded, snapshot_id=36, earliest_snapshot_id=34, snapshots_retained=3, files_total=2, manifests_total=1
+    )
+    new = replace(state, snapshot_id=1, earliest_snapshot_id=1, snapshots_retained=1)
+
     text = summary_text(
-        Summary(
-            warehouse=tmp_path,
-            plan_text="all",
-            runs={},
-            rows={},
-            before={},
-            loaded={},
-            after={},
-            answers=[wrong],
-            seconds=1.0,
+        summary(
+            tmp_path,
+            rows={"ops.orders": 1364, "ops.new": 5},
+            before={"ops.orders": before},
+            loaded={"ops.orders": loaded, "ops.new": new},
+            after={"ops.orders": after, "ops.new": new},
         )
     )
+
+    head, orders, added = (line.split("  ") for line in text.splitlines()[3:6])
+    columns = [[part.strip() for part in line if part] for line in (head, orders, added)]
+    assert [dict(zip(columns[0], row, strict=True)) for row in columns[1:]] == [
+        {
+            "table": "ops.orders",
+            "rows": "1,364",
+            "files": "34 -> 2",
+            "manifests": "17 -> 1",
+            "by ingest": "19 - 34",
+            "by maintain": "35 - 36",
+            "expired": "18",
+            "kept": "34 - 36",
+            "changelogs": "0",
+            "tags": "0",
+        },
+        {
+            "table": "ops.new",
+            "rows": "5",
+            "files": "20 -> 20",
+            "manifests": "3 -> 3",
+            "by ingest": "1",
+            "by maintain": "none",
+            "expired": "0",
+            "kept": "1",
+            "changelogs": "0",
+            "tags": "0",
+        },
+    ]
+
+
+def test_a_difference_to_the_source_is_not_hidden(tmp_path: Path):
+    wrong = Answer(question="1. How many?", lines=("2",), found=2, expected=3)
+    text = summary_text(summary(tmp_path, answers=[wrong]))
 
     assert "DIFFERS: the source says 3" in text
     assert "0 of 1 answers agree with the source" in text
