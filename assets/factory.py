@@ -142,7 +142,9 @@ def _ingest(names: _Names) -> dg.AssetsDefinition:
                 staged.append(part)
                 if part.batch.key is not None:
                     context.add_asset_metadata(staged_metadata([part]), partition_key=part.batch.key)
-            context.log.info(f"{spec.identifier}: staged {sum(part.rows for part in staged):,} rows{_of(staged)}")
+            context.log.info(
+                f"{spec.identifier}: staged {sum(part.rows for part in staged):,} rows{_batches(' of', staged)}"
+            )
             return dg.MaterializeResult(
                 metadata={
                     **staged_metadata(staged),
@@ -182,7 +184,9 @@ def _table(names: _Names) -> dg.AssetsDefinition:
                 if part.batch.key is not None and part.report is not None:
                     context.add_asset_metadata(report_metadata([part.report]), partition_key=part.batch.key)
             state = read_state(opened)
-            context.log.info(f"{spec.identifier}: committed{_of(committed)}, now at snapshot {state.snapshot_id}")
+            context.log.info(
+                f"{spec.identifier}: committed{_batches('', committed)}, now at snapshot {state.snapshot_id}"
+            )
             return dg.MaterializeResult(
                 data_version=dg.DataVersion(state.content_version),
                 metadata={
@@ -258,10 +262,10 @@ def _expire(names: _Names) -> dg.AssetsDefinition:
     return expire
 
 
-def _of(parts: Sequence[Staged | Committed]) -> str:
-    """How many batches that was, for whoever reads along; a whole load is no batch."""
+def _batches(before: str, parts: Sequence[Staged | Committed]) -> str:
+    """How many batches that were, for whoever reads along; a whole load is no batch."""
     count = sum(part.batch.key is not None for part in parts)
-    return "" if not count else f" of {count} batch{'es' if count > 1 else ''}"
+    return "" if not count else f"{before} {count} batch{'es' if count > 1 else ''}"
 
 
 def _maintenance(names: _Names, operation: str) -> dict[str, Any]:
