@@ -82,7 +82,7 @@ def _tie_words(records: "_Columns", rule: MergeRule) -> TieWords | None:
 
 
 class _Columns:
-    """The batches of a chunk one behind the other, each column joined when it is first asked for."""
+    """The batches of a chunk one behind the other; columns that order the rows are joined once and kept."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -91,8 +91,17 @@ class _Columns:
 
     def column(self, name: str) -> pa.Array:
         if name not in self._joined:
-            self._joined[name] = pa.concat_arrays([batch.column(name) for batch in self._batches])
+            self._joined[name] = self._join(name)
         return self._joined[name]
 
     def take(self, rows: Rows, names: Sequence[str]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(take_all([self.column(name) for name in names], rows), list(names))
+        indices = pa.array(rows.astype(np.int32))
+        return pa.RecordBatch.from_arrays([self._taken(name, indices) for name in names], list(names))
+
+    def _taken(self, name: str, indices: pa.Array) -> pa.Array:
+        # The joined column is let go at once: the next one then lies in the same memory, still in the cache.
+        column = self._joined.get(name)
+        return pc.call_function("take", [self._join(name) if column is None else column, indices], _TAKE)
+
+    def _join(self, name: str) -> pa.Array:
+        return pa.concat_arrays([batch.column(name) for batch in self._batches])
