@@ -34,21 +34,22 @@ _CHUNK_ROWS: Final = 65_536
 
 
 def input_batches(
-    data: object, fields: Sequence[DataField], *, rowkind_column: str | None = None
+    data: object, fields: Sequence[DataField], *, rowkind_column: str | None = None, first_row: int = 0
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of `data` as batches of `fields` (and the row kind column last, when it is no field).
 
-    Columns are checked at once, values as the batches are taken. Raises InvalidRequest.
+    Columns are checked at once, values as the batches are taken. Raises InvalidRequest; it counts rows from
+    `first_row`.
     """
     match data:
         case pa.Table():
-            return _of_arrow(data.schema, data.to_batches(max_chunksize=1 << 20), fields, rowkind_column)
+            return _of_arrow(data.schema, data.to_batches(max_chunksize=1 << 20), fields, rowkind_column, first_row)
         case pa.RecordBatch():
-            return _of_arrow(data.schema, [data], fields, rowkind_column)
+            return _of_arrow(data.schema, [data], fields, rowkind_column, first_row)
         case pa.RecordBatchReader():
-            return _of_arrow(data.schema, data, fields, rowkind_column)
+            return _of_arrow(data.schema, data, fields, rowkind_column, first_row)
         case list() | tuple() if all(isinstance(row, Mapping) for row in data):
-            return _of_rows(data, fields, rowkind_column)
+            return _of_rows(data, fields, rowkind_column, first_row)
         case _:
             raise InvalidRequest(
                 f"Cannot write {type(data).__module__}.{type(data).__qualname__}: expected a pyarrow Table, "
@@ -57,7 +58,11 @@ def input_batches(
 
 
 def _of_arrow(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], fields: Sequence[DataField], rowkind_column: str | None
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    fields: Sequence[DataField],
+    rowkind_column: str | None,
+    first_row: int,
 ) -> Iterator[pa.RecordBatch]:
     wanted = _output_fields(fields, rowkind_column)
     _check_columns(schema.names, fields, rowkind_column)
@@ -66,15 +71,15 @@ def _of_arrow(
     for field in wanted:
         index = schema.get_field_index(field.name)
         casts.append(None if index < 0 else (index, _cast(schema.field(index).type, field)))
-    return _converted(batches, target, casts)
+    return _converted(batches, target, casts, first_row)
 
 
 def _converted(
     batches: Iterable[pa.RecordBatch],
     target: pa.Schema,
     casts: Sequence[tuple[int, Callable[[pa.Array], pa.Array]] | None],
+    first_row: int,
 ) -> Iterator[pa.RecordBatch]:
-    first_row = 0
     for batch in batches:
         if batch.num_rows == 0:
             continue
@@ -93,7 +98,7 @@ def _converted(
 
 
 def _of_rows(
-    rows: Sequence[Mapping[str, Any]], fields: Sequence[DataField], rowkind_column: str | None
+    rows: Sequence[Mapping[str, Any]], fields: Sequence[DataField], rowkind_column: str | None, first_row: int
 ) -> Iterator[pa.RecordBatch]:
     wanted = _output_fields(fields, rowkind_column)
     names: dict[str, None] = {}
@@ -101,14 +106,16 @@ def _of_rows(
         names.update(dict.fromkeys(row))
     if rows:
         _check_columns(list(names), fields, rowkind_column)
-    return _rows_converted(rows, wanted)
+    return _rows_converted(rows, wanted, first_row)
 
 
-def _rows_converted(rows: Sequence[Mapping[str, Any]], fields: Sequence[DataField]) -> Iterator[pa.RecordBatch]:
+def _rows_converted(
+    rows: Sequence[Mapping[str, Any]], fields: Sequence[DataField], first_row: int
+) -> Iterator[pa.RecordBatch]:
     target = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
     for start in range(0, len(rows), _CHUNK_ROWS):
         chunk = rows[start : start + _CHUNK_ROWS]
-        columns = [_column_of(chunk, start, field) for field in fields]
+        columns = [_column_of(chunk, first_row + start, field) for field in fields]
         yield pa.RecordBatch.from_arrays(columns, schema=target)
 
 
@@ -178,6 +185,8 @@ def _cast(source: pa.DataType, field: DataField) -> Callable[[pa.Array], pa.Arra
         )
     if _may_round(source, target):
         return lambda array: _exactly(array, target)
+    if _is_widened_first(source, target):
+        return lambda array: array.cast(_ANY_INTEGER).cast(target)
     return lambda array: array.cast(target)
 
 
@@ -211,7 +220,7 @@ def _fits(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _nested_fits(source: pa.DataType, target: pa.DataType) -> bool:
-    return _fits(source, target) and not _may_round(source, target)
+    return _fits(source, target) and not _may_round(source, target) and not _is_widened_first(source, target)
 
 
 def _kind(arrow: pa.DataType) -> str | None:
@@ -244,6 +253,14 @@ def _may_round(source: pa.DataType, target: pa.DataType) -> bool:
     if not pt.is_floating(target):
         return False
     return bool(pt.is_integer(source) or (pt.is_floating(source) and source.bit_width > target.bit_width))
+
+
+# Arrow turns integers into decimals only where the widest of them would fit, whatever the values are.
+_ANY_INTEGER: Final = pa.decimal128(20, 0)
+
+
+def _is_widened_first(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(pt.is_integer(source) and pt.is_decimal(target))
 
 
 def _exactly(array: pa.Array, target: pa.DataType) -> pa.Array:

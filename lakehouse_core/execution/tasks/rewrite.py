@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
 from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
+from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, Merge, Upgrade
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
@@ -46,7 +48,8 @@ def run_rewrite(task: RewriteTask) -> str:
 def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
     """Carry out the plan. A failed task leaves no new file.
 
-    Raises NotFound when an input is gone, CorruptTable, StorageFull, StorageUnavailable.
+    Raises NotFound when an input is gone, InvalidRequest for nulls that the schema forbids now, CorruptTable,
+    StorageFull, StorageUnavailable.
     """
     store = open_store(task.store)
     files = BucketFiles(
@@ -101,7 +104,7 @@ def _merged(task: RewriteTask, step: Merge, files: BucketFiles, output: FileOutp
     )
     with DataFileWriter(output, task.folder, _file_kind(task.schema, level=task.plan.output_level)) as writer:
         for batch in records:
-            writer.write(batch)
+            writer.write(_storable(batch, task.schema))
         return writer.close()
 
 
@@ -113,7 +116,7 @@ def _packed(
     first = group[0].min_sequence_number
     with DataFileWriter(output, task.folder, kind, first_sequence_number=first) as writer:
         for batch in _copied(task.schema, group, files):
-            writer.write(batch)
+            writer.write(_storable(batch, task.schema))
         return writer.close()
 
 
@@ -125,6 +128,17 @@ def _copied(schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles
             yield from reader.batches(schema.fields, batch_rows=rows)
         finally:
             reader.close()
+
+
+def _storable(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """Return the batch as it is. Raises InvalidRequest where it holds a null from before a column forbade them."""
+    for field in schema.fields:
+        if not field.type.nullable and batch.column(field.name).null_count:
+            raise InvalidRequest(
+                f"Column {field.name!r} is {type_to_sql(field.type)} and rows from before it was hold null: make it "
+                "nullable again, or overwrite these rows; then compact."
+            )
+    return batch
 
 
 def _file_kind(schema: TableSchema, *, level: int) -> FileKind:

@@ -6,6 +6,7 @@ a default may be left out; Java's engines fill them in before, too.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.format.data_types import AtomicType, DataField, parse_literal, type_to_sql
+from lakehouse_core.format.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    Root,
+    RowType,
+    parse_literal,
+    type_to_sql,
+)
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.table.predicate import scalar
 from lakehouse_core.table.schema import TableSchema
@@ -22,6 +34,8 @@ from lakehouse_core.table.schema import TableSchema
 # The text of each kind stands at the number that `_VALUE_KIND` stores. Never renumber.
 ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
 _UPDATE_BEFORE: Final = 1
+# How often a MULTISET holds an element.
+_COUNT: Final = AtomicType(Root.INT, False)
 
 Kinds = npt.NDArray[np.int8]
 
@@ -55,6 +69,8 @@ def checked_rows(
                 column = column.fill_null(defaults[field.name])
             if column.null_count and not field.type.nullable:
                 raise _null(field, column, schema, first_row)
+            if place := _null_inside(column, field.type, field.name):
+                raise _inner_null(field, column, place, first_row)
             columns.append(column)
         values = pa.RecordBatch.from_arrays(columns, list(schema.column_names))
         yield _filtered(InputRows(values, kinds), schema, first_row)
@@ -73,6 +89,66 @@ def _null(field: DataField, column: pa.Array, schema: TableSchema, first_row: in
     row = first_row + pc.index(column.is_null(), True).as_py()
     part = "the primary key" if field.name in schema.primary_keys else type_to_sql(field.type)
     return InvalidRequest(f"Column {field.name!r} is {part} and row {row} holds null: give it a value.")
+
+
+def _null_inside(column: pa.Array, data_type: DataType, place: str) -> str | None:
+    """Return where inside the column a value is null that may not be, None when there is none.
+
+    Parquet's Arrow writer stores zeros for some of them without a word.
+    """
+    if isinstance(data_type, AtomicType) or not _demands_values(data_type):
+        return None
+    parts: list[tuple[str, DataType, pa.Array]]
+    match data_type:
+        case RowType(fields):
+            rows = column.drop_null().flatten()
+            parts = [(field.name, field.type, values) for field, values in zip(fields, rows, strict=True)]
+        case ArrayType(element):
+            parts = [("element", element, column.flatten())]
+        case MapType(key, value):
+            keys, items = _entries(column.drop_null())
+            parts = [("key", key, keys), ("value", value, items)]
+        case MultisetType(element):
+            elements, counts = _entries(column.drop_null())
+            parts = [("element", element, elements), ("count", _COUNT, counts)]
+    for name, kind, values in parts:
+        if values.null_count and not kind.nullable:
+            return f"{place}.{name} is {type_to_sql(kind)}"
+        if found := _null_inside(values, kind, f"{place}.{name}"):
+            return found
+    return None
+
+
+def _entries(maps: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return keys and values of maps of which none is null; of a slice only its own."""
+    if not len(maps):
+        return maps.keys[:0], maps.items[:0]
+    first, last = maps.offsets[0].as_py(), maps.offsets[-1].as_py()
+    return maps.keys[first:last], maps.items[first:last]
+
+
+@cache
+def _demands_values(data_type: DataType) -> bool:
+    """Whether a value inside the type may not be null."""
+    match data_type:
+        case AtomicType():
+            return False
+        case ArrayType(element):
+            inner: tuple[DataType, ...] = (element,)
+        case MultisetType(element):
+            inner = (element, _COUNT)
+        case MapType(key, value):
+            inner = (key, value)
+        case RowType(fields):
+            inner = tuple(field.type for field in fields)
+    return any(not part.nullable or _demands_values(part) for part in inner)
+
+
+def _inner_null(field: DataField, column: pa.Array, place: str, first_row: int) -> InvalidRequest:
+    row = next(row for row in range(len(column)) if _null_inside(column.slice(row, 1), field.type, field.name))
+    return InvalidRequest(
+        f"Column {field.name!r}: {place} and row {first_row + row} holds null there: give it a value."
+    )
 
 
 def _kinds(column: pa.Array, name: str, first_row: int) -> Kinds | None:

@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import CorruptTable, StorageUnavailable
+from lakehouse_core.errors import CorruptTable, InvalidRequest, StorageUnavailable
 from lakehouse_core.execution.tasks import rewrite as rewrite_module
+from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.planning.compaction import AppendCompactionPlan, plan_bucket
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore, MemoryStore
 from lakehouse_core.table.changes_json import messages_from_json
@@ -113,6 +114,23 @@ def test_small_append_files_are_packed_in_order_and_numbered_from_the_first():
     assert after.file_source is FileSource.COMPACT
     assert table.read().equals(first.combine_chunks())
     assert table.compact() == []
+
+
+@pytest.mark.parametrize("make", [key_table, append_table])
+def test_nulls_from_before_a_column_forbade_them_are_told_by_its_name_and_stay(make):
+    table = make()
+    table.write(rows((1, None)))
+    table.write(rows((1, None), (2, "b")))
+    key, value = table.schema.fields
+    table.schema = replace(table.schema, id=1, fields=(key, replace(value, type=parse_type("STRING NOT NULL"))))
+    table.schemas[1] = table.schema
+    before = table.names_on_disk()
+
+    with pytest.raises(InvalidRequest, match="Column 'v' is STRING NOT NULL and rows from before it was hold null"):
+        table.compact()
+
+    assert table.names_on_disk() == before
+    assert None in table.read()["v"].to_pylist()
 
 
 def test_a_task_answers_an_engine_with_the_text_of_its_message(tmp_path):

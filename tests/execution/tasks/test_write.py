@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 
@@ -385,6 +386,54 @@ def test_rows_that_cannot_be_stored_are_refused_by_row_and_column_and_leave_no_f
         table.write(data, rowkind_column="op" if "op" in data[0] else None)
 
     assert table.names_on_disk() == set()
+
+
+# Each value is the second row, behind one that is null as a whole, which is always allowed.
+INNER_NULLS = {
+    "element": ("ARRAY<INT NOT NULL>", [1, None], "v.element is INT NOT NULL"),
+    "map value": ("MAP<STRING, INT NOT NULL>", {"a": None}, "v.value is INT NOT NULL"),
+    "count": ("MULTISET<STRING>", {"a": None}, "v.count is INT NOT NULL"),
+    "field": ("ROW<a INT NOT NULL, b INT>", {"b": 1}, "v.a is INT NOT NULL"),
+    "row": ("ARRAY<ROW<a INT NOT NULL> NOT NULL>", [{"a": 1}, None], "v.element is ROW<.*> NOT NULL"),
+    "deep": ("ROW<m MAP<INT, ARRAY<INT NOT NULL>>>", {"m": {1: [None]}}, "v.m.value.element is INT NOT NULL"),
+}
+
+
+@pytest.mark.parametrize("case", INNER_NULLS)
+def test_a_null_inside_a_value_that_may_not_hold_one_is_refused(case):
+    kind, value, message = INNER_NULLS[case]
+    table = append_table({"v": kind})
+
+    with pytest.raises(InvalidRequest, match=f"Column 'v': {message} and row 1 holds null there: give it a value"):
+        table.write([{"v": None}, {"v": value}])
+
+    assert table.names_on_disk() == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("ARRAY<ROW<a INT NOT NULL>>", [[{"a": 1}, None], None, []]),
+        ("ROW<r ROW<a INT NOT NULL>>", [{"r": None}, None, {"r": {"a": 1}}]),
+        ("MAP<STRING, ARRAY<INT NOT NULL>>", [[("a", [1]), ("b", None)], None, []]),
+    ],
+)
+def test_a_value_that_is_null_as_a_whole_holds_no_null_inside(kind, values):
+    table = append_table({"v": kind})
+
+    table.write([{"v": value} for value in [None, *values]])
+
+    assert table.read()["v"].to_pylist() == [None, *values]
+
+
+def test_integers_are_decimals_where_they_fit():
+    table = append_table({"d": "DECIMAL(5, 2)"})
+
+    table.write(pa.table({"d": [1, None, -999]}))
+
+    assert table.read()["d"].to_pylist() == [Decimal("1.00"), None, Decimal("-999.00")]
+    with pytest.raises(InvalidRequest, match=r"Row 1, column 'd': 1000 does not fit decimal128\(5, 2\)"):
+        table.write(pa.table({"d": [1, 1000]}))
 
 
 def test_rows_are_counted_over_all_batches_of_the_input():
