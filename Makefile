@@ -5,6 +5,9 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -q
+# Tests without a Spark session, which takes all cores for itself, share the cores.
+PARALLEL := -n auto --dist worksteal
 STAMP := .venv/.complete
 
 WAREHOUSE ?= ./warehouse
@@ -31,7 +34,8 @@ ui: setup ## The Dagster UI on the warehouse that `make run` filled
 
 .PHONY: test
 test: check ## Set up, pass all tests
-	@$(BIN)/python -m pytest -q -m "(spark or dagster or golden or slow) and not interop"
+	@$(PYTEST) $(PARALLEL) -m "(golden or slow) and not (spark or dagster or interop)"
+	@$(PYTEST) -m "(spark or dagster) and not interop"
 
 .PHONY: setup
 setup: $(STAMP) ## The environment .venv from the lock file, git hooks, a Java runtime where there is none
@@ -58,17 +62,17 @@ check: setup ## Format, lint, types, imports, fast tests (no JVM)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
-	@$(BIN)/python -m pytest -q -m "not (spark or dagster or golden or slow or interop)"
+	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop)"
 
 $(shell mkdir -p build)
 
 .PHONY: test-spark
 test-spark: setup ## The tests with Spark, alone
-	@$(BIN)/python -m pytest -q -m spark
+	@$(PYTEST) -m spark
 
 .PHONY: test-golden
 test-golden: setup ## The tests against tables that Java Paimon wrote, alone
-	@$(BIN)/python -m pytest -q -m golden
+	@$(PYTEST) $(PARALLEL) -m golden
 
 .PHONY: interop
 interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and a JDK)

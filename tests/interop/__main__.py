@@ -9,6 +9,10 @@ import sys
 
 import pytest
 
+from tests.interop import pypaimon_client
+from tests.interop.judge.client import prepare
+from tests.interop.test_matrix import VERSIONS
+
 NAME = re.compile(r"::test_(?P<cell>\w+)\[(?P<parameters>.*)\]$")
 
 
@@ -40,8 +44,12 @@ def main() -> int:
         if shutil.which(tool) is None:
             print(f"make interop needs {what}: {tool} is not on the PATH. Install it, then run it again.")
             return 2
+    # Once, before processes that share the work would all want to.
+    for version in VERSIONS:
+        prepare(version)
+    pypaimon_client.python()
     matrix = Matrix()
-    code = pytest.main(["-q", "-m", "interop", "tests/interop", *sys.argv[1:]], plugins=[matrix])
+    code = pytest.main(["-q", "-n", "auto", "-m", "interop", "tests/interop", *sys.argv[1:]], plugins=[matrix])
     print("\n".join(matrix.lines()))
     return int(code)
 
