@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from tests.interop import pypaimon_client
-from tests.interop.judge.client import prepare
-from tests.interop.test_matrix import VERSIONS
+from tests.interop.judge import VERSIONS, prepare
 
 NAME = re.compile(r"::test_(?P<cell>\w+)\[(?P<parameters>.*)\]$")
 

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.interop.engines import Java, Ours
-from tests.interop.judge import Judge
+from tests.interop.judge import VERSIONS, Judge
 from tests.interop.kinds import KINDS, Kind
 
 pytestmark = pytest.mark.interop
 
-VERSIONS = ("1.4.2", "2.0.0")
 # Old files go at once, so that a reader of a file that should have stayed fails here and now.
 NO_GRACE = {"lakehouse.read.grace": "0 s"}
 

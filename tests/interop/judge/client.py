@@ -18,6 +18,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[2] / "build" / "judge"
+# The releases that every kind of table is exchanged with.
+VERSIONS = ("1.4.2", "2.0.0")
 Row = dict[str, Any]
 
 
