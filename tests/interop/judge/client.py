@@ -123,9 +123,10 @@ class Judge:
 
 
 def prepare(version: str) -> Path:
-    """Return the folder with the jars and classes of `version`, fetched and compiled when they are not there yet."""
+    """Return the folder with the jars and classes of `version`, fetched and compiled when missing or out of date."""
     build = BUILD / version
-    if not (build / "classes" / "PaimonJudge.class").exists():
+    compiled = build / "classes" / "PaimonJudge.class"
+    if not compiled.exists() or compiled.stat().st_mtime < (HERE / "PaimonJudge.java").stat().st_mtime:
         for tool, what in (("mvn", "Maven"), ("javac", "a JDK 17 or 21")):
             if shutil.which(tool) is None:
                 raise RuntimeError(f"interop needs {what} ({tool} is not on the PATH): install it, then run it again")
