@@ -53,6 +53,17 @@ def test_the_shared_instance_takes_every_secret_from_the_environment():
     assert all(set(value) == {"env"} for value in database.values() if isinstance(value, dict))
 
 
+def test_the_shared_instance_speaks_to_postgres_by_the_driver_that_dagster_was_written_for():
+    """SQLAlchemy 2.1 takes another one unless told: its NOTIFY with a parameter fails, and with it every event."""
+    from dagster_postgres.utils import pg_url_from_config
+    from sqlalchemy.engine import make_url
+
+    settings = read(SHARED / "dagster.yaml")["storage"]["postgres"]["postgres_db"]
+    given = {name: "x" if isinstance(value, dict) else value for name, value in settings.items()}
+
+    assert make_url(pg_url_from_config({"postgres_db": given})).get_dialect().driver == "psycopg2"
+
+
 def test_every_variable_the_instance_reads_is_given_to_every_container(compose: Any):
     wanted = set(re.findall(r"\{env: (\w+)\}", (SHARED / "dagster.yaml").read_text()))
 
