@@ -1,6 +1,6 @@
 """Manifest compaction as a verb of its own: all manifests of the latest snapshot into few, in one COMPACT snapshot.
 
-It changes no row that any reader sees (invariant I9), so it neither conflicts nor needs to be recognised when repeated.
+It changes no row that any reader sees (invariant I9), so it never conflicts and may be repeated.
 Source: Paimon semantics, "compact_manifest procedure".
 """
 
@@ -50,7 +50,6 @@ def compact_manifests(
     schemas: SchemaLog,
     clock: Clock,
     *,
-    commit_user: str | None = None,
     properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
 ) -> ManifestCompaction:
@@ -65,7 +64,7 @@ def compact_manifests(
         log=log,
         schemas=schemas,
         clock=clock,
-        commit_user=commit_user or clock.uuid(),
+        commit_user=clock.uuid(),
         properties=properties or {},
         patience=Patience(schema.table_options.commit, clock, max_retries=None),
         writer=_writer(log.store, clock, schema),
@@ -116,18 +115,22 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
         delta=delta,
         checksums=checksums_to_text({one.name: run.writer.checksum_of(one.name) for one in (base, delta)}),
     )
-    snapshot = next_snapshot(
+    made = next_snapshot(
         latest,
         Changes(kind=CommitKind.COMPACT),
         lists,
         schema_id=run.schemas.latest().id,
         commit_user=run.commit_user,
         commit_identifier=BATCH_IDENTIFIER,
-        properties={**run.properties, LEDGER_PROPERTY: ledger_at(run.log, latest).to_json()},
+        properties=run.properties,
         uuid=run.clock.uuid(),
         nonce=run.clock.uuid(),
         now_millis=run.clock.now_millis(),
     )
+    # Noted like every commit: should the id expire before it is sure to count, the ledger tells whether others build on
+    # these manifests.
+    ledger, _ = ledger_at(run.log, latest).with_commit(made)
+    snapshot = made.model_copy(update={"properties": {**made.properties, LEDGER_PROPERTY: ledger.to_json()}})
     run.writer.flush()
     run.may_be_applied = True
     run.may_be_applied = publish(run.log, snapshot, run.patience, since=since)

@@ -15,6 +15,7 @@ from lakehouse_core.format.avro_file import read_avro, write_avro
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.changes import CommitKind, StagedCommit
+from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.manifest import ManifestEntry, encode_manifest
 from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA
 from tests.execution.commit_vocabulary import CommitTable, commit_table
@@ -262,3 +263,25 @@ def test_manifests_of_another_engine_are_merged_entry_by_entry(monkeypatch: pyte
 
     assert (result.manifests_before, result.manifests_after) == (3, 1)
     assert entries(table) == before
+
+
+def test_what_was_applied_before_it_slept_is_not_taken_away_again() -> None:
+    """The claim succeeded; before the boundary was read the id had expired, and others had built on its manifests."""
+    table = filled(3)
+    slept = []
+
+    def sleep(call: Call) -> None:
+        if call.key == "lakehouse/boundary" and "snapshot-4" in table.store.children("snapshot").files and not slept:
+            slept.append(call.number)
+            for identifier in (4, 5):
+                table.commit(table.append(f"f{identifier}", identifier=identifier))
+            table.log.raise_boundary(6)
+            table.store.delete([snapshot_key(number) for number in range(1, 6)])
+
+    view = CommitTable(FaultyStore(table.store, on_call=sleep), VirtualClock(seed=2))
+    result = compact_manifests(view.log, view.schemas, view.clock)
+
+    assert slept
+    assert table.live(6) == table.live() == "f1@0 f2@0 f3@0 f4@0 f5@0"
+    assert result.snapshot is not None
+    assert result.snapshot.id == 4
