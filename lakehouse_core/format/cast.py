@@ -115,7 +115,8 @@ def cast_array(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
     if array.type != wanted:
         array = array.cast(wanted)
     if _is_same(source, target):
-        return array if array.type == arrow_type(target) else array.cast(arrow_type(target))
+        # Arrow's own cast matches fields of structs by name: one that was renamed would be null.
+        return array.view(arrow_type(target))
     match source, target:
         case AtomicType(), AtomicType() if can_cast(source, target):
             return _cast_atomic(array, source, target)

@@ -13,9 +13,11 @@ from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.format.cast import can_cast, cast_array
 from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
+    ArrayType,
     AtomicType,
     DataField,
     DataType,
+    MapType,
     Root,
     RowType,
     arrow_type,
@@ -177,8 +179,12 @@ NEW_ROW = RowType(
         DataField(0, "a", parse_type("BIGINT")),
     )
 )
+RENAMED_ROW = RowType(tuple(DataField(field.id, f"{field.name}2", field.type) for field in OLD_ROW.fields))
 NESTED = [
     (OLD_ROW, NEW_ROW),
+    (OLD_ROW, RENAMED_ROW),
+    (ArrayType(OLD_ROW), ArrayType(RENAMED_ROW)),
+    (MapType(parse_type("INT"), OLD_ROW), MapType(parse_type("INT"), RENAMED_ROW)),
     (parse_type("ARRAY<INT>"), parse_type("ARRAY<BIGINT>")),
     (parse_type("MAP<STRING, FLOAT>"), parse_type("MAP<STRING, DOUBLE>")),
     (parse_type("MULTISET<STRING>"), parse_type("MULTISET<STRING>")),
