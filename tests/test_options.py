@@ -216,7 +216,7 @@ def test_notes_of_users_and_tuning_of_other_engines_do_no_harm() -> None:
         ({"bukcet": "4"}, "did you mean bucket?"),
         ({"snapshot.num-retain.max": "4"}, "did you mean snapshot.num-retained.max?"),
         ({"lakehouse.read.grase": "1 h"}, "did you mean lakehouse.read.grace?"),
-        ({"zzz": "4"}, "Option zzz is not known."),
+        ({"zzz": "4"}, "Option zzz is not known: remove it"),
         ({"warehouse": "/x"}, "belongs to a catalog"),
         ({"table-default.bucket": "4"}, "belongs to a catalog"),
         ({"fields.id.stats-mod": "none"}, "did you mean the ending .stats-mode?"),

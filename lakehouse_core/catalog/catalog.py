@@ -13,6 +13,7 @@ from lakehouse_core.catalog.names import (
     check_new_name,
     check_no_twin,
     check_part,
+    named,
     near,
     split_name,
 )
@@ -78,6 +79,9 @@ class Catalog:
         self._store = store
         self._clock = clock or SystemClock()
         self._engine = engine or cache(lambda: LocalEngine(self._clock))
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.uri})"
 
     @property
     def uri(self) -> str:
@@ -152,20 +156,23 @@ class Catalog:
         UnsupportedFeature for what the table asks for and nobody would keep, NotFound for the database.
         """
         database, table = split_name(name)
-        if not self._has_database(database):
-            raise self._no_database(database)
-        if table in (known := self.tables(database)):
+        known = self.tables(database) if self._has_database(database) else []
+        if table in known:
             return self._existing(name, exist_ok=exist_ok)
         check_new_name(table, "table")
         check_no_twin(table, known, "table")
-        first = new_schema(
-            _declarations(schema),
-            primary_keys=primary_keys,
-            partition_keys=partition_keys,
-            options=options,
-            comment=comment,
-            now_millis=self._clock.now_millis(),
-        )
+        with named(name):
+            first = new_schema(
+                _declarations(schema),
+                primary_keys=primary_keys,
+                partition_keys=partition_keys,
+                options=options,
+                comment=comment,
+                now_millis=self._clock.now_millis(),
+            )
+        # Last, so that whoever makes the missing database does it for a table that will come.
+        if not self._has_database(database):
+            raise self._no_database(database)
         store = self._store.at(_table_folder(database, table))
         remains = store.children("")
         if remains.files or remains.folders:

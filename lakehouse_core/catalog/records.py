@@ -3,7 +3,6 @@
 A list of records is a sequence, and a table by `to_arrow()`; columns are named as the records' attributes.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -313,10 +312,6 @@ def _attributes(**kinds: pa.DataType) -> dict[str, tuple[pa.DataType, Callable[[
     return {name: (kind, attrgetter(name)) for name, kind in kinds.items()}
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 _LONG: Final = pa.int64()
 _TEXT: Final = pa.string()
 _TEXTS: Final = pa.list_(_TEXT)
@@ -342,8 +337,8 @@ _SNAPSHOT_COLUMNS: Final[Columns] = {
 _SCHEMA_COLUMNS: Final[Columns] = {
     "id": (_LONG, attrgetter("id")),
     "fields": (
-        _TEXT,
-        lambda schema: _json([{"id": f.id, "name": f.name, "type": type_to_sql(f.type)} for f in schema.fields]),
+        pa.list_(pa.struct([("id", pa.int64()), ("name", _TEXT), ("type", _TEXT)])),
+        lambda schema: [{"id": f.id, "name": f.name, "type": type_to_sql(f.type)} for f in schema.fields],
     ),
     "partition_keys": (_TEXTS, lambda schema: list(schema.partition_keys)),
     "primary_keys": (_TEXTS, lambda schema: list(schema.primary_keys)),

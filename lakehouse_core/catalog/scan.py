@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lakehouse_core.catalog.names import named, names_table
 from lakehouse_core.execution.changes import ChangesPlan, change_batches
 from lakehouse_core.execution.scan import ScanPlan, count_rows, scan_batches, scan_schema
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -19,31 +20,40 @@ DataFrame: TypeAlias = Any
 class Scan:
     """Rows of one state of a table. The first call that looks fixes the snapshot; all later ones read the same."""
 
-    def __init__(self, plan: Callable[[], ScanPlan], log: SnapshotLog, point: ReadPoint) -> None:
+    def __init__(self, plan: Callable[[], ScanPlan], log: SnapshotLog, point: ReadPoint, *, table: str) -> None:
+        self.name = table
         self._make_plan = plan
         self._log = log
         self._point = point
+
+    def __repr__(self) -> str:
+        return f"Scan({self.name!r} at {self._point})"
 
     @cached_property
     def _plan(self) -> ScanPlan:
         return self._make_plan()
 
+    @names_table
     def plan(self) -> ScanPlan:
         """Return which files are read in which splits. Reads metadata only."""
         return self._plan
 
+    @names_table
     def schema(self) -> pa.Schema:
         """Return the Arrow schema of the rows."""
         return scan_schema(self._plan)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches, split by split, in this process; a batch is never empty."""
-        return scan_batches(self._plan, self._log, self._point)
+        with named(self.name):
+            yield from scan_batches(self._plan, self._log, self._point)
 
+    @names_table
     def to_arrow(self) -> pa.Table:
         """Return all rows as a table."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema())
 
+    @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:
         """Return the rows as a DataFrame; nothing is read before Spark runs it."""
         # Whoever has a session has loaded Spark.
@@ -51,6 +61,7 @@ class Scan:
 
         return SparkEngine(session).to_spark(self._plan)
 
+    @names_table
     def count(self) -> int:
         """Return how many rows there are; files that need no merge and no test are not opened."""
         return count_rows(self._plan, self._log, self._point)
@@ -59,26 +70,34 @@ class Scan:
 class ChangesScan:
     """What changed in a range of snapshots: the columns of the table behind `rowkind`, which is +I, -U, +U or -D."""
 
-    def __init__(self, plan: Callable[[], ChangesPlan], log: SnapshotLog) -> None:
+    def __init__(self, plan: Callable[[], ChangesPlan], log: SnapshotLog, *, table: str) -> None:
+        self.name = table
         self._make_plan = plan
         self._log = log
+
+    def __repr__(self) -> str:
+        return f"ChangesScan({self.name!r})"
 
     @cached_property
     def _plan(self) -> ChangesPlan:
         return self._make_plan()
 
+    @names_table
     def plan(self) -> ChangesPlan:
         """Return which files hold the changes, snapshot by snapshot. Reads metadata only."""
         return self._plan
 
+    @names_table
     def schema(self) -> pa.Schema:
         """Return the Arrow schema of the changes."""
         return self._plan.arrow_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the changes in batches, in the order of the snapshots, inside a bucket in the order of their files."""
-        return change_batches(self._plan, self._log)
+        with named(self.name):
+            yield from change_batches(self._plan, self._log)
 
+    @names_table
     def to_arrow(self) -> pa.Table:
         """Return all changes as a table."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema())

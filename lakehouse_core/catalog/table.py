@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakehouse_core.catalog import answers
+from lakehouse_core.catalog.names import names_table
 from lakehouse_core.catalog.records import (
     BucketRecord,
     CommitterRecord,
@@ -86,51 +87,62 @@ class Table:
         return self._store.uri("")
 
     @property
+    @names_table
     def schema(self) -> TableSchema:
         """The newest schema: columns, keys, options."""
         return self._schemas.latest()
 
     # Looking.
 
+    @names_table
     def snapshots(self) -> Records[Snapshot]:
         """Return the snapshots that are there, oldest first."""
         return snapshot_records(self._log.history())
 
+    @names_table
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
         """Return one snapshot, the latest unless told otherwise; None only when the table has none yet."""
         return self._log.latest() if snapshot_id is None else self._log.snapshot(snapshot_id)
 
+    @names_table
     def changelogs(self) -> Records[Snapshot]:
         """Return the expired snapshots whose changes can still be read, oldest first."""
         return snapshot_records(self._log.changelog(snapshot_id) for snapshot_id in self._log.changelog_ids())
 
+    @names_table
     def tags(self) -> Records[TagRecord]:
         """Return the tags by name."""
         return tag_records(self._log.tags())
 
+    @names_table
     def schemas(self) -> Records[TableSchema]:
         """Return all versions of the schema, oldest first."""
         return schema_records(self._schemas.all())
 
+    @names_table
     def files(self, *, at: ReadPoint = Latest(), stats: bool = False) -> Records[FileRecord]:  # noqa: B008
         """Return the live data files, with `stats` also what is known of their columns."""
         snapshot = resolve(self._log, at)
         entries = [] if snapshot is None else self._log.live_entries(snapshot, with_stats=stats)
         return file_records(entries, self.schema, file_schema=self._schemas.schema, stats=stats)
 
+    @names_table
     def buckets(self, *, at: ReadPoint = Latest()) -> Records[BucketRecord]:  # noqa: B008
         """Return the buckets that hold files, each with what compaction has to know of it."""
         snapshot = resolve(self._log, at)
         return bucket_records([] if snapshot is None else self._log.live_entries(snapshot), self.schema)
 
+    @names_table
     def committers(self) -> Records[CommitterRecord]:
         """Return who committed what last, also where the snapshot of it has expired; the latest committer last."""
         return committer_records(ledger_at(self._log, self._log.latest()))
 
+    @names_table
     def content_snapshot_id(self) -> int | None:
         """Return the newest snapshot that changed rows, expired or not; compactions change none."""
         return content_snapshot_id(self._log.history(), ledger_at(self._log, self._log.latest()))
 
+    @names_table
     def manifests(self, *, at: ReadPoint = Latest()) -> Records[ManifestRecord]:  # noqa: B008
         """Return the manifests that list the live files."""
         snapshot = resolve(self._log, at)
@@ -141,6 +153,7 @@ class Table:
 
     # Reading.
 
+    @names_table
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -165,17 +178,22 @@ class Table:
             ),
             self._log,
             at,
+            table=self.name,
         )
 
+    @names_table
     def changes(self, after: int, until: int | None = None) -> ChangesScan:
         """Return what the snapshots (after, until] changed; `until` None is the latest. `after` 0 starts at the first.
 
         Files of a changelog where the table has a producer, otherwise the rows of each APPEND as they were written.
         """
-        return ChangesScan(lambda: plan_changes(self._log, self._schemas, after, until, table=self.name), self._log)
+        return ChangesScan(
+            lambda: plan_changes(self._log, self._schemas, after, until, table=self.name), self._log, table=self.name
+        )
 
     # Writing.
 
+    @names_table
     def write(
         self, data: object, *, rowkind_column: str | None = None, properties: Mapping[str, str] | None = None
     ) -> CommitReport:
@@ -185,6 +203,7 @@ class Table:
         """
         return self._write(data, Append(), rowkind_column, properties)
 
+    @names_table
     def overwrite(
         self,
         data: object,
@@ -198,6 +217,7 @@ class Table:
         """
         return self._write(data, self._overwrite_mode(partition, dynamic), None, properties)
 
+    @names_table
     def stage(
         self,
         data: object,
@@ -223,6 +243,7 @@ class Table:
         )
         return StagedCommit.of(staged)
 
+    @names_table
     def commit(self, staged: StagedCommit) -> CommitReport:
         """Make a staged commit a snapshot. Safe to repeat: a user and identifier that were committed change nothing.
 
@@ -234,19 +255,23 @@ class Table:
         result = commit(self._log, self._schemas, staged, self._clock)
         return answers.commit_report(staged, result, self._seconds_since(started))
 
+    @names_table
     def keep_pending(self, staged: StagedCommit) -> None:
         """Keep a staged commit inside the table until it is committed, so that a killed pipeline can go on."""
         keep_pending(self._store, staged)
 
+    @names_table
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
         """Return the staged commit that was kept, None when there is none."""
         found = load_pending(self._store, commit_user, commit_identifier)
         return None if found is None else StagedCommit.of(found)
 
+    @names_table
     def forget_pending(self, staged: StagedCommit) -> None:
         """Forget a kept commit once it is committed."""
         forget_pending(self._store, staged.commit_user, staged.commit_identifier)
 
+    @names_table
     def alter(self, *changes: SchemaChange) -> SchemaReport:
         """Change the schema, all changes or none: AddColumn(…), RenameColumn(…), SetOption(…) and so on."""
         started = self._clock.monotonic_seconds()
@@ -262,6 +287,7 @@ class Table:
 
     # Maintenance.
 
+    @names_table
     def compact(
         self,
         *,
@@ -284,6 +310,7 @@ class Table:
         )
         return answers.compaction_report(self.name, result, before, self._seconds_since(started), dry_run=dry_run)
 
+    @names_table
     def compact_manifests(
         self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
     ) -> ManifestReport:
@@ -292,6 +319,7 @@ class Table:
         result = compact_manifests(self._log, self._schemas, self._clock, dry_run=dry_run, properties=properties)
         return answers.manifest_report(self.name, result, self._seconds_since(started), dry_run=dry_run)
 
+    @names_table
     def expire_snapshots(
         self,
         *,
@@ -316,6 +344,7 @@ class Table:
         )
         return answers.expiry_report(self.name, result, self._seconds_since(started), dry_run=dry_run)
 
+    @names_table
     def create_tag(
         self, name: str, *, at: int | None = None, retention: timedelta | None = None, dry_run: bool = False
     ) -> TagReport:
@@ -338,6 +367,7 @@ class Table:
             duration_seconds=self._seconds_since(started),
         )
 
+    @names_table
     def delete_tag(self, name: str, *, dry_run: bool = False) -> TagReport:
         """Delete a tag, and the files that only it kept. Raises NotFound."""
         started = self._clock.monotonic_seconds()
@@ -354,6 +384,7 @@ class Table:
             duration_seconds=self._seconds_since(started),
         )
 
+    @names_table
     def verify(self) -> VerifyReport:
         """Check what the table promises, metadata and files. Finding something is an answer, not an error."""
         started = self._clock.monotonic_seconds()

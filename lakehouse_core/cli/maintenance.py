@@ -4,6 +4,7 @@ from typing import Final
 
 import click
 
+from lakehouse_core.cli.help import Verb, VerbGroup
 from lakehouse_core.cli.options import json_option, parse_age
 from lakehouse_core.cli.output import print_report
 from lakehouse_core.cli.session import is_json, open_table, parse_assignments
@@ -11,10 +12,10 @@ from lakehouse_core.cli.session import is_json, open_table, parse_assignments
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 
 
-@click.command("compact")
+@click.command("compact", cls=Verb, epilog="lakehouse compact sales.orders --full --partition dt=2013-01-01")
 @click.argument("table")
-@click.option("--full", is_flag=True, help="Bring every bucket into its top level.")
-@click.option("--partition", multiple=True, metavar="K=V", help="Only these partitions.")
+@click.option("--full", is_flag=True, help="Bring every bucket into its top level; the only way yet.")
+@click.option("--partition", multiple=True, metavar="K=V", help="Only this partition; once for each of its columns.")
 @_DRY_RUN
 @json_option
 @click.pass_context
@@ -25,7 +26,7 @@ def compact(context: click.Context, *, table: str, full: bool, partition: tuple[
     print_report(report, as_json=is_json(context))
 
 
-@click.command("compact-manifests")
+@click.command("compact-manifests", cls=Verb, epilog="lakehouse compact-manifests sales.orders")
 @click.argument("table")
 @_DRY_RUN
 @json_option
@@ -35,9 +36,14 @@ def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> N
     print_report(open_table(context, table).compact_manifests(dry_run=dry_run), as_json=is_json(context))
 
 
-@click.command("expire")
+@click.command("expire", cls=Verb, epilog="lakehouse expire sales.orders --retain-max 20 --older-than 7d --dry-run")
 @click.argument("table")
-@click.option("--retain-max", type=int, metavar="N", help="Keep at most this many snapshots.")
+@click.option(
+    "--retain-max",
+    type=int,
+    metavar="N",
+    help="Keep at most this many snapshots; what is not given is the table's option.",
+)
 @click.option("--retain-min", type=int, metavar="N", help="Keep at least this many snapshots.")
 @click.option("--older-than", metavar="AGE", help="Snapshots younger than this stay, as in 1h or 7d.")
 @_DRY_RUN
@@ -60,12 +66,12 @@ def expire(
     print_report(report, as_json=is_json(context))
 
 
-@click.group("tag")
+@click.group("tag", cls=VerbGroup, epilog="lakehouse tag create sales.orders eod")
 def tag() -> None:
     """Create and delete tags."""
 
 
-@tag.command("create")
+@tag.command("create", epilog="lakehouse tag create sales.orders eod --snapshot 12 --retention 30d")
 @click.argument("table")
 @click.argument("name")
 @click.option("--snapshot", type=int, metavar="N", help="The snapshot to tag; the latest unless given.")
@@ -82,7 +88,7 @@ def create_tag(
     print_report(report, as_json=is_json(context))
 
 
-@tag.command("delete")
+@tag.command("delete", epilog="lakehouse tag delete sales.orders eod")
 @click.argument("table")
 @click.argument("name")
 @_DRY_RUN
@@ -93,12 +99,12 @@ def delete_tag(context: click.Context, *, table: str, name: str, dry_run: bool) 
     print_report(open_table(context, table).delete_tag(name, dry_run=dry_run), as_json=is_json(context))
 
 
-@click.command("verify")
+@click.command("verify", cls=Verb, epilog="lakehouse verify sales.orders")
 @click.argument("table")
 @json_option
 @click.pass_context
 def verify(context: click.Context, *, table: str) -> int:
-    """Check what TABLE promises; the exit code is 1 when something is found."""
+    """Check the metadata and files of TABLE; the exit code is 1 when something is found."""
     report = open_table(context, table).verify()
     print_report(report, as_json=is_json(context))
     return 1 if report.findings else 0

@@ -33,7 +33,12 @@ def json_option(command: F) -> F:
 
 def point_options(command: F) -> F:
     """Take --snapshot, --tag and --as-of."""
-    command = click.option("--as-of", "as_of", metavar="TIME", help="The newest snapshot at this time (UTC).")(command)
+    command = click.option(
+        "--as-of",
+        "as_of",
+        metavar="TIME",
+        help="The newest snapshot at this time, as in 2013-01-31T12:00:00Z; UTC unless it says.",
+    )(command)
     command = click.option("--tag", metavar="NAME", help="The snapshot that a tag names.")(command)
     return click.option("--snapshot", type=int, metavar="N", help="The snapshot of this id.")(command)
 
@@ -61,7 +66,9 @@ def parse_time(text: str) -> datetime:
 
 
 def parse_age(text: str, option: str) -> timedelta:
-    """Return a duration such as 1h, 30 min or 7d."""
+    """Return a duration such as 1h, 30 min or 7d. A number alone, which options take for milliseconds, is refused."""
+    if text.strip().isdigit():
+        raise InvalidRequest(f"Option {option} is {text!r}: give a unit too, as in {text.strip()} min.")
     return timedelta(milliseconds=parse_duration(option, text))
 
 

@@ -4,19 +4,21 @@ import base64
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import click
 import pyarrow as pa
 import pyarrow.types as pt
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as Grid
 
 from lakehouse_core.catalog.records import Records
 from lakehouse_core.catalog.reports import Report, VerifyReport
+from lakehouse_core.table.changes import BATCH_IDENTIFIER
 
-_HIDDEN_IN_TEXT: Final = frozenset({"report", "table", "noop_reason", "dry_run"})
+_HIDDEN_IN_TEXT: Final = frozenset({"report", "table", "snapshot_id", "commit_kind", "noop_reason", "dry_run"})
 _MOST_LISTED: Final = 20
 
 
@@ -32,18 +34,30 @@ def print_records(records: Records[Any], columns: Sequence[str], *, as_json: boo
         for row in rows:
             print_json(row)
         return
-    print_rows(columns, ([_shown(name, row[name]) for name in columns] for row in rows))
+    headings = [name.removesuffix("_millis") for name in columns]
+    print_rows(headings, ([_shown(name, row[name]) for name in columns] for row in rows))
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table for people; wide ones run on where there is no terminal to fit."""
-    console = Console(soft_wrap=False)
-    if not console.is_terminal:
-        console.width = 10_000
-    grid = Grid(*columns, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        grid.add_row(*row)
-    console.print(grid, markup=False, highlight=False)
+    """Print a table for people; on a terminal it is folded to fit, elsewhere wide ones run on."""
+    console = _Console(soft_wrap=False)
+    if console.is_terminal:
+        grid = Grid(*columns, box=None, pad_edge=False, header_style="bold")
+        for row in rows:
+            grid.add_row(*row)
+        console.print(grid, markup=False, highlight=False)
+        return
+    lines = [list(columns), *map(list, rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the program, which knows its exit codes."""
+        raise BrokenPipeError
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
@@ -54,7 +68,9 @@ def print_report(report: Report, *, as_json: bool) -> None:
     fields = report.to_dict()
     click.echo(f"{report.table}: {_headline(report)}")
     for name, value in fields.items():
-        if name in _HIDDEN_IN_TEXT or value in (None, 0, "", False, [], {}):
+        if name in _HIDDEN_IN_TEXT or value in (None, 0, "", False, [], {}, BATCH_IDENTIFIER, [report.snapshot_id]):
+            continue
+        if value == report.noop_reason:
             continue
         for line in _lines(name, value):
             click.echo(f"  {line}")
@@ -93,6 +109,11 @@ def _shown(name: str, value: Any) -> str:
         return ""
     if name.endswith("time_millis") and isinstance(value, int):
         return datetime.fromtimestamp(value / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")[:23]
+    if name.endswith("retained_millis") and isinstance(value, int):
+        age = timedelta(milliseconds=value)
+        return f"{age.days} days" if age == timedelta(days=age.days) else str(age)
+    if name == "fields":
+        return ", ".join(f"{field['name']} {field['type']}" for field in value)
     return _plain_text(value)
 
 

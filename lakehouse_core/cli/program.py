@@ -5,12 +5,14 @@ Exit codes are promises: 0 done · 1 verify found something · 2 the request is 
 """
 
 import os
+import re
 import sys
 from importlib import import_module
 from typing import Final
 
 import click
 
+from lakehouse_core.cli.help import VerbGroup
 from lakehouse_core.errors import (
     BackPressure,
     CommitConflict,
@@ -60,7 +62,7 @@ _EXIT_CODES: Final[tuple[tuple[type[LakehouseError], int], ...]] = (
 _INTERRUPTED: Final = 130
 
 
-class _Verbs(click.Group):
+class _Verbs(VerbGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_VERBS)
 
@@ -72,7 +74,11 @@ class _Verbs(click.Group):
         return command
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="lakehouse -w warehouse read sales.orders --where 'amount > 10'",
+)
 @click.option(
     "-w",
     "--warehouse",
@@ -83,35 +89,76 @@ class _Verbs(click.Group):
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on standard output.")
 @click.pass_context
 def cli(context: click.Context, warehouse: str | None, as_json: bool) -> None:
-    """Tables in the Apache Paimon format: write, read and maintain them. Tasks run in this process."""
+    """Tables in the Apache Paimon format: write, read and maintain them. Tasks run in this process.
+
+    Exit codes: 0 done, 1 verify found something, 2 the request is wrong, 3 conflict: try again, 4 storage did not
+    answer, 5 stored bytes are corrupt, 6 not supported.
+    """
     context.obj = {"warehouse": warehouse, "json": as_json}
 
 
 def main() -> None:
     """Run the program and exit with its code."""
+    _open_closed_streams()
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
     """Run one verb and return the exit code; errors go to standard error, one line each."""
     try:
-        code = cli.main(arguments, prog_name="lakehouse", standalone_mode=False)
+        # Not `cli.main`: it answers a closed pipe with 1, which is verify's to say.
+        with cli.make_context("lakehouse", arguments) as context:
+            code = cli.invoke(context)
         sys.stdout.flush()
-    except click.exceptions.Abort:
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("lakehouse: interrupted", err=True)
         return _INTERRUPTED
-    except click.ClickException as error:
-        click.echo(f"lakehouse: {_one_line(error.format_message())}", err=True)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
         return 2
+    except click.ClickException as error:
+        return _refused(_usage(error), 2)
     except LakehouseError as error:
-        click.echo(f"lakehouse: {_one_line(str(error))}", err=True)
-        return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 2)
+        text = _PYTHON_FLAG.sub(lambda flag: f"--{flag[1].replace('_', '-')}", str(error))
+        return _refused(text, next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 2))
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain when it flushes what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has seen enough.
+        _let_go_of_output()
         return 0
+    except OSError as error:
+        _let_go_of_output()
+        return _refused(f"{error.filename or 'standard output'}: {error.strerror or error}", 4)
     return code if isinstance(code, int) else 0
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+# Messages name the arguments of the Python front door; its flags are options here.
+_PYTHON_FLAG: Final = re.compile(r"\b([a-z_]+)=True\b")
+
+
+def _usage(error: click.ClickException) -> str:
+    text = error.format_message().rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if text.endswith("?"):
+        return text if context is None else f"{text} Try '{context.command_path} --help'."
+    return f"{text}." if context is None else f"{text}. Try '{context.command_path} --help'."
+
+
+def _refused(text: str, code: int) -> int:
+    click.echo(f"lakehouse: {' '.join(text.split())}", err=True)
+    return code
+
+
+def _let_go_of_output() -> None:
+    # Python would complain when it flushes what is left.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_closed_streams() -> None:
+    """A file of the table must not get the number of a standard stream, which libraries write to."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115

@@ -4,12 +4,13 @@ from typing import Final
 
 import click
 
+from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.options import json_option, point_options, read_point
 from lakehouse_core.cli.output import print_records
 from lakehouse_core.cli.session import is_json, open_table
 
 
-@click.command("snapshots")
+@click.command("snapshots", cls=Verb, epilog="lakehouse snapshots sales.orders")
 @click.argument("table")
 @json_option
 @click.pass_context
@@ -19,7 +20,7 @@ def snapshots(context: click.Context, *, table: str) -> None:
     print_records(open_table(context, table).snapshots(), [*columns, "commit_user"], as_json=is_json(context))
 
 
-@click.command("files")
+@click.command("files", cls=Verb, epilog="lakehouse files sales.orders --tag eod")
 @click.argument("table")
 @point_options
 @click.option("--stats", is_flag=True, help="With the bounds and null counts of columns (shown by --json).")
@@ -34,7 +35,7 @@ def files(
     print_records(found, columns, as_json=is_json(context))
 
 
-@click.command("manifests")
+@click.command("manifests", cls=Verb, epilog="lakehouse manifests sales.orders --snapshot 12")
 @click.argument("table")
 @point_options
 @json_option
@@ -46,7 +47,7 @@ def manifests(context: click.Context, *, table: str, snapshot: int | None, tag: 
     print_records(found, [*columns, "max_partition"], as_json=is_json(context))
 
 
-@click.command("tags")
+@click.command("tags", cls=Verb, epilog="lakehouse tags sales.orders")
 @click.argument("table")
 @json_option
 @click.pass_context
@@ -56,7 +57,7 @@ def tags(context: click.Context, *, table: str) -> None:
     print_records(open_table(context, table).tags(), columns, as_json=is_json(context))
 
 
-@click.command("schemas")
+@click.command("schemas", cls=Verb, epilog="lakehouse schemas sales.orders --json")
 @click.argument("table")
 @json_option
 @click.pass_context

@@ -6,8 +6,9 @@ Whatever the format, columns go by name and values by the table's types: CSV and
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Final
@@ -21,6 +22,8 @@ from lakehouse_core.execution.input import input_batches
 from lakehouse_core.format.data_types import DataField, arrow_type
 
 _CHUNK_ROWS: Final = 65_536
+# Python's own limit is 128 KB, less than a text may hold; a quote that is never closed shall still end somewhere.
+_LONGEST_FIELD: Final = 1 << 28
 
 Sink = Callable[[pa.RecordBatch], None]
 
@@ -42,12 +45,15 @@ def _rows_of(
     rowkind_column: str | None,
 ) -> Iterator[pa.RecordBatch]:
     for file, read in readers:
+        row_count = 0
         try:
             for data in read(file):
-                yield from input_batches(data, fields, rowkind_column=rowkind_column)
+                for batch in input_batches(data, fields, rowkind_column=rowkind_column, first_row=row_count):
+                    row_count += batch.num_rows
+                    yield batch
         except InvalidRequest as error:
             raise InvalidRequest(f"{file}: {error}") from error
-        except (pa.ArrowException, ValueError, EOFError) as error:
+        except (pa.ArrowException, ValueError, EOFError, csv.Error, gzip.BadGzipFile, zlib.error) as error:
             raise InvalidRequest(f"{file}: it cannot be read as {''.join(_suffixes(file))} ({error}).") from error
         except OSError as error:
             raise InvalidRequest(f"{file}: it cannot be read ({error.strerror or error}).") from error
@@ -95,13 +101,21 @@ def _arrow(file: Path) -> Iterator[object]:
 
 def _csv(file: Path) -> Iterator[object]:
     """Read with a header line; an empty field that is not quoted cannot be told from an empty text, and is null."""
+    csv.field_size_limit(_LONGEST_FIELD)
     with _text(file) as source:
-        reader = csv.DictReader(source, restkey=None, strict=True)
+        lines = csv.reader(source, strict=True)
+        names = next(lines, [])
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InvalidRequest(f"The header names {twice!r} twice: rename or drop one.")
         chunk: list[dict[str, str | None]] = []
-        for row in reader:
-            if None in row:
-                raise InvalidRequest(f"Line {reader.line_num} has more fields than the header. Quote commas in texts.")
-            chunk.append({name: value or None for name, value in row.items()})
+        for line in lines:
+            if not line:
+                continue
+            if len(line) != len(names):
+                raise InvalidRequest(
+                    f"Line {lines.line_num} has {len(line)} fields and the header {len(names)}. Quote commas in texts."
+                )
+            chunk.append({name: value or None for name, value in zip(names, line, strict=True)})
             if len(chunk) == _CHUNK_ROWS:
                 yield chunk
                 chunk = []
@@ -116,9 +130,11 @@ def _json_lines(file: Path) -> Iterator[object]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line, parse_float=Decimal)
+                row = json.loads(line, parse_float=Decimal, object_pairs_hook=_object)
             except json.JSONDecodeError as error:
                 raise InvalidRequest(f"Line {number} is no JSON: {error.msg} at column {error.colno}.") from error
+            except (InvalidRequest, RecursionError) as error:
+                raise InvalidRequest(f"Line {number} {error}") from error
             if not isinstance(row, dict):
                 raise InvalidRequest(f"Line {number} is no JSON object.")
             chunk.append(row)
@@ -129,10 +145,21 @@ def _json_lines(file: Path) -> Iterator[object]:
             yield chunk
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Python would keep the last of two equal names."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidRequest(f"names {twice!r} twice: rename or drop one.")
+    return made
+
+
 def _text(file: Path) -> IO[str]:
+    # Spreadsheets begin a text with a mark of its encoding.
     if _suffixes(file)[1]:
-        return gzip.open(file, "rt", encoding="utf-8", newline="")
-    return file.open(encoding="utf-8", newline="")
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
 
 
 def open_sink(file: Path, schema: pa.Schema) -> AbstractContextManager[Sink]:
@@ -162,7 +189,9 @@ def _whole(
     except OSError as error:
         raise StorageUnavailable(f"{file}: it cannot be written ({error.strerror or error}).") from error
     finally:
-        partial.unlink(missing_ok=True)
+        # Where the folder is none, there is nothing to take away.
+        with suppress(OSError):
+            partial.unlink()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Final
 import click
 import pyarrow as pa
 
+from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.options import json_option, point_options, read_point
 from lakehouse_core.cli.output import json_rows, print_json, print_report, print_rows, text_rows
 from lakehouse_core.cli.row_files import open_sink, read_files
@@ -15,14 +16,17 @@ from lakehouse_core.errors import InvalidRequest
 
 # What fits a screen or two; nobody reads more, and programs ask for --json or a file.
 _SHOWN_ROWS: Final = 100
+_OUTPUT_HELP: Final = "Write the rows to a file instead: .parquet, .csv, .jsonl or .arrow."
 
 
-@click.command("write")
+@click.command("write", cls=Verb, epilog="lakehouse write sales.orders monday.parquet tuesday.csv")
 @click.argument("table")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--rowkind-column", metavar="NAME", help="A column that holds +I, -U, +U or -D.")
 @click.option("--overwrite", is_flag=True, help="Replace the rows of the partitions that the files have.")
-@click.option("--partition", multiple=True, metavar="K=V", help="With --overwrite: replace this partition.")
+@click.option(
+    "--partition", multiple=True, metavar="K=V", help="With --overwrite: replace this partition; once for each column."
+)
 @json_option
 @click.pass_context
 def write(
@@ -34,7 +38,11 @@ def write(
     overwrite: bool,
     partition: tuple[str, ...],
 ) -> None:
-    """Write FILES (parquet, csv, jsonl, arrow) to TABLE in one commit."""
+    """Write FILES to TABLE in one commit.
+
+    The format goes by the ending: .parquet, .csv (with a header line), .jsonl or .arrow; the two texts also with .gz.
+    Columns go by name. An empty CSV field is null.
+    """
     if partition and not overwrite:
         raise InvalidRequest("--partition says what --overwrite replaces: give both, or neither.")
     if overwrite and rowkind_column is not None:
@@ -48,13 +56,17 @@ def write(
     print_report(report, as_json=is_json(context))
 
 
-@click.command("read")
+@click.command(
+    "read",
+    cls=Verb,
+    epilog="lakehouse read sales.orders --columns id,amount --where \"dt >= DATE '2013-01-05'\"",
+)
 @click.argument("table")
 @point_options
 @click.option("--columns", metavar="A,B", help="Only these columns.")
-@click.option("--where", metavar="SQL", help="Only rows that satisfy this condition.")
+@click.option("--where", metavar="SQL", help='Only rows that satisfy this condition, as in "id > 10".')
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most this many rows.")
-@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Write parquet, csv, jsonl, arrow.")
+@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
 @json_option
 @click.pass_context
 def read(
@@ -69,7 +81,7 @@ def read(
     limit: int | None,
     output: Path | None,
 ) -> None:
-    """Read rows of TABLE."""
+    """Read rows of TABLE: the latest, or those of a snapshot, a tag or a time."""
     scan = open_table(context, table).scan(
         columns=None if columns is None else [name.strip() for name in columns.split(",")],
         where=where,
@@ -78,11 +90,11 @@ def read(
     _put(scan.to_batches(), scan.schema(), limit=limit, output=output, as_json=is_json(context))
 
 
-@click.command("changes")
+@click.command("changes", cls=Verb, epilog="lakehouse changes sales.orders --after 12 --until 15")
 @click.argument("table")
 @click.option("--after", type=int, required=True, metavar="N", help="Changes of later snapshots than this; 0 for all.")
 @click.option("--until", type=int, metavar="M", help="The last snapshot of the range; the latest unless given.")
-@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Write parquet, csv, jsonl, arrow.")
+@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
 @json_option
 @click.pass_context
 def changes(context: click.Context, *, table: str, after: int, until: int | None, output: Path | None) -> None:

@@ -68,6 +68,8 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, Any] | None:
         name, equals, value = text.partition("=")
         if not (equals and name):
             raise InvalidRequest(f"Partition {text!r}: expected column=value, as in dt=2013-01-01.")
+        if name in pairs:
+            raise InvalidRequest(f"Partition {text!r}: the partition names {name} twice. Give each column once.")
         pairs[name] = value
     return pairs or None
 

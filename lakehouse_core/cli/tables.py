@@ -1,17 +1,20 @@
 """tables, describe, create, drop."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import yaml
 
+from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.table import Table
+from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.options import json_option
 from lakehouse_core.cli.output import print_json, print_rows
 from lakehouse_core.cli.session import is_json, open_catalog, open_table
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature
 from lakehouse_core.format.data_types import UNASSIGNED, DataField, parse_type, type_to_sql
 
 # A table's specification in a pipeline says more than the table needs; the rest is for the pipeline.
@@ -21,7 +24,7 @@ _OF_THE_PIPELINE: Final = frozenset(
 _OF_THE_TABLE: Final = ("columns", "primary_key", "partition_by", "options", "comment")
 
 
-@click.command("tables")
+@click.command("tables", cls=Verb, epilog="lakehouse -w warehouse tables")
 @json_option
 @click.pass_context
 def tables(context: click.Context) -> None:
@@ -37,7 +40,7 @@ def tables(context: click.Context) -> None:
         click.echo(f"{catalog.uri} has no tables.", err=True)
 
 
-@click.command("describe")
+@click.command("describe", cls=Verb, epilog="lakehouse describe sales.orders")
 @click.argument("table")
 @json_option
 @click.pass_context
@@ -51,7 +54,7 @@ def describe(context: click.Context, *, table: str) -> None:
     columns = document.pop("columns")
     for name, value in document.items():
         if value not in (None, [], {}):
-            click.echo(f"{name.replace('_', ' ')}: {_text(value)}")
+            click.echo(f"{name.replace('_', ' ')}:{_text(value)}")
     click.echo()
     print_rows(
         ["column", "type", "default", "comment"],
@@ -59,28 +62,35 @@ def describe(context: click.Context, *, table: str) -> None:
     )
 
 
-@click.command("create")
+@click.command("create", cls=Verb, epilog="lakehouse create sales.orders --schema orders.yaml")
 @click.argument("table")
-@click.option("--schema", "file", required=True, type=click.Path(path_type=Path), help="A YAML file.")
+@click.option(
+    "--schema", "file", required=True, type=click.Path(path_type=Path), help="A YAML file that declares the table."
+)
 @click.option("--exist-ok", is_flag=True, help="Accept a table that exists already, as it is.")
 @json_option
 @click.pass_context
 def create(context: click.Context, *, table: str, file: Path, exist_ok: bool) -> None:
     """Create TABLE (database.table), and its database where there is none.
 
-    The file holds `columns` (name: SQL type), and may hold `primary_key`, `partition_by`, `options` and `comment`.
+    The file holds `columns` (name: SQL type), and may hold `primary_key`, `partition_by`, `options` and `comment`:
+
+    \b
+      columns: {dt: DATE NOT NULL, id: BIGINT NOT NULL, amount: "DECIMAL(12, 2)"}
+      primary_key: [dt, id]
+      partition_by: [dt]
+      options: {bucket: 4}
     """
     declared = _read_schema(file)
     catalog = open_catalog(context)
-    catalog.create_database(table.partition(".")[0], exist_ok=True)
-    made = catalog.create_table(table, exist_ok=exist_ok, **declared)
+    made, is_new = _create(catalog, table, exist_ok=exist_ok, **declared)
     if is_json(context):
         print_json(_description(made))
     else:
-        click.echo(f"{made.name}: created at {made.uri}")
+        click.echo(f"{made.name}: {'created' if is_new else 'exists already'} at {made.uri}")
 
 
-@click.command("drop")
+@click.command("drop", cls=Verb, epilog="lakehouse drop sales.orders")
 @click.argument("table")
 @json_option
 @click.pass_context
@@ -91,6 +101,19 @@ def drop(context: click.Context, *, table: str) -> None:
         print_json({"table": table, "dropped": True})
     else:
         click.echo(f"{table}: dropped")
+
+
+def _create(catalog: Catalog, name: str, *, exist_ok: bool, **declared: Any) -> tuple[Table, bool]:
+    """Return the table, and whether it is new."""
+    with suppress(NotFound):
+        if exist_ok:
+            return catalog.table(name), False
+    try:
+        return catalog.create_table(name, **declared), True
+    except NotFound:
+        # All is well but for the database, so that a table that is refused leaves no database behind.
+        catalog.create_database(name.partition(".")[0], exist_ok=True)
+        return catalog.create_table(name, **declared), True
 
 
 def _description(table: Table) -> dict[str, Any]:
@@ -120,14 +143,18 @@ def _description(table: Table) -> dict[str, Any]:
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return "".join(f"\n  {key} = {item}" for key, item in value.items())
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    return f" {', '.join(value) if isinstance(value, list) else value}"
 
 
 def _read_schema(file: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        document = yaml.load(file.read_text(encoding="utf-8"), _Loader)
+    except OSError as error:
+        raise InvalidRequest(f"{file}: cannot be read ({error.strerror or error}).") from error
+    except UnicodeDecodeError as error:
         raise InvalidRequest(f"{file}: cannot be read ({error}).") from error
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{file}: {error}") from error
     except yaml.YAMLError as error:
         raise InvalidRequest(f"{file}: it is no YAML ({error}).") from error
     if not isinstance(document, Mapping) or not isinstance(document.get("columns"), Mapping):
@@ -135,13 +162,27 @@ def _read_schema(file: Path) -> dict[str, Any]:
     unknown = sorted(set(map(str, document)) - _OF_THE_PIPELINE - set(_OF_THE_TABLE))
     if unknown:
         raise InvalidRequest(f"{file}: {unknown[0]!r} is not known. Use {', '.join(_OF_THE_TABLE)}.")
+    options = document.get("options") or {}
+    if not isinstance(options, Mapping):
+        raise InvalidRequest(f"{file}: options is {options!r}, expected a mapping, as in `options: {{bucket: 4}}`.")
     return {
         "schema": [_column(file, str(name), column) for name, column in document["columns"].items()],
         "primary_keys": _names(file, document, "primary_key"),
         "partition_keys": _names(file, document, "partition_by"),
-        "options": {str(key): _option(value) for key, value in (document.get("options") or {}).items()},
+        "options": {str(key): _option(value) for key, value in options.items()},
         "comment": document.get("comment"),
     }
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML of which no line is lost: the plain loader keeps the last of two equal names."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidRequest(f"it names {name!r} twice in one mapping. Remove one.")
+        return super().construct_mapping(node, deep)
 
 
 def _column(file: Path, name: str, column: object) -> DataField:
@@ -149,7 +190,11 @@ def _column(file: Path, name: str, column: object) -> DataField:
     if not isinstance(declared.get("type"), str):
         raise InvalidRequest(f"{file}: column {name!r} is {column!r}, expected an SQL type.")
     description = declared.get("description")
-    return DataField(UNASSIGNED, name, parse_type(declared["type"]), None if description is None else str(description))
+    try:
+        data_type = parse_type(declared["type"])
+    except (InvalidRequest, UnsupportedFeature) as error:
+        raise type(error)(f"{file}: column {name!r}: {error}") from error
+    return DataField(UNASSIGNED, name, data_type, None if description is None else str(description))
 
 
 def _names(file: Path, document: Mapping[str, Any], key: str) -> list[str]:

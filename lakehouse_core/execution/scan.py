@@ -15,7 +15,7 @@ from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ReadTask, read_split
 from lakehouse_core.format.data_types import arrow_type
-from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, newest_until
+from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, newest_until, shown_time
 from lakehouse_core.planning.readable import marked_files
 from lakehouse_core.planning.scan import ScanScope, plan_splits
 from lakehouse_core.storage import StoreSpec
@@ -220,7 +220,7 @@ def _as_of(log: SnapshotLog, point: AsOf) -> Snapshot:
     kind = SnapshotExpired if earliest > 1 else NotFound
     raise kind(
         f"No snapshot at {point.time.isoformat()} or before: the earliest, {earliest}, was committed at "
-        f"{time_of(earliest)} ms since 1970 (UTC). Ask for a later time."
+        f"{shown_time(time_of(earliest))}. Ask for a later time."
     )
 
 

@@ -1,6 +1,7 @@
 """The string map of table options, parsed once into small frozen records with defaults and units."""
 
 from lakehouse_core.options.checks import (
+    about_option,
     check_consistent,
     check_known,
     check_writable,
@@ -36,6 +37,7 @@ __all__ = [
     "OptionKey",
     "TableOptions",
     "Treatment",
+    "about_option",
     "check_consistent",
     "check_known",
     "check_writable",

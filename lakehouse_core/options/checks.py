@@ -23,6 +23,8 @@ from lakehouse_core.options.units import (
 )
 
 _OWN_PREFIX: Final = "lakehouse."
+# Defaults for all tables, and the settings of clients of stores: secrets, which have no place in a schema.
+_CATALOG_PREFIXES: Final = ("table-default.", "s3.", "s3a.", "fs.", "oss.", "hadoop.")
 # Settings of one file format's writer, passed on to it by Java.
 _FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
 _POSITIVE: Final = (
@@ -113,9 +115,14 @@ def check_writable(options: Mapping[str, str], *, table: str) -> None:
             raise _unsupported(table, key, value)
 
 
+def about_option(table: str) -> str:
+    """Return the beginning of a message about an option; `table` is empty where the caller names it."""
+    return f"{table}: option" if table else "Option"
+
+
 def _unsupported(table: str, key: str, value: str) -> UnsupportedFeature:
     return UnsupportedFeature(
-        f"{table}: option {key} = {value} is not supported for writing yet: remove it, or write with Java Paimon."
+        f"{about_option(table)} {key} = {value} is not supported for writing yet: remove it, or write with Java Paimon."
     )
 
 
@@ -133,10 +140,11 @@ def known_key(key: str) -> OptionKey:
     """Return the option of that name, current or former. Raises InvalidRequest naming the nearest one."""
     if (known := KNOWN.get(FORMER_NAMES.get(key, key))) is not None:
         return known
-    if key in CATALOG_KEYS or key.startswith("table-default."):
+    if key in CATALOG_KEYS or key.startswith(_CATALOG_PREFIXES):
         raise InvalidRequest(f"Option {key} belongs to a catalog, not to a table: give it where you connect.")
-    near = difflib.get_close_matches(key, [*KNOWN, *FORMER_NAMES], n=1, cutoff=0.5)
-    raise InvalidRequest(f"Option {key} is not known{f': did you mean {near[0]}?' if near else '.'}")
+    near = difflib.get_close_matches(key, [*KNOWN, *FORMER_NAMES], n=1, cutoff=0.7)
+    hint = f"did you mean {near[0]}?" if near else "remove it, or look its name up in Paimon's documentation."
+    raise InvalidRequest(f"Option {key} is not known: {hint}")
 
 
 def _check_value(known: OptionKey, key: str, value: str) -> None:

@@ -66,7 +66,10 @@ def checked_retention(table: str, retention: Retention) -> Retention:
     """Return `retention`. Raises InvalidRequest where it contradicts itself."""
     low, high = retention.min_retained, retention.max_retained
     if not 1 <= low <= high:
-        raise InvalidRequest(f"{table}: at least {low} and at most {high} are to be retained: set 1 <= min <= max.")
+        raise InvalidRequest(
+            f"{table}: at least {low} and at most {high} are to be retained: set 1 <= min <= max. "
+            "What a call leaves out is the table's option."
+        )
     if retention.max_age_millis < 0:
         raise InvalidRequest(f"{table}: the age to retain is {retention.max_age_millis} ms: set 0 or more.")
     if retention.limit < 1:
@@ -210,7 +213,16 @@ def _ids(dated: Iterable[Dated]) -> tuple[int, ...]:
 
 
 def _reason(horizon: Horizon, earliest: int, latest_id: int, retention: Retention, consumers: Mapping[str, int]) -> str:
-    kept = f"snapshots {horizon.first_kept_id} to {latest_id} of {earliest} to {latest_id} stay"
+    first = horizon.first_kept_id
+    kept = f"snapshots {first} to {latest_id}" if first < latest_id else f"snapshot {latest_id}"
+    those = (
+        ""
+        if first == earliest < latest_id
+        else ", the only one,"
+        if first == earliest
+        else f" of {earliest} to {latest_id}"
+    )
+    kept = f"{kept}{those} {'stay' if first < latest_id else 'stays'}"
     match horizon.held_by:
         case "age":
             why = f"the one after {horizon.first_kept_id} is younger than {retention.max_age_millis / 1000:g} s"

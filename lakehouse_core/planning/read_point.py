@@ -51,6 +51,11 @@ class AsOf:
 ReadPoint: TypeAlias = Latest | AtSnapshot | AtTag | AsOf
 
 
+def shown_time(time_millis: int) -> str:
+    """Return milliseconds since 1970 as a time in UTC that `AsOf` and people understand."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_millis)).isoformat(timespec="milliseconds")
+
+
 def newest_until(low: int, high: int, time_millis: int, *, time_of: Callable[[int], int]) -> int | None:
     """Return the highest id of low … high whose time is not after `time_millis`, None when the lowest one's is.
 

@@ -3,6 +3,7 @@
 Field ids are never reused: whatever is added gets the next id, and files are read by id.
 """
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,7 +34,7 @@ from lakehouse_core.options import (
     parse_bool,
     parse_names,
 )
-from lakehouse_core.table.schema import SCHEMA_VERSION, TableSchema, check_schema, write_supported
+from lakehouse_core.table.schema import SCHEMA_VERSION, TableSchema, check_no_twin, check_schema, write_supported
 
 # A column by its name, or a path to a nested field: names of fields, `element` of an array, `value` of a map.
 Column: TypeAlias = str | tuple[str, ...]
@@ -286,7 +287,9 @@ def _edit_field(schema: TableSchema, path: Sequence[str], edit: Callable[[DataFi
 def _index(fields: Sequence[DataField], name: str, path: Sequence[str]) -> int:
     names = [field.name for field in fields]
     if name not in names:
-        raise InvalidRequest(f"There is no column {_shown(path)}: {name!r} is none of {', '.join(names)}.")
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Columns: {', '.join(names)}."
+        raise InvalidRequest(f"There is no column {_shown((*path[:-1], name))}. {hint}")
     return names.index(name)
 
 
@@ -306,7 +309,9 @@ def _add_column(schema: TableSchema, change: AddColumn) -> TableSchema:
 
     def insert(fields: tuple[DataField, ...]) -> list[DataField]:
         if any(other.name == field.name for other in fields):
-            raise InvalidRequest(f"Column {_shown(path)} exists already.")
+            raise InvalidRequest(f"Column {_shown(path)} exists already: choose another name.")
+        if len(path) == 1:
+            check_no_twin(field.name, (other.name for other in fields))
         others = list(fields)
         others.insert(_place(others, path, change.first, change.after, before), field)
         return others
@@ -417,7 +422,9 @@ def _rename_column(schema: TableSchema, path: tuple[str, ...], new_name: str) ->
     def rename(fields: tuple[DataField, ...]) -> list[DataField]:
         index = _index(fields, path[-1], path)
         if any(field.name == new_name for field in fields):
-            raise InvalidRequest(f"Column {_shown((*path[:-1], new_name))} exists already.")
+            raise InvalidRequest(f"Column {_shown((*path[:-1], new_name))} exists already: choose another name.")
+        if len(path) == 1:
+            check_no_twin(new_name, (other.name for other in fields if other.name != path[0]))
         return [replace(field, name=new_name) if position == index else field for position, field in enumerate(fields)]
 
     renamed = _edit_row(schema, path, rename)

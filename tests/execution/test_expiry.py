@@ -112,7 +112,7 @@ def test_a_second_run_has_nothing_to_do_and_says_why():
     result = table.expire(retain_max=2, retain_min=2)
 
     assert table.objects() == before
-    assert result.noop_reason == "snapshots 3 to 4 of 3 to 4 stay: at least 2 are to be retained"
+    assert result.noop_reason == "snapshots 3 to 4 stay: at least 2 are to be retained"
 
 
 def test_a_table_without_snapshots_says_so():

@@ -262,7 +262,7 @@ REFUSED = [
     (appended, {"columns": {"r": "ROW<x INT, x INT>"}}, "Column r has 2 columns named 'x'"),
     (appended, {"columns": {"r": "ARRAY<ROW<>>"}}, "at least one field"),
     (appended, {"primary_keys": "id"}, "give a list"),
-    (orders, {"primary_keys": ["nope", "dt"]}, "no column 'nope'"),
+    (orders, {"primary_keys": ["nope", "dt"]}, "The primary key names column 'nope', which the table does not have"),
     (orders, {"primary_keys": ["id", "id", "dt"]}, "names column 'id' 2 times"),
     (orders, {"partition_keys": ["dt", "dt"]}, "names column 'dt' 2 times"),
     (orders, {"primary_keys": ["dt"]}, "has partition columns only"),
@@ -418,7 +418,7 @@ def test_columns_that_cannot_be_read_spoil_only_themselves() -> None:
     schema = of_java({}, fields=[{"id": 0, "name": "a", "type": "INT"}, {"id": 1, "name": "v", "type": "VARIANT"}])
 
     read_supported(schema, columns=["a"])
-    with pytest.raises(UnsupportedFeature, match="column v is a VARIANT"):
+    with pytest.raises(UnsupportedFeature, match="Column v is a VARIANT"):
         read_supported(schema, columns=["v"])
     with pytest.raises(UnsupportedFeature, match="Column v: the type VARIANT"):
         write_supported(schema)
@@ -429,3 +429,8 @@ def test_a_bad_value_of_an_option_is_named_when_it_is_needed() -> None:
 
     with pytest.raises(InvalidRequest, match="Option write-buffer-size is 'much'"):
         read_supported(schema)
+
+
+def test_columns_that_differ_only_by_case_are_refused_for_new_tables() -> None:
+    with pytest.raises(InvalidRequest, match="Column 'A' differs from column 'a' only by case"):
+        new_schema({"a": "INT", "A": "INT"}, now_millis=0)

@@ -2,7 +2,7 @@
 
 from lakehouse_core.table.schema.creation import ColumnDeclarations, new_schema
 from lakehouse_core.table.schema.record import SCHEMA_VERSION, TableSchema, parse_schema, serialize_schema
-from lakehouse_core.table.schema.rules import RESERVED_NAMES, RESERVED_PREFIX, check_schema
+from lakehouse_core.table.schema.rules import RESERVED_NAMES, RESERVED_PREFIX, check_no_twin, check_schema
 from lakehouse_core.table.schema.support import read_supported, write_supported
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "ColumnDeclarations",
     "TableSchema",
+    "check_no_twin",
     "check_schema",
     "new_schema",
     "parse_schema",

@@ -18,7 +18,7 @@ from lakehouse_core.format.data_types import (
 )
 from lakehouse_core.options import check_known, current_options, parse_names
 from lakehouse_core.table.schema.record import TableSchema
-from lakehouse_core.table.schema.rules import check_columns, check_schema
+from lakehouse_core.table.schema.rules import check_columns, check_no_twin, check_schema
 from lakehouse_core.table.schema.support import write_supported
 
 ColumnDeclarations: TypeAlias = Mapping[str, str] | pa.Schema | Sequence[DataField]
@@ -41,7 +41,10 @@ def new_schema(
     """
     columns = _columns(fields)
     check_columns(columns)
-    check_known(options or {}, [column.name for column in columns])
+    names = [column.name for column in columns]
+    for index, name in enumerate(names):
+        check_no_twin(name, names[:index])
+    check_known(options or {}, names)
     given = current_options(options or {})
     primary_keys = _key("primary-key", primary_keys, given)
     partition_keys = _key("partition", partition_keys, given)

@@ -4,7 +4,7 @@ The rules of features that are refused altogether (see `support`) are not repeat
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
@@ -70,6 +70,16 @@ def _check_names(names: Sequence[str], owner: str) -> None:
             raise InvalidRequest(f"{owner} has a column named {name!r}, which is not valid Unicode: choose another.")
 
 
+def check_no_twin(name: str, others: Iterable[str]) -> None:
+    """Refuse a new column that differs from another only by case: Spark takes the two for one and reads neither.
+
+    Tables of other engines that have such columns are read and altered as they are.
+    """
+    for other in others:
+        if other != name and other.casefold() == name.casefold():
+            raise InvalidRequest(f"Column {name!r} differs from column {other!r} only by case. Choose another name.")
+
+
 def _check_nested(data_type: DataType, path: str) -> None:
     match data_type:
         case AtomicType():
@@ -106,6 +116,11 @@ def _check_keys(schema: TableSchema) -> None:
     """Rule 1, and that key columns exist once."""
     for what, names in (("primary", schema.primary_keys), ("partition", schema.partition_keys)):
         for name, count in Counter(names).items():
+            if not schema.has_field(name):
+                raise InvalidRequest(
+                    f"The {what} key names column {name!r}, which the table does not have: "
+                    f"take some of {', '.join(schema.column_names)}."
+                )
             field = schema.field(name)
             if count > 1:
                 raise InvalidRequest(f"The {what} key names column {name!r} {count} times: once is enough.")

@@ -13,6 +13,7 @@ from lakehouse_core.options import (
     POSTPONE_BUCKET,
     MergeEngine,
     TableOptions,
+    about_option,
     check_writable,
     parse_bool,
     parse_levels,
@@ -51,21 +52,24 @@ _READ_SETTINGS: Final = (
 _WHOLE_TABLE_MODES: Final = frozenset({"default", "latest-full", "full", "latest"})
 
 
-def write_supported(schema: TableSchema, *, table: str = "The table") -> None:
-    """Raise UnsupportedFeature, naming option or column, unless every promise of the table can be kept when writing."""
+def write_supported(schema: TableSchema, *, table: str = "") -> None:
+    """Raise UnsupportedFeature, naming option or column, unless every promise of the table can be kept when writing.
+
+    `table` begins the message; leave it out where the caller names the table.
+    """
     options = schema.table_options
     check_writable(schema.options, table=table)
     check_types(schema.fields)
     if schema.primary_keys and options.bucket == DYNAMIC_BUCKET:
         raise UnsupportedFeature(
-            f"{table}: option bucket = -1 (dynamic buckets, the default with a primary key) is not supported yet: "
-            "set bucket to 1 or more."
+            f"{about_option(table)} bucket = -1 (dynamic buckets, the default with a primary key) is not supported "
+            "yet: set bucket to 1 or more."
         )
     if options.bucket == POSTPONE_BUCKET:
         raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
 
 
-def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "The table") -> None:
+def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "") -> None:
     """Raise UnsupportedFeature, naming option or column, where reading `columns` (None: all) could answer wrongly.
 
     Tables that only Java may write read fine as long as their files say all: other changelog producers, dynamic
@@ -89,7 +93,8 @@ def read_supported(schema: TableSchema, *, columns: Collection[str] | None = Non
         for part in atomic_parts(field.type):
             # A VARIANT may be shredded into columns of its own, a BLOB lies in files of its own.
             if part.root in (Root.VARIANT, Root.BLOB):
-                raise UnsupportedFeature(f"{table}: column {field.name} is a {part.root}, which is not supported yet.")
+                subject = f"{table}: column" if table else "Column"
+                raise UnsupportedFeature(f"{subject} {field.name} is a {part.root}, which is not supported yet.")
 
 
 def _check_values(schema: TableSchema, options: TableOptions, table: str) -> None:
@@ -112,4 +117,6 @@ def _check_values(schema: TableSchema, options: TableOptions, table: str) -> Non
 
 
 def _unsupported(table: str, key: str, value: str) -> UnsupportedFeature:
-    return UnsupportedFeature(f"{table}: option {key} = {value} is not supported yet: use Java Paimon for this table.")
+    return UnsupportedFeature(
+        f"{about_option(table)} {key} = {value} is not supported yet: use Java Paimon for this table."
+    )

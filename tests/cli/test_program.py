@@ -1,0 +1,195 @@
+"""What holds for every verb: help, exit codes, one line per mistake, and streams that someone closed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lakehouse_core.cli.program import cli
+
+VERBS = [
+    *("tables", "describe", "create", "drop", "write", "read", "changes"),
+    *("snapshots", "files", "manifests", "tags", "schemas"),
+    *("compact", "compact-manifests", "expire", "tag", "verify"),
+]
+PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
+
+
+def test_without_a_verb_the_help_is_shown_as_it_is_laid_out(shell):
+    answer = shell()
+
+    assert answer.code == 2
+    assert answer.err.startswith("Usage: lakehouse")
+    assert re.findall(r"^  (\S+)", answer.err.split("Commands:\n")[1].split("Example:")[0], re.MULTILINE) == VERBS
+
+
+def test_a_group_of_verbs_shows_its_help_too(shell):
+    answer = shell("tag")
+
+    assert answer.code == 2
+    assert answer.err.startswith("Usage: lakehouse tag")
+
+
+def test_every_verb_is_listed_with_a_sentence_that_is_not_cut(shell):
+    answer = shell("--help")
+
+    assert answer.code == 0
+    assert "..." not in answer.out.split("Commands:\n")[1]
+
+
+@pytest.mark.parametrize("words", [*([verb] for verb in VERBS if verb != "tag"), ["tag", "create"], ["tag", "delete"]])
+def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
+    answer = shell(*words, "--help")
+
+    assert answer.code == 0
+    assert max(map(len, answer.lines)) <= 100
+    example = answer.out.split("Example:\n")[1].strip()
+    assert example.startswith(f"lakehouse {' '.join(words)}") or example.startswith("lakehouse -w")
+    group, rest = cli, example.split("  #")[0].replace("'", "").split()[1:]
+    while rest[0] == "-w":
+        rest = rest[2:]
+    for word in words:
+        group = group.get_command(None, word)
+    assert {part.split("=")[0] for part in rest if part.startswith("--")} <= {
+        name for parameter in group.params for name in parameter.opts
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["frobnicate"], 2, "No such command 'frobnicate'. Try 'lakehouse --help'."),
+        (["tag", "crate", "t"], 2, "Did you mean 'create'? Try 'lakehouse tag --help'."),
+        (["verify"], 2, "Missing argument 'TABLE'. Try 'lakehouse verify --help'."),
+        (["verify", "a.b", "c"], 2, "unexpected extra argument (c)"),
+        (["read", "sales.orders", "--nope"], 2, "No such option '--nope'"),
+        (["read", "sales.orders", "--snapshot", "x"], 2, "'x' is not a valid integer"),
+        (["read", "sales.orders", "--snapshot", "9"], 2, "sales.orders: Snapshot 9 is not there yet. The latest is 1."),
+        (["read", "sales.orders", "--as-of", "yesterday"], 2, "Time 'yesterday': expected ISO 8601"),
+        (["read", "sales.orders", "--snapshot", "1", "--tag", "x"], 2, "Give one of --snapshot, --tag and --as-of."),
+        (["read", "sales.order"], 2, "Table 'sales.order' does not exist. Did you mean 'orders'?"),
+        (["read", "sales.orders", "--where", "id >"], 2, "is no SQL at character 4"),
+        (["read", "sales.orders", "-o", "rows.txt"], 2, "rows.txt: its name ends with none of .parquet"),
+        (["-w", "s3://bucket/wh", "tables"], 6, "stores of s3: are not supported yet"),
+        (["-w", "", "tables"], 2, "No warehouse: pass -w WAREHOUSE before the verb, or set LAKEHOUSE_WAREHOUSE."),
+        (["compact", "sales.orders"], 6, "sales.orders: only full compaction is there yet: ask for --full."),
+        (["create", "sales.orders", "--schema", "orders.yaml"], 2, "exists already. Pass --exist-ok to accept that."),
+        (["create", "sales.x", "--schema", "no.yaml"], 2, "no.yaml: cannot be read (No such file or directory)."),
+        (["expire", "sales.orders", "--older-than", "5"], 2, "--older-than is '5': give a unit too, as in 5 min"),
+        (["expire", "sales.orders", "--older-than", "soon"], 2, "--older-than is 'soon': expected a duration"),
+        (["expire", "sales.orders", "--retain-max", "1"], 2, "at least 10 and at most 1"),
+        (["compact", "sales.orders", "--full", "--partition", "dt"], 2, "expected column=value, as in dt=2013-01-01"),
+        (
+            ["compact", "sales.orders", "--full", "--partition", "dt=2013-01-01", "--partition", "dt=2013-01-02"],
+            2,
+            "names dt twice",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_and_an_exit_code(shell, orders, words, code, message):
+    answer = shell(*words)
+
+    assert answer.code == code
+    assert answer.out == ""
+    assert answer.err.startswith("lakehouse: ")
+    assert answer.err.count("\n") == 1
+    assert message in answer.err
+
+
+def test_a_corrupt_table_is_exit_code_5(shell, orders, home):
+    snapshot = home / "wh/sales.db/orders/snapshot/snapshot-1"
+    snapshot.write_bytes(snapshot.read_bytes()[:100])
+
+    answer = shell("read", orders)
+
+    assert answer.code == 5
+    assert "snapshot-1" in answer.err
+
+
+def test_verify_that_finds_something_is_exit_code_1(shell, orders, home):
+    next((home / "wh").rglob("data-*.parquet")).unlink()
+
+    answer = shell("verify", orders)
+
+    assert answer.code == 1
+    assert "data-" in answer.out
+
+
+@pytest.fixture
+def many(shell, orders, home):
+    """So many rows that no pipe holds them."""
+    (home / "many.csv").write_text("dt,id\n" + "".join(f"2013-01-01,{i}\n" for i in range(30_000)))
+    assert shell("write", orders, "many.csv").code == 0
+    return orders
+
+
+@pytest.mark.parametrize("words", [["--json"], ["--limit", "30000"]])
+def test_a_reader_that_has_seen_enough_is_no_failure(many, words):
+    with subprocess.Popen(
+        [*PROGRAM, "read", many, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+
+    assert process.returncode == 0
+    assert said == ""
+
+
+@pytest.mark.parametrize("verb", ["--help", "tables", "verify sales.orders", "snapshots sales.orders --json"])
+def test_a_pipe_that_nobody_reads_is_no_failure(orders, verb):
+    done = _with_stdout(f"{verb}", _closed_pipe())
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("verb", ["tables", "snapshots sales.orders", "read sales.orders --json", "read sales.orders"])
+def test_an_output_that_takes_nothing_is_told_in_one_line(orders, verb):
+    with open("/dev/full", "w") as full:
+        done = _with_stdout(verb, full.fileno())
+
+    assert done.returncode == 4
+    assert done.stderr == "lakehouse: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-"])
+def test_closed_streams_change_nothing(orders, closed):
+    command = f"{sys.executable} -c 'from lakehouse_core.cli import main; main()' read {orders} --limit 1 {closed}"
+
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_write_that_is_stopped_leaves_the_table_whole(shell, orders, home, sent, code):
+    (home / "slow.csv").write_text("dt,id\n" + "".join(f"2013-01-01,{i}\n" for i in range(400_000)))
+    started = [*PROGRAM[:2], f"from lakehouse_core.cli import main; print('ready', flush=True); {PROGRAM[2]}"]
+    process = subprocess.Popen(
+        [*started, "write", orders, "slow.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.readline()
+    time.sleep(0.5)
+    process.send_signal(sent)
+    _, said = process.communicate()
+
+    assert process.returncode == code
+    assert said == ("lakehouse: interrupted\n" if sent == signal.SIGINT else "")
+    assert shell("verify", orders).code == 0
+    assert len(shell("read", orders, "--json").lines) == 2
+    assert shell("write", orders, "orders.csv").code == 0
+
+
+def _closed_pipe() -> int:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+def _with_stdout(words: str, stdout: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *words.split()], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)

@@ -1,0 +1,147 @@
+"""Rows in and out of files: every format, and files that are not what they seem."""
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "ndjson", "arrow"])
+def test_rows_that_were_written_to_a_file_are_read_from_it_again(shell, orders, home, ending):
+    before = shell("read", orders, "--json").out
+    assert shell("read", orders, "-o", f"rows.{ending}").code == 0
+
+    assert shell("write", orders, f"rows.{ending}", "--overwrite").code == 0
+
+    assert shell("read", orders, "--json").out == before
+    assert [path.name for path in home.glob(".*")] == []
+
+
+def test_packed_text_is_read(shell, orders, home):
+    (home / "rows.jsonl.gz").write_bytes(gzip.compress(b'{"dt":"2013-01-01","id":7}\n'))
+
+    answer = shell("write", orders, "rows.jsonl.gz", "--json")
+
+    assert json.loads(answer.out)["rows_added"] == 1
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("a.csv", "dt,id,id\n2013-01-01,1,2\n", "a.csv: The header names 'id' twice: rename or drop one."),
+        ("a.csv", "dt,id,amount\n2013-01-01,1\n", "a.csv: Line 2 has 2 fields and the header 3."),
+        ("a.csv", "dt,id\n2013-01-01,1,x\n", "a.csv: Line 2 has 3 fields and the header 2. Quote commas in texts."),
+        ("a.csv", "dt,id\n2013-01-01,x\n", "a.csv: Row 0, column 'id': 'x' is no value of BIGINT NOT NULL"),
+        ("a.csv", 'dt,id\n2013-01-01,"1\n', "a.csv: it cannot be read as .csv"),
+        ("a.csv", b"\xff\xfe", "a.csv: it cannot be read as .csv ("),
+        ("a.jsonl", '{"dt":"2013-01-01","id":1,"id":2}\n', "a.jsonl: Line 1 names 'id' twice: rename or drop one."),
+        ("a.jsonl", '{"dt":"2013-01-01","id":1}\n{"dt":\n', "a.jsonl: Line 2 is no JSON"),
+        ("a.jsonl", "[1]\n", "a.jsonl: Line 1 is no JSON object."),
+        ("a.jsonl", '{"dt":"2013-01-01","id":NaN}\n', "a.jsonl: Row 0, column 'id'"),
+        ("a.jsonl", '{"dt":"2013-01-01"}\n', "a.jsonl: The data has no column 'id', which is BIGINT NOT NULL: add it."),
+        ("a.jsonl", '{"dt":"2013-01-01","id":1,"x":1}\n', "a.jsonl: The data has a column 'x'"),
+        ("a.jsonl.gz", b"not packed", "a.jsonl.gz: it cannot be read as .jsonl.gz"),
+        ("a.parquet", b"PAR1 and no more", "a.parquet: it cannot be read as .parquet"),
+        ("a.arrow", b"ARROW1 and no more", "a.arrow: it cannot be read as .arrow"),
+        ("a.txt", "", "a.txt: its name ends with none of .parquet, .csv, .jsonl, .ndjson, .arrow"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_by_name_and_place(shell, orders, home, case):
+    name, content, message = case
+    (home / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = sorted((home / "wh").rglob("*"))
+
+    answer = shell("write", orders, name)
+
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert message in answer.err
+    assert sorted((home / "wh").rglob("*")) == before
+
+
+def test_rows_are_counted_from_the_beginning_of_their_file(shell, orders, home):
+    good = '{"dt":"2013-01-01","id":1}\n'
+    (home / "first.jsonl").write_text(good)
+    (home / "long.jsonl").write_text(good * 70_000 + '{"dt":"x","id":1}\n')
+
+    answer = shell("write", orders, "first.jsonl", "long.jsonl")
+
+    assert "long.jsonl: Row 70000, column 'dt': 'x'" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"dt":"2013-01-01","id":1,"op":"?"}', "Row 0, column 'op': '?' is no row kind: use +I, -U, +U or -D."),
+        ('{"dt":"2013-01-01","id":1}', "no column 'op', which was to hold the row kinds"),
+        ('{"dt":"2013-01-01","id":null,"op":"+I"}', "Column 'id' is the primary key and row 0 holds null"),
+    ],
+)
+def test_row_kinds_and_nulls_are_checked_before_anything_is_written(shell, orders, home, row, message):
+    (home / "cdc.jsonl").write_text(row + "\n")
+
+    answer = shell("write", orders, "cdc.jsonl", "--rowkind-column", "op")
+
+    assert answer.code == 2
+    assert message in answer.err
+
+
+def test_row_kinds_are_applied(shell, orders, home):
+    (home / "cdc.jsonl").write_text('{"dt":"2013-01-01","id":1,"op":"-D"}\n')
+    assert shell("write", orders, "cdc.jsonl", "--rowkind-column", "op").code == 0
+
+    kinds = [json.loads(line)["rowkind"] for line in shell("changes", orders, "--after", "1", "--json").lines]
+
+    assert kinds == ["-D"]
+    assert len(shell("read", orders, "--json").lines) == 1
+
+
+@pytest.mark.parametrize("content", ["", "dt,id\n"])
+def test_a_file_without_rows_is_an_answer_that_says_so(shell, orders, home, content):
+    (home / "empty.csv").write_text(content)
+
+    answer = shell("write", orders, "empty.csv")
+
+    assert answer.code == 0
+    assert answer.lines[0] == "sales.orders: nothing done: the input had no rows"
+
+
+def test_a_limit_is_told_where_rows_are_left_out(shell, orders, home):
+    (home / "more.csv").write_text("dt,id\n" + "".join(f"2013-01-03,{i}\n" for i in range(150)))
+    shell("write", orders, "more.csv")
+
+    answer = shell("read", orders)
+
+    assert len(answer.lines) == 101
+    assert answer.err == "The first 100 rows; --limit N shows more, -o FILE and --json give all.\n"
+
+
+def test_an_output_file_that_cannot_be_made_is_exit_code_4(shell, orders):
+    answer = shell("read", orders, "-o", "/dev/null/rows.csv")
+
+    assert answer.code == 4
+    assert answer.err.startswith("lakehouse: /dev/null/rows.csv: it cannot be written (")
+
+
+def test_columns_condition_and_the_past_are_read(shell, orders, home):
+    (home / "late.csv").write_text("dt,id,status\n2013-01-01,1,paid\n")
+    shell("write", orders, "late.csv")
+
+    now = shell("read", orders, "--columns", "id, status", "--where", "dt = DATE '2013-01-01'", "--json")
+    then = shell("read", orders, "--columns", "status", "--where", "id = 1", "--snapshot", "1", "--json")
+
+    assert now.lines == ['{"id":1,"status":"paid"}']
+    assert then.lines == ['{"status":"new"}']
+
+
+def test_files_of_several_formats_are_one_commit(shell, orders, home):
+    rows = pa.table({"dt": pa.array([15706], pa.int32()).cast(pa.date32()), "id": [11]})
+    pq.write_table(rows, home / "a.parquet")
+    (home / "b.csv").write_text("dt,id\n2013-01-01,12\n")
+
+    answer = shell("write", orders, "a.parquet", "b.csv", "--json")
+
+    report = json.loads(answer.out)
+    assert (report["snapshot_id"], report["rows_added"]) == (2, 2)

@@ -1,0 +1,137 @@
+"""The verbs about tables and their upkeep: what they print for people, and the JSON for programs."""
+
+import json
+
+import pytest
+
+from lakehouse_core.cli.program import run
+
+
+def test_tables_are_listed_and_described(shell, orders):
+    assert shell("tables").out == "sales.orders\n"
+    assert shell("tables", "--json").out == '{"table":"sales.orders"}\n'
+
+    answer = shell("describe", orders)
+
+    assert "primary key: dt, id" in answer.out
+    assert "  changelog-producer = input" in answer.out
+    assert json.loads(shell("describe", orders, "--json").out)["records"] == 2
+
+
+@pytest.mark.parametrize("verb", ["describe", "snapshots", "files", "manifests", "tags", "schemas", "read"])
+def test_no_line_ends_with_blanks(shell, orders, verb):
+    shell("tag", "create", orders, "eod", "--retention", "30d")
+
+    for line in shell(verb, orders).lines:
+        assert line == line.rstrip()
+
+
+def test_an_empty_warehouse_says_so(shell):
+    answer = shell("tables")
+
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err.endswith("/wh has no tables.\n")
+
+
+def test_an_existing_table_that_is_accepted_is_not_said_to_be_new(shell, orders):
+    answer = shell("create", orders, "--schema", "orders.yaml", "--exist-ok")
+
+    assert answer.code == 0
+    assert answer.out.startswith("sales.orders: exists already at ")
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ("columns: {a: NUMBER}", "bad.yaml: column 'a': 'NUMBER' is no data type"),
+        ("columns: {a: INT}\nprimary_key: [b]", "The primary key names column 'b', which the table does not have"),
+        ("columns: {a: INT}\noptions: {buckets: 1}", "Option buckets is not known: did you mean bucket?"),
+        ("columns: {a: INT}\noptions: [1]", "bad.yaml: options is [1], expected a mapping"),
+        ("columns: {a: INT, a: INT}", "bad.yaml: it names 'a' twice"),
+        ("columns: [a]", "bad.yaml: expected a mapping with columns"),
+        ("columns: {a: 5}", "bad.yaml: column 'a' is 5, expected an SQL type."),
+        ("columns: {a: INT}\nprimary_keys: [a]", "bad.yaml: 'primary_keys' is not known. Use columns, primary_key"),
+        ("columns: {a: INT", "bad.yaml: it is no YAML"),
+    ],
+)
+def test_a_table_that_cannot_be_made_leaves_no_database_behind(shell, home, declared, message):
+    (home / "bad.yaml").write_text(declared)
+
+    answer = shell("create", "fresh.t", "--schema", "bad.yaml")
+
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert message in answer.err
+    assert not (home / "wh").exists()
+
+
+@pytest.mark.parametrize("name", ["fresh", "fresh.a b", "../x.t", "fresh.t$files", "sys.t"])
+def test_a_name_that_is_refused_leaves_no_database_behind(shell, home, name):
+    answer = shell("create", name, "--schema", "orders.yaml")
+
+    assert answer.code == 2
+    assert not (home / "wh").exists()
+
+
+def test_a_dropped_table_is_gone(shell, orders, home):
+    assert shell("drop", orders).out == "sales.orders: dropped\n"
+
+    assert shell("tables").out == ""
+    assert shell("drop", orders).code == 2
+
+
+def test_records_are_tables_for_people_and_lines_of_json_for_programs(shell, orders):
+    shell("tag", "create", orders, "eod", "--retention", "30d")
+
+    assert shell("snapshots", orders).lines[0].split()[:3] == ["id", "commit_kind", "time"]
+    assert shell("tags", orders).lines[1].endswith("30 days")
+    for verb, count in {"snapshots": 1, "files": 2, "manifests": 1, "tags": 1, "schemas": 1}.items():
+        assert len([json.loads(line) for line in shell(verb, orders, "--json").lines]) == count
+
+
+def test_the_columns_of_a_schema_are_readable_and_json_all_the_way_down(shell, orders):
+    assert "dt DATE NOT NULL, id BIGINT NOT NULL, status STRING, amount DECIMAL(12, 2)" in shell("schemas", orders).out
+
+    (schema,) = [json.loads(line) for line in shell("schemas", orders, "--json").lines]
+
+    assert schema["fields"][0] == {"id": 0, "name": "dt", "type": "DATE NOT NULL"}
+
+
+def test_a_report_says_each_thing_once(shell, orders):
+    lines = shell("write", orders, "orders.csv").lines
+
+    assert lines[0] == "sales.orders: snapshot 2 (APPEND)"
+    assert "  rows added: 2" in lines
+    assert not [line for line in lines if "commit identifier" in line or "snapshot ids" in line]
+
+
+def test_expiry_says_why_nothing_went_once(shell, orders):
+    lines = shell("expire", orders).lines
+
+    assert lines[0] == "sales.orders: nothing done: snapshot 1, the only one, stays: at least 10 are to be retained"
+    assert not [line for line in lines if line.startswith("  reason")]
+
+
+def test_maintenance_runs_after_a_dry_run_that_changed_nothing(shell, orders):
+    for _ in range(3):
+        shell("write", orders, "orders.csv")
+    for words in (
+        ["compact", orders, "--full"],
+        ["compact-manifests", orders],
+        ["expire", orders, "--retain-max", "1", "--retain-min", "1", "--older-than", "0s"],
+    ):
+        before = shell("snapshots", orders, "--json").out
+        assert shell(*words, "--dry-run").lines[0] == "sales.orders: this is what would be done"
+        assert shell("snapshots", orders, "--json").out == before
+
+        assert "nothing done" not in shell(*words).out
+
+    assert len(shell("snapshots", orders, "--json").lines) == 1
+    assert shell("verify", orders).lines[0] == "sales.orders: everything looked at agrees"
+
+
+def test_the_warehouse_comes_from_the_command_line_too(home, capsys, monkeypatch):
+    monkeypatch.delenv("LAKEHOUSE_WAREHOUSE")
+
+    assert run(["-w", str(home / "other"), "create", "d.t", "--schema", "orders.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["table"] == "d.t"
