@@ -48,10 +48,11 @@ class Router:
             return
         # NumPy's stable argsort of small integers is a counting sort.
         rows = np.argsort(_narrowed(codes), kind="stable")
-        ordered = codes[rows]
-        cuts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-        for group in np.split(rows, cuts) if row_count else ():
-            yield self._place(int(codes[group[0]])), group
+        counts = np.bincount(codes)
+        found = np.flatnonzero(counts)
+        groups = np.split(rows, np.cumsum(counts[found])[:-1])
+        for code, group in zip(found.tolist(), groups, strict=True) if row_count else ():
+            yield self._place(code), group
 
     def _codes(self, column: Callable[[str], pa.Array], row_count: int) -> Codes:
         schema = self._schema
