@@ -6,7 +6,7 @@ What can be refused is refused before a file is written; what shows only afterwa
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -61,12 +61,14 @@ def stage(
     goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
     live = log.live_entries(base) if base is not None and goes_on else []
     task = WriteTask(store=log.store.spec, schema=schema, restored=_next_numbers(live), rowkind_column=rowkind_column)
-    messages = tuple(engine().write(task, data))
-    staged = replace(staged, messages=messages)
+    messages: list[CommitMessage] = []
     try:
+        for message in engine().write(task, data):
+            messages.append(message)
+        staged = replace(staged, messages=tuple(messages))
         _check_bucket_counts(table, schema, live, messages)
         overwritten(staged, schema)
-    except InvalidRequest:
+    except LakehouseError:
         _delete(log.store, schema, messages)
         raise
     return staged

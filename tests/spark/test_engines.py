@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import time
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -79,6 +80,45 @@ def test_every_input_has_one_result(engine, count):
     assert sorted(json.loads(text)["twice"] for text in results) == [2 * value for value in range(count)]
 
 
+def starting(number: Number) -> str:
+    began = time.monotonic()
+    time.sleep(0.3)
+    return str(began)
+
+
+def test_tasks_start_in_the_order_of_their_inputs(spark):
+    began = [float(text) for text in SparkEngine(spark).run(starting, [Number(value) for value in range(6)])]
+
+    # Two at a time: whichever of a pair is first, both began before the next pair.
+    assert all(max(began[first : first + 2]) < min(began[first + 2 : first + 4]) for first in (0, 2))
+
+
+@dataclass
+class Traced:
+    """Leaves a line in a file each time it is unpickled."""
+
+    number: int
+    file: str
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        with open(self.file, "a") as log:
+            log.write(f"{self.number}\n")
+
+
+def number_of(traced: Traced) -> str:
+    return str(traced.number)
+
+
+def test_a_task_unpickles_its_own_input_only(spark, tmp_path):
+    log = tmp_path / "unpickled"
+
+    results = list(SparkEngine(spark).run(number_of, [Traced(number, str(log)) for number in range(5)]))
+
+    assert results == ["0", "1", "2", "3", "4"]
+    assert sorted(log.read_text().split()) == results
+
+
 @pytest.mark.parametrize(
     ("task", "values", "raised", "message"),
     [
@@ -101,6 +141,11 @@ def test_what_no_task_should_raise_is_told_with_its_last_line(spark):
         list(SparkEngine(spark).run(crash, [Number(0)]))
 
 
+DEEP = pa.list_(
+    pa.struct(
+        [("a", pa.int32()), ("m", pa.map_(pa.string(), pa.list_(pa.decimal128(10, 2)))), ("at", pa.timestamp("us"))]
+    )
+)
 TYPES = {
     "id": ("BIGINT NOT NULL", pa.int64(), [1, 2, 3, 4]),
     "flag": ("BOOLEAN", pa.bool_(), [True, False, None, True]),
@@ -132,6 +177,18 @@ TYPES = {
         "ROW<lat DOUBLE, at TIMESTAMP(3)>",
         pa.struct([("lat", pa.float64()), ("at", pa.timestamp("us"))]),
         [{"lat": 1.5, "at": datetime.datetime(2013, 1, 1)}, {"lat": None, "at": None}, None, {"lat": 0.0, "at": None}],
+    ),
+    # Only one bucket has a row with elements.
+    "deep": (
+        "ARRAY<ROW<a INT, m MAP<STRING, ARRAY<DECIMAL(10, 2)>>, at TIMESTAMP(6)>>",
+        DEEP,
+        [[{"a": 1, "m": [("k", [Decimal("1.25"), None]), ("n", None)], "at": None}, None], [], None, []],
+    ),
+    "counts": ("MULTISET<STRING>", pa.map_(pa.string(), pa.int32()), [[("a", 2)], [], None, []]),
+    "times": (
+        "MAP<INT, TIMESTAMP_LTZ(6)>",
+        pa.map_(pa.int32(), pa.timestamp("us", "UTC")),
+        [[(1, 1500000000123456), (2, None)], [], None, []],
     ),
 }
 

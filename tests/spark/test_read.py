@@ -6,6 +6,7 @@ import io
 import random
 
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import functions as sf
 
 import lakehouse_core as lc
@@ -147,6 +148,35 @@ def test_a_file_that_is_gone_or_damaged_is_told_before_spark_starts(spark, catal
     file.unlink()
     with pytest.raises(lc.NotFound, match=file.name):
         table.scan().to_spark(spark)
+
+
+def test_a_frame_whose_snapshot_expired_says_so(spark, catalog):
+    options = {"bucket": "1", "lakehouse.read.grace": "0 s"}
+    table = catalog.create_table("db.t", {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options=options)
+    for _ in range(2):
+        table.write([{"id": 1}])
+    frame = table.scan().to_spark(spark)
+    table.compact(full=True)
+
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.timedelta(0))
+
+    with pytest.raises(PythonException, match=r"SnapshotExpired: Snapshot 2 is expired\. The earliest available is 3"):
+        frame.collect()
+
+
+def test_a_frame_is_read_whole_while_its_snapshot_expires_within_the_grace(spark, catalog):
+    table = catalog.create_table(
+        "db.t", {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1", "lakehouse.read.grace": "1 h"}
+    )
+    for id_ in range(2):
+        table.write([{"id": id_}])
+    frame = table.scan().to_spark(spark)
+    table.compact(full=True)
+
+    report = table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.timedelta(0))
+
+    assert report.snapshots_expired == 2
+    assert sorted(row.id for row in frame.collect()) == [0, 1]
 
 
 VALUES = {

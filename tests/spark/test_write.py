@@ -1,5 +1,7 @@
 """Writes through Spark: what a DataFrame may hold, what becomes of attempts that fail, what a session keeps."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -86,6 +88,41 @@ def test_rows_that_do_not_fit_are_refused_and_leave_nothing(spark, catalog, tmp_
     assert "\n" not in str(caught.value)
     assert table.snapshot() is None
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_what_other_tasks_wrote_goes_when_one_refuses_its_rows(spark, catalog, tmp_path):
+    table = key_table(catalog)
+
+    with pytest.raises(lc.InvalidRequest, match="column 'v': 3000000000 does not fit int32"):
+        table.write(spark.range(1000).selectExpr("id", "if(id = 77, 3000000000L, id) as v"))
+
+    assert table.snapshot() is None
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_an_attempt_that_wrote_its_files_and_died_doubles_nothing(spark, catalog, tmp_path, monkeypatch):
+    from lakehouse_core.execution.engines.spark import write
+
+    whole = write._write
+
+    def dying(task, batches):
+        from pyspark import TaskContext
+
+        texts = whole(task, batches)
+        if TaskContext.get().attemptNumber() == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return texts
+
+    monkeypatch.setattr(write, "_write", dying)
+    table = key_table(catalog)
+
+    report = table.write(spark.range(1000).selectExpr("id", "cast(id as int) as v"))
+
+    assert report.rows_added == 1000
+    assert sorted(row[:2] for row in rows(table)) == [(number, number) for number in range(1000)]
+    assert len(table.files()) == 3
+    assert len(list(tmp_path.rglob("*.parquet"))) == 6
+    assert table.verify().findings == ()
 
 
 def test_a_failed_attempt_that_had_written_files_doubles_nothing(spark, catalog, tmp_path):

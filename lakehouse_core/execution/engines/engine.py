@@ -4,7 +4,7 @@ A task is a plain function of a small frozen value; its result is text in both e
 the way back.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from lakehouse_core.execution.tasks.write import WriteTask
@@ -20,6 +20,9 @@ class Engine(Protocol):
         """Yield one result per input, of the attempt that won, in any order. Raises TaskFailed."""
         ...
 
-    def write(self, task: WriteTask, data: object) -> list[CommitMessage]:
-        """Write rows as files that nobody sees yet; return what each bucket got. Raises InvalidRequest, TaskFailed."""
+    def write(self, task: WriteTask, data: object) -> Iterable[CommitMessage]:
+        """Write rows as files that nobody sees yet; yield what each bucket got.
+
+        Raises InvalidRequest, TaskFailed, maybe after messages of other tasks: their files are the caller's to delete.
+        """
         ...

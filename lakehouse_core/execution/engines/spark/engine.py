@@ -1,6 +1,6 @@
 """Tasks on Spark, in a session that belongs to the user: it is made at the first task and never stopped here."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from lakehouse_core.execution.engines.spark.read import read_frame
 from lakehouse_core.execution.engines.spark.run import run_tasks
 from lakehouse_core.execution.engines.spark.write import write_frame
 from lakehouse_core.execution.input import input_batches
-from lakehouse_core.execution.scan import ScanPlan, read_tasks
+from lakehouse_core.execution.scan import ScanPlan
 from lakehouse_core.execution.tasks.write import WriteTask, write_batches
 from lakehouse_core.table.changes import CommitMessage
 
@@ -42,8 +42,8 @@ class SparkEngine:
         """
         return run_tasks(self.session, task, inputs)
 
-    def write(self, task: WriteTask, data: object) -> list[CommitMessage]:
-        """Write rows as files that nobody sees yet; return what each bucket got.
+    def write(self, task: WriteTask, data: object) -> Iterable[CommitMessage]:
+        """Write rows as files that nobody sees yet; yield what each bucket got, then raise what a task refused.
 
         What lies in this process is written here: a job would take longer to start. Raises InvalidRequest, TaskFailed.
         """
@@ -57,4 +57,4 @@ class SparkEngine:
 
         Raises UnsupportedFeature for a column that Spark cannot hold, NotFound, CorruptTable.
         """
-        return read_frame(self.session, read_tasks(plan), plan.schema, plan.columns, plan.predicate)
+        return read_frame(self.session, plan)

@@ -11,6 +11,8 @@ import pyarrow as pa
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse_core.clock import SystemClock
+from lakehouse_core.errors import NotFound
 from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.conditions import condition
 from lakehouse_core.execution.engines.spark.failures import translated
@@ -18,31 +20,28 @@ from lakehouse_core.execution.engines.spark.native import is_native, native_fram
 from lakehouse_core.execution.engines.spark.routing import quoted
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
+from lakehouse_core.execution.scan import ScanPlan, read_tasks
+from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ReadTask, read_split
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.planning.splits import pack
-from lakehouse_core.table.predicate import Predicate, columns_of
-from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.storage import open_store
+from lakehouse_core.table.predicate import columns_of
 
 # Ids that a task counts through, in milliseconds. More than this many rows are never broadcast anyway.
 _MOST_COUNTED_ROWS: Final = 20_000_000
 
 
-def read_frame(
-    session: SparkSession,
-    tasks: Sequence[ReadTask],
-    schema: TableSchema,
-    columns: Sequence[str],
-    predicate: Predicate | None,
-) -> DataFrame:
-    """Return the rows of all tasks: `columns` of `schema`, as far as `predicate`, bound to it, keeps them.
+def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
+    """Return the rows of the plan as one frame.
 
     Raises UnsupportedFeature for a column that Spark cannot hold, NotFound, CorruptTable. What tasks raise later is
     inside Spark's error.
     """
-    fields = [schema.field(name) for name in columns]
+    tasks, predicate = read_tasks(plan), plan.predicate
+    fields = [plan.schema.field(name) for name in plan.columns]
     asked = columns_of(predicate) if predicate is not None else frozenset()
-    needed = [*fields, *(schema.field(name) for name in sorted(asked.difference(columns)))]
+    needed = [*fields, *(plan.schema.field(name) for name in sorted(asked.difference(plan.columns)))]
     with translated(session, f"Reading {len(tasks)} splits"):
         native = [task for task in tasks if is_native(task, needed)]
         others = [task for task in tasks if not is_native(task, needed)]
@@ -51,13 +50,15 @@ def read_frame(
             frame = native_frame(session, native, needed)
             if predicate is not None:
                 frame = frame.where(condition(predicate, {field.name: field.type for field in needed}))
-            branches.append(frame.select(*map(quoted, columns)))
+            branches.append(frame.select(*map(quoted, plan.columns)))
         if others or not native:
-            branches.append(_task_frame(session, others, fields))
+            branches.append(_task_frame(session, others, fields, plan.snapshot_id))
         return branches[0] if len(branches) == 1 else branches[0].unionByName(branches[1])
 
 
-def _task_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Sequence[DataField]) -> DataFrame:
+def _task_frame(
+    session: SparkSession, tasks: Sequence[ReadTask], fields: Sequence[DataField], snapshot_id: int | None
+) -> DataFrame:
     declared, exchange = spark_schema(fields), exchange_schema(fields)
     if not tasks:
         return session.createDataFrame([], declared)
@@ -75,10 +76,20 @@ def _task_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Sequen
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for task in CPickleSerializer().loads(packed[number // step]):
-                    yield from exchanged(read_split(task), exchange)
+                    yield from exchanged(_rows(task, snapshot_id), exchange)
 
     numbers = session.range(0, step * len(groups), 1, len(groups)).where(f"id % {step} = 0")
     return numbers.mapInArrow(read, declared)
+
+
+def _rows(task: ReadTask, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the split. A missing file of a snapshot that has expired meanwhile is told as such."""
+    try:
+        yield from read_split(task)
+    except NotFound:
+        if snapshot_id is not None:
+            SnapshotLog(open_store(task.store), SystemClock()).snapshot(snapshot_id)
+        raise
 
 
 def _packed(tasks: Sequence[ReadTask], cores: int) -> list[list[ReadTask]]:

@@ -22,7 +22,7 @@ def run_tasks(session: SparkSession, task: Callable[[T], str], inputs: Sequence[
     """Yield `task(input)` of each input, in order, of the attempt that won.
 
     Tasks start in order, so put the largest first; all have run when the first result comes. Raises the error of the
-    first input that failed; TaskFailed when it is no LakehouseError.
+    first input that failed, after all results; TaskFailed, without any, when it is no LakehouseError.
     """
     if not inputs:
         return
@@ -62,10 +62,15 @@ def answer(make: Callable[[], Sequence[str]]) -> pa.RecordBatch:
     )
 
 
-def results(answers: DataFrame) -> list[str]:
-    """Run the job and return its results. Raises the first error among them."""
-    rows: list[Any] = answers.collect()
+def results(answers: DataFrame) -> Iterator[str]:
+    """Run the job now; yield its results, then raise the first error among them: what was made may have to go."""
+    return _told(answers.collect())
+
+
+def _told(rows: Sequence[Any]) -> Iterator[str]:
+    for row in rows:
+        if row.error is None:
+            yield row.result
     for row in rows:
         if row.error is not None:
             raise from_text(row.error)
-    return [row.result for row in rows]

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType
 
 from lakehouse_core.clock import SystemClock
+from lakehouse_core.execution.engines.spark.batches import received
 from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.routing import routed
 from lakehouse_core.execution.engines.spark.run import ANSWER_SCHEMA, answer, results
@@ -30,10 +31,11 @@ _BYTE_BOUND: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 _NO_BYTE_BOUND: Final = str(2**31 - 1)
 
 
-def write_frame(task: WriteTask, frame: DataFrame) -> list[CommitMessage]:
-    """Run the job that writes the rows of `frame`, and return what each bucket got; nothing of an empty frame.
+def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
+    """Run the job that writes the rows of `frame`, and yield what each bucket got; nothing of an empty frame.
 
-    Files of attempts that lost are named by nobody. Raises what `input_batches` and the write task raise; TaskFailed.
+    Files of attempts that lost are named by nobody. Raises what `input_batches` and the write task raise, after what
+    the other tasks have written; TaskFailed.
     """
     session = frame.sparkSession
     with translated(session, "Writing a DataFrame on Spark"):
@@ -46,7 +48,8 @@ def write_frame(task: WriteTask, frame: DataFrame) -> list[CommitMessage]:
         is_bounded = session.conf.get(_BYTE_BOUND, None) is not None
         with settings(session, {} if is_bounded else {_BYTE_BOUND: _NO_BYTE_BOUND}):
             texts = results(answers)
-    return [message for text in texts for message in messages_from_json(text)]
+    for text in texts:
+        yield from messages_from_json(text)
 
 
 def _check_columns(task: WriteTask, frame: DataFrame) -> None:
@@ -61,6 +64,7 @@ def _check_columns(task: WriteTask, frame: DataFrame) -> None:
 
 
 def _write(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list[str]:
+    batches = received(batches)
     first = next(batches, None)
     if first is None:
         return []
