@@ -39,7 +39,8 @@ class BoundsCollector:
         self._types = {field.name: kind for field in fields if (kind := ordered_type(field)) is not None}
         # What the footer will not say, by row group and column.
         self._corrections: list[dict[str, ColumnBounds]] = []
-        self._without_bounds: set[str] = set()
+        # Java before 2.0 compares bytes as signed, and writes no bounds of them: ours would make it skip what it seeks.
+        self._without_bounds = {name for name, kind in self._types.items() if kind.root in BINARY_ROOTS}
 
     def observe(self, row_group: pa.Table) -> None:
         """Look at a row group before it is written."""
