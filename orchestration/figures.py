@@ -89,7 +89,7 @@ def _late_and_cancelled(flights: pa.Table, known: Answers, evening: date | None)
     carriers = sorted({cell.carrier for cell in cells if cell.flight_date in days})
     lines = [
         "        " + " ".join(f"{day:%-d %B}".center(31) for day in days).rstrip(),
-        "carrier " + " ".join(["cancelled of scheduled  min late"] * len(days)),
+        "carrier " + " ".join(["cancelled of scheduled    late by"] * len(days)),
         *(
             f"{carrier:7} " + " ".join(_cell(by_place.get((carrier, day))) for day in days).rstrip()
             for carrier in carriers
@@ -144,10 +144,10 @@ def _never_arrived(flights: pa.Table, known: Answers, through: date) -> Answer:
     return Answer(
         question="7. Which flights departed and never arrived?",
         lines=(
-            f"{len(keys)}, due by the evening before"
+            f"{len(keys)} due before {through:%-d %B}"
             + (": " if keys else "")
-            + ", ".join(f"{c} {n} from {o} on {d:%d %b}" for d, c, n, o in keys[:4])
-            + (" …" if len(keys) > 4 else ""),
+            + ", ".join(f"{c} {n} from {o} on {d:%-d %b}" for d, c, n, o in keys[:3])
+            + (" …" if len(keys) > 3 else ""),
         ),
         found=keys,
         expected=known.never_arrived,

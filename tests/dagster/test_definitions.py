@@ -93,3 +93,13 @@ def test_no_dagster_module_postpones_its_annotations(folder: str):
     postponed = [str(f) for f in root.rglob("*.py") if "from __future__ import annotations" in f.read_text()]
 
     assert postponed == []
+
+
+def test_the_assets_of_a_table_are_a_group_of_their_own():
+    """An asset is shown by the last part of its key alone: `ingest` says nothing beside four others."""
+    graph = defs.resolve_asset_graph()
+
+    assert {graph.get(key).group_name for key in graph.get_all_asset_keys()} == {
+        "source",
+        *(f"{spec.database}_{spec.name}" for spec in SPECS),
+    }
