@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -142,19 +142,28 @@ def spark_job(group: str, description: str) -> Iterator[None]:
     Starts no session: the name is given to the first one that is used inside.
     """
     _CURRENT.job = (group, description)
-    finished = False
     try:
         yield
-        finished = True
+        _clear_job()
+    except BaseException:
+        # An interrupt cuts a call to the JVM in half, after which answers belong to other questions: what cannot be
+        # cancelled any more must not hide why the block was left.
+        with suppress(Exception):
+            _clear_job(cancel=group)
+        raise
     finally:
         _CURRENT.job = None
-        session = _active_session() if "pyspark" in sys.modules else None
-        if session is not None and _is_classic(session):
-            context = session.sparkContext
-            if not finished:
-                context.cancelJobGroup(group)
-            for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
-                context.setLocalProperty(key, None)
+
+
+def _clear_job(*, cancel: str | None = None) -> None:
+    session = _active_session() if "pyspark" in sys.modules else None
+    if session is None or not _is_classic(session):
+        return
+    context = session.sparkContext
+    if cancel is not None:
+        context.cancelJobGroup(cancel)
+    for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+        context.setLocalProperty(key, None)
 
 
 class _Current(threading.local):

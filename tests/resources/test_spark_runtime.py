@@ -90,6 +90,19 @@ def test_jobs_carry_the_name_of_their_step_and_only_while_it_lasts(spark: Any):
 
 
 @pytest.mark.spark
+def test_an_interrupt_stays_one_although_the_jvm_no_longer_answers(spark: Any, monkeypatch: pytest.MonkeyPatch):
+    """Otherwise a run that someone stops takes it for a failed step, and goes on with all others."""
+
+    def silent() -> Any:
+        raise OSError("the answer belongs to another question")
+
+    monkeypatch.setattr("resources.spark._active_session", silent)
+
+    with pytest.raises(KeyboardInterrupt), spark_job("run/step", "ingest ops.flights"):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("lazy", [True, False])
 def test_a_dagster_pyspark_resource_serves_as_well(spark: Any, tmp_path: Path, lazy: bool):
     from dagster_pyspark import LazyPySparkResource, PySparkResource
