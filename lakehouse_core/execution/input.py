@@ -5,6 +5,7 @@ refused with its row. Nulls in NOT NULL columns, defaults and row kinds are the 
 """
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -31,6 +32,8 @@ from lakehouse_core.format.data_types import (
 
 # Rows of a list that are turned into Arrow at once.
 _CHUNK_ROWS: Final = 65_536
+# Far below what Arrow can address, for rows are not alike.
+_PIECE_BYTES: Final = 512 << 20
 
 
 def input_batches(
@@ -71,7 +74,7 @@ def _of_arrow(
     for field in wanted:
         index = schema.get_field_index(field.name)
         casts.append(None if index < 0 else (index, _cast(schema.field(index).type, field)))
-    return _converted(batches, target, casts, first_row)
+    return _converted(_bounded(batches), target, casts, first_row)
 
 
 def _converted(
@@ -95,6 +98,15 @@ def _converted(
                 raise _misfit_row(batch.column(index), convert, field, first_row) from error
         first_row += batch.num_rows
         yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut large batches: text that comes with 64-bit offsets, or as views, must fit the 2 GiB of plain text."""
+    for batch in batches:
+        pieces = max(1, min(batch.num_rows, math.ceil(batch.nbytes / _PIECE_BYTES)))
+        rows = math.ceil(batch.num_rows / pieces)
+        for start in range(0, batch.num_rows, max(1, rows)):
+            yield batch.slice(start, rows)
 
 
 def _of_rows(
@@ -167,7 +179,7 @@ def _check_columns(names: Sequence[str], fields: Sequence[DataField], rowkind_co
             hint = f" Did you mean {near[0]!r}?" if near else f" Columns: {', '.join(known)}."
             raise InvalidRequest(f"The data has a column {name!r}, which the table does not have.{hint}")
     if rowkind_column is not None and rowkind_column not in names:
-        raise InvalidRequest(f"The data has no column {rowkind_column!r}, which was to hold the row kinds.")
+        raise InvalidRequest(f"The data has no column {rowkind_column!r}, which was to hold the row kinds: add it.")
     for field in fields:
         if not field.type.nullable and field.default_value is None and field.name not in names:
             raise InvalidRequest(f"The data has no column {field.name!r}, which is {type_to_sql(field.type)}: add it.")
@@ -187,7 +199,13 @@ def _cast(source: pa.DataType, field: DataField) -> Callable[[pa.Array], pa.Arra
         return lambda array: _exactly(array, target)
     if _is_widened_first(source, target):
         return lambda array: array.cast(_ANY_INTEGER).cast(target)
-    return lambda array: array.cast(target)
+    return lambda array: _from_start(array).cast(target)
+
+
+def _from_start(array: pa.Array) -> pa.Array:
+    """Copy what a slice shows, where Arrow would judge all that lies before it, too: text of 64-bit offsets."""
+    has_offsets = pt.is_nested(array.type) or pt.is_large_string(array.type) or pt.is_large_binary(array.type)
+    return pa.concat_arrays([array]) if array.offset and has_offsets else array
 
 
 # Which kinds of Arrow values may become which; a safe cast then checks each value.
@@ -288,7 +306,8 @@ def _misfit_row(
     # Python cannot hold every value (nanoseconds, far years), so Arrow prints it.
     shown = " ".join(array.slice(start, 1).to_string().split())[1:-1].strip()
     return InvalidRequest(
-        f"Row {first_row + start}, column {field.name!r}: {shown[:100]} does not fit {field.type} without loss."
+        f"Row {first_row + start}, column {field.name!r}: {shown[:100]} does not fit {field.type} without loss. "
+        "Round it, or write it to a wider column."
     )
 
 

@@ -115,8 +115,11 @@ class _KeyWriter:
         self._limit_bytes = min(task.schema.table_options.write_buffer_bytes, _MOST_BUFFER_BYTES)
 
     def write(self, rows: InputRows) -> None:
+        size_bytes = rows.values.nbytes
+        if self._buffer and self._buffer_bytes + size_bytes > _MOST_BUFFER_BYTES:
+            self._flush()
         self._buffer.append(rows)
-        self._buffer_bytes += rows.values.nbytes
+        self._buffer_bytes += size_bytes
         if self._buffer_bytes >= self._limit_bytes:
             self._flush()
 

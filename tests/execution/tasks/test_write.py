@@ -7,12 +7,15 @@ from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
+from lakehouse_core.execution import input as input_module
+from lakehouse_core.execution.input import input_batches
 from lakehouse_core.execution.tasks import write as write_module
 from lakehouse_core.execution.tasks.write_input import ROW_KINDS
 from lakehouse_core.format.binary_row import deserialize_row, serialize_row
@@ -243,6 +246,46 @@ def test_a_full_buffer_is_flushed_and_the_flushes_follow_each_other():
     assert all(earlier[1] < later[0] for earlier, later in pairwise(ranges))
     assert table.read().num_rows == 1000
     assert table.read()["v"].to_pylist() == [f"{i:020}" for i in range(19_000, 20_000)]
+
+
+def test_batches_are_not_joined_beyond_what_arrow_can_address(monkeypatch):
+    table = key_table()
+    batches = pa.table({"k": range(40), "v": ["x" * 100] * 40}).to_batches(max_chunksize=10)
+    monkeypatch.setattr(write_module, "_MOST_BUFFER_BYTES", batches[0].nbytes * 5 // 2)
+
+    table.write(pa.Table.from_batches(batches))
+
+    assert [file.row_count for file in table.all_files()] == [20, 20]
+
+
+def test_a_batch_too_large_for_plain_text_is_cut_and_its_rows_are_counted_on(monkeypatch):
+    table = key_table()
+    monkeypatch.setattr(input_module, "_PIECE_BYTES", 300)
+    values = pa.array([f"{number:0100}" for number in range(20)], pa.large_string())
+    keys = pa.array([*range(19), 2**63], pa.uint64())
+
+    pieces = list(input_batches(pa.table({"k": range(20), "v": values}), table.schema.fields))
+
+    assert max(piece.num_rows for piece in pieces) <= 3
+    assert pa.Table.from_batches(pieces)["v"].to_pylist() == values.to_pylist()
+    with pytest.raises(InvalidRequest, match="Row 19, column 'k'"):
+        list(input_batches(pa.table({"k": keys, "v": values}), table.schema.fields))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_slice_behind_more_text_than_arrow_can_address_is_written(nested):
+    behind = 1 << 31
+    # Nobody touches the bytes before the slice, so they take no memory.
+    data = np.zeros(behind + 3, np.uint8)
+    data[behind:] = np.frombuffer(b"abc", np.uint8)
+    offsets = np.array([0, behind, behind + 1, behind + 3])
+    text = pa.LargeStringArray.from_buffers(3, pa.py_buffer(offsets), pa.py_buffer(data))
+    column = pa.LargeListArray.from_arrays([0, 1, 2, 3], text) if nested else text
+    table = append_table({"v": "ARRAY<STRING>" if nested else "STRING"})
+
+    table.write(pa.record_batch({"v": column}).slice(1))
+
+    assert table.read()["v"].to_pylist() == ([["a"], ["bc"]] if nested else ["a", "bc"])
 
 
 def test_files_roll_at_their_target_size_and_a_key_never_spans_two():
