@@ -130,9 +130,14 @@ def tree_cpu_seconds(root: int | None = None) -> float:
     """
     if root is not None:
         return sum(map(_cpu_ticks, _tree(root))) / _TICKS_PER_SECOND
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     living = sum(map(_cpu_ticks, _tree(os.getpid())[1:])) / _TICKS_PER_SECOND
-    return time.process_time() + ended.ru_utime + ended.ru_stime + living
+    return time.process_time() + _ended_cpu_seconds() + living
+
+
+def _ended_cpu_seconds() -> float:
+    """CPU seconds of all children that ended, and of theirs."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime
 
 
 def peak_bytes(pid: int | None = None) -> int:
@@ -218,7 +223,8 @@ def fresh(function: Callable[..., Any], *args: Any) -> Fresh:
 
 def command(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Fresh:
     """Run a program to its end; `value` is its standard output. A failure ends the benchmark with its error output."""
-    cpu, wall = tree_cpu_seconds(), time.perf_counter()
+    # Of the children alone: the watch over them is at work in this process.
+    cpu, wall = _ended_cpu_seconds(), time.perf_counter()
     process = subprocess.Popen(
         argv, env=env, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
     )
@@ -228,7 +234,7 @@ def command(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: P
     watch.end()
     if process.returncode != 0:
         raise SystemExit(f"{' '.join(argv)} ended with exit code {process.returncode}:\n{errors[-4000:]}")
-    return Fresh(output, wall, tree_cpu_seconds() - cpu, watch.peak_bytes)
+    return Fresh(output, wall, _ended_cpu_seconds() - cpu, watch.peak_bytes)
 
 
 def print_header(title: str, *, data: str, packages: Iterable[str] = (), notes: Iterable[str] = ()) -> None:
@@ -313,7 +319,7 @@ class _Watch:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._ended.wait(0.02):
+        while not self._ended.wait(0.05):
             self.peak_bytes = max([self.peak_bytes, *map(peak_bytes, _tree(self._pid))])
 
     def end(self) -> None:
