@@ -5,6 +5,7 @@ Source: Paimon format, "Filesystem catalog". A table is there from the moment it
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 from lakehouse_core.catalog.names import (
@@ -38,7 +39,7 @@ _DROPPED_PREFIX: Final = ".dropped-"
 
 
 def connect(
-    warehouse: str,
+    warehouse: str | PurePath,
     *,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     storage: Mapping[str, str] | None = None,
@@ -49,6 +50,10 @@ def connect(
     With `spark`, a session or a function that makes one at the first task, tasks run there; else in this process.
     Raises InvalidRequest, UnsupportedFeature.
     """
+    if isinstance(warehouse, PurePath):
+        warehouse = str(warehouse)
+    if not isinstance(warehouse, str):
+        raise InvalidRequest(f"Warehouse {warehouse!r}: expected a file path or a file:// URI.")
     if metastore is not None:
         raise UnsupportedFeature("connect: SQL catalogs (metastore=…) are not supported yet. Leave metastore out.")
     if storage:

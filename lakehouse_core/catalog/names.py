@@ -51,6 +51,8 @@ def split_name(name: str) -> tuple[str, str]:
 
 def check_part(name: str, noun: str) -> None:
     """Refuse what is no single, visible part of a path; every existing name passes that another engine could make."""
+    if not isinstance(name, str):
+        raise InvalidRequest(f"Invalid {noun} name {name!r}: expected text.")
     if problem := _unsafe(name):
         raise InvalidRequest(f"Invalid {noun} name {_shown(name)}: {problem}. Use letters, digits, '_' and '-'.")
 
@@ -66,7 +68,9 @@ def check_no_twin(name: str, existing: Iterable[str], noun: str) -> None:
     """Refuse a name that differs from an existing one only by case: some file systems hold one folder for both."""
     for other in existing:
         if other != name and other.casefold() == name.casefold():
-            raise InvalidRequest(f"Invalid {noun} name {name!r}: it differs from the {noun} {other!r} only by case.")
+            raise InvalidRequest(
+                f"Invalid {noun} name {name!r}: it differs from the {noun} {other!r} only by case. Choose another."
+            )
 
 
 def near(name: str, existing: Iterable[str]) -> str:

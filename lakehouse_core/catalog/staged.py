@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.table.changes import StagedCommit as StagedChanges
 from lakehouse_core.table.changes_json import staged_from_json, staged_to_json
 
@@ -17,6 +18,8 @@ class StagedCommit(StagedChanges):
     @classmethod
     def from_json(cls, text: str) -> "StagedCommit":
         """Return the staged commit in `text`. Raises InvalidRequest naming the field, or UnsupportedFeature."""
+        if not isinstance(text, str):
+            raise InvalidRequest(f"staged commit: expected the text that to_json gave, found {type(text).__name__}.")
         return cls.of(staged_from_json(text))
 
     @classmethod

@@ -55,7 +55,7 @@ from lakehouse_core.execution.tags import create_tag, delete_tag
 from lakehouse_core.execution.verify import verify
 from lakehouse_core.planning.ledger import content_snapshot_id
 from lakehouse_core.planning.partitions import partition_condition, partition_texts
-from lakehouse_core.planning.read_point import Latest, ReadPoint
+from lakehouse_core.planning.read_point import AtSnapshot, Latest, ReadPoint
 from lakehouse_core.planning.schema_change import SchemaChange
 from lakehouse_core.planning.where import parse_where
 from lakehouse_core.storage import ObjectStore
@@ -102,7 +102,7 @@ class Table:
     @names_table
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
         """Return one snapshot, the latest unless told otherwise; None only when the table has none yet."""
-        return self._log.latest() if snapshot_id is None else self._log.snapshot(snapshot_id)
+        return self._log.latest() if snapshot_id is None else self._log.snapshot(AtSnapshot(snapshot_id).id)
 
     @names_table
     def changelogs(self) -> Records[Snapshot]:
@@ -215,6 +215,8 @@ class Table:
         """Replace rows: of one `partition` (some of its columns are enough); with `dynamic` those of the partitions
         that are in `data`; otherwise the whole table. Left open, a partitioned table's option decides (dynamic).
         """
+        if partition is not None and not partition:
+            raise InvalidRequest(f"partition={partition!r} names no partition: leave it out, or say which.")
         return self._write(data, self._overwrite_mode(partition, dynamic), None, properties)
 
     @names_table
@@ -249,6 +251,8 @@ class Table:
 
         Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again), StaleCommit.
         """
+        if not isinstance(staged, StagedCommit):
+            raise InvalidRequest(f"commit({staged!r}): expected what stage or StagedCommit.from_json returned.")
         if staged.table != self.name:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
         started = self._clock.monotonic_seconds()
@@ -333,6 +337,9 @@ class Table:
         `older_than`: an age, or the time before which a snapshot is old. A dry run names the files that would go.
         """
         started = self._clock.monotonic_seconds()
+        for name, count in (("retain_max", retain_max), ("retain_min", retain_min)):
+            if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+                raise InvalidRequest(f"{name}={count!r}: expected a number of snapshots.")
         result = expire(
             self._log,
             self._schemas,
@@ -350,11 +357,13 @@ class Table:
     ) -> TagReport:
         """Name a snapshot (None: the latest) and keep its files, for the time of `retention` or until it is deleted."""
         started = self._clock.monotonic_seconds()
+        if retention is not None and not isinstance(retention, timedelta):
+            raise InvalidRequest(f"retention={retention!r}: expected a timedelta.")
         tag = create_tag(
             self._log,
             self._clock,
             name,
-            snapshot_id=at,
+            snapshot_id=None if at is None else AtSnapshot(at).id,
             retention_millis=None if retention is None else retention // timedelta(milliseconds=1),
             dry_run=dry_run,
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, get_args
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CommitConflict, InvalidRequest, WriteOutcomeUnknown
@@ -23,6 +23,9 @@ def alter(
     """
     if not changes:
         raise InvalidRequest("alter: give at least one change, such as AddColumn('note', 'STRING').")
+    for change in changes:
+        if not isinstance(change, get_args(SchemaChange)):
+            raise InvalidRequest(f"alter: {change!r} is no change, such as AddColumn('note', 'STRING').")
     for _ in range(_ATTEMPTS):
         old = schemas.latest()
         has_snapshots = log.latest_id() is not None

@@ -163,6 +163,9 @@ def resolve(log: SnapshotLog, point: ReadPoint) -> Snapshot | None:
             return log.tag(name).snapshot
         case AsOf():
             return _as_of(log, point)
+        case _:
+            # Types alone do not keep a plain number out, and no row would be the answer.
+            raise InvalidRequest(f"at={point!r}: expected Latest(), AtSnapshot(id), AtTag(name) or AsOf(time).")
 
 
 def expiry_behind(log: SnapshotLog, snapshot: Snapshot, point: ReadPoint) -> SnapshotExpired | NotFound | None:
@@ -227,7 +230,7 @@ def _as_of(log: SnapshotLog, point: AsOf) -> Snapshot:
 def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> tuple[str, ...]:
     if columns is None:
         return schema.column_names
-    if isinstance(columns, str) or not columns:
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
         raise InvalidRequest(f"{table}: columns={columns!r}: give a list with at least one column name.")
     for name in columns:
         if not schema.has_field(name):

@@ -74,6 +74,8 @@ def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *,
 
 
 def _check_name(name: str) -> None:
+    if not isinstance(name, str):
+        raise InvalidRequest(f"Tag {name!r}: its name is text.")
     fault = None
     if not name.strip():
         fault = "it is blank"

@@ -74,12 +74,20 @@ class WrittenLists:
 
 def check_staged(staged: StagedCommit) -> None:
     """Raise InvalidRequest when `staged` cannot be committed to any table."""
-    if not staged.commit_user:
+    if not isinstance(staged.commit_user, str) or not staged.commit_user:
         raise InvalidRequest("A commit needs a commit user, so that it is recognised when it is repeated.")
-    if not 0 <= staged.commit_identifier <= BATCH_IDENTIFIER:
+    identifier = staged.commit_identifier
+    if isinstance(identifier, bool) or not isinstance(identifier, int) or not 0 <= identifier <= BATCH_IDENTIFIER:
         raise InvalidRequest(
-            f"Commit identifier {staged.commit_identifier} of {staged.commit_user}: expected 0 to {BATCH_IDENTIFIER}."
+            f"Commit identifier {identifier!r} of {staged.commit_user}: expected 0 to {BATCH_IDENTIFIER}."
         )
+    if not isinstance(staged.mode, Append | StaticOverwrite | DynamicOverwrite):
+        raise InvalidRequest(
+            f"mode={staged.mode!r}: expected Append(), StaticOverwrite(partition) or DynamicOverwrite()."
+        )
+    for name, value in staged.properties.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidRequest(f"Snapshot property {name!r} = {value!r}: names and values are text.")
     if taken := sorted(RESERVED_PROPERTIES & staged.properties.keys()):
         raise InvalidRequest(f"Snapshot property {taken[0]!r} is reserved for the committer. Choose another name.")
     if not isinstance(staged.mode, Append) and any(message.deleted_files for message in staged.messages):

@@ -16,6 +16,8 @@ def partition_values(partition: Mapping[str, Any], schema: TableSchema) -> dict[
 
     Raises InvalidRequest for a column that the table is not partitioned by, and for a value that it cannot hold.
     """
+    if not isinstance(partition, Mapping):
+        raise InvalidRequest(f"partition={partition!r}: expected a dict from columns to values.")
     return {name: _value(_partition_field(name, schema), value) for name, value in partition.items()}
 
 

@@ -220,9 +220,11 @@ def _apply(schema: TableSchema, change: SchemaChange, has_snapshots: bool) -> Ta
 
 
 def _path(name: Column) -> tuple[str, ...]:
-    path = (name,) if isinstance(name, str) else tuple(name)
-    if not path:
-        raise InvalidRequest("A change names no column: give a name, or a tuple of names that leads to a nested field.")
+    path = (name,) if isinstance(name, str) else name
+    if not isinstance(path, tuple) or not path or not all(isinstance(part, str) for part in path):
+        raise InvalidRequest(
+            f"A change names no column by {name!r}: give a name, or a tuple of names that leads to a nested field."
+        )
     return path
 
 
@@ -333,7 +335,9 @@ def _place(others: Sequence[DataField], path: Sequence[str], first: bool, after:
 def _drop_column(schema: TableSchema, path: tuple[str, ...]) -> TableSchema:
     for what, keys in (("partition", schema.partition_keys), ("primary", schema.primary_keys)):
         if len(path) == 1 and path[0] in keys:
-            raise InvalidRequest(f"Column {path[0]} is part of the {what} key: it cannot be dropped.")
+            raise InvalidRequest(
+                f"Column {path[0]} is part of the {what} key: it cannot be dropped. Create a new table without it."
+            )
 
     def drop(fields: tuple[DataField, ...]) -> list[DataField]:
         index = _index(fields, path[-1], path)
@@ -410,13 +414,14 @@ def _check_not_null(schema: TableSchema, path: Sequence[str], source: DataType) 
 def _refuse_key_column(schema: TableSchema, path: Sequence[str], what: str) -> None:
     for key, names in (("partition", schema.partition_keys), ("primary", schema.primary_keys)):
         if len(path) == 1 and path[0] in names:
-            raise InvalidRequest(f"Column {path[0]} is part of the {key} key: it never {what}.")
+            raise InvalidRequest(f"Column {path[0]} is part of the {key} key: it never {what}. Create a new table.")
 
 
 def _rename_column(schema: TableSchema, path: tuple[str, ...], new_name: str) -> TableSchema:
     if len(path) == 1 and path[0] in schema.partition_keys:
         raise InvalidRequest(
-            f"Column {path[0]} is part of the partition key: folders carry its name, it never changes."
+            f"Column {path[0]} is part of the partition key: folders carry its name, it never changes. "
+            "Create a new table."
         )
 
     def rename(fields: tuple[DataField, ...]) -> list[DataField]:
@@ -495,7 +500,8 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
         )
     if key == "bucket" and DYNAMIC_BUCKET in (int(old or DYNAMIC_BUCKET), int(new or DYNAMIC_BUCKET)):
         raise InvalidRequest(
-            f"Option bucket is {old} and cannot become {new}: -1 and a number of buckets place files differently."
+            f"Option bucket is {old} and cannot become {new}: -1 and a number of buckets place files differently. "
+            "Create a new table."
         )
     if key == "deletion-vectors.enabled" and not _flag(schema, "deletion-vectors.modifiable"):
         raise InvalidRequest(f"Option {key} cannot change once there is data.")

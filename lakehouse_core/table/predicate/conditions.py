@@ -129,7 +129,9 @@ class Column:
 
 
 def col(name: str) -> Column:
-    """Return the column `name`, ready to be compared."""
+    """Return the column `name`, ready to be compared. Raises InvalidRequest unless it is text."""
+    if not isinstance(name, str):
+        raise InvalidRequest(f"col({name!r}): expected the name of a column.")
     return Column(name)
 
 

@@ -40,6 +40,10 @@ def new_schema(
     supported yet, naming the column or the option.
     """
     columns = _columns(fields)
+    if not isinstance(options or {}, Mapping):
+        raise InvalidRequest(f"options={options!r}: expected a dict from names to texts.")
+    if comment is not None and not isinstance(comment, str):
+        raise InvalidRequest(f"comment={comment!r}: expected text.")
     check_columns(columns)
     names = [column.name for column in columns]
     for index, name in enumerate(names):
@@ -78,7 +82,11 @@ def _columns(fields: ColumnDeclarations) -> list[DataField]:
         return [field_from_arrow(field) for field in fields]
     if isinstance(fields, Mapping):
         return [DataField(UNASSIGNED, name, _declared(name, text)) for name, text in fields.items()]
-    return list(fields)
+    if isinstance(fields, Sequence) and all(isinstance(field, DataField) for field in fields):
+        return list(fields)
+    raise InvalidRequest(
+        f"schema={fields!r}: expected a dict from column names to SQL types, a pyarrow Schema or a Spark StructType."
+    )
 
 
 def _declared(name: str, text: str) -> DataType:

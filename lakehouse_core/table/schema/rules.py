@@ -102,7 +102,9 @@ def check_types(fields: Sequence[DataField]) -> None:
     for field in fields:
         for part in atomic_parts(field.type):
             if part.root in _UNSUPPORTED_ROOTS:
-                raise UnsupportedFeature(f"Column {field.name}: the type {part.root} is not supported yet.")
+                raise UnsupportedFeature(
+                    f"Column {field.name}: the type {part.root} is not supported yet. Declare another."
+                )
     fine, coarse = nanosecond_columns(fields)
     if fine and coarse:
         # Java reads timestamps of up to 6 digits as INT64 and finer ones as INT96; a file here holds one kind only.
@@ -169,7 +171,8 @@ def _check_buckets(schema: TableSchema) -> None:
         if schema.primary_keys and field.name not in schema.primary_keys:
             raise InvalidRequest(
                 f"bucket-key names {field.name}, which is not in the primary key ({', '.join(schema.primary_keys)}): "
-                "versions of one row would lie in different buckets."
+                "versions of one row would lie in different buckets. Take columns of "
+                "the primary key."
             )
         if not isinstance(field.type, AtomicType):
             raise InvalidRequest(
@@ -220,7 +223,8 @@ def _check_rowkind_and_changelog(schema: TableSchema) -> None:
             raise InvalidRequest(f"rowkind.field names {field.name}, a {type_to_sql(field.type)}: it must be a STRING.")
     if options.changelog_producer is not ChangelogProducer.NONE and not schema.primary_keys:
         raise InvalidRequest(
-            f"changelog-producer is {options.changelog_producer}: only a table with a primary key has a changelog."
+            f"changelog-producer is {options.changelog_producer}: only a table with a primary key has a changelog. "
+            "Declare one, or remove the option."
         )
 
 
