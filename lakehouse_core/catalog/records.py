@@ -55,7 +55,7 @@ class Records(Sequence[T_co], Generic[T_co]):
         return f"Records({list(self._items)!r})"
 
     def to_arrow(self) -> pa.Table:
-        """Return the records as a table."""
+        """Return the records as a table, a row for each."""
         return pa.table(
             {name: pa.array([read(item) for item in self._items], kind) for name, (kind, read) in self._columns.items()}
         )
@@ -80,7 +80,8 @@ class TagRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecord:
-    """A live data file. `path` is relative to the table; partition, keys and bounds are readable text.
+    """A live data file. `path` is relative to the table; partition, keys and bounds are readable text; `file_size` is
+    bytes, `creation_time_millis` milliseconds since 1970.
 
     Bounds and null counts are there only when asked for; they may be truncated.
     """
@@ -133,7 +134,10 @@ class CommitterRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRecord:
-    """A manifest of a snapshot: of its base, or of its own delta."""
+    """A manifest of a snapshot: of its base, or of its own delta (`list`).
+
+    `file_size` is bytes; the bounds are readable text, a value for each partition column.
+    """
 
     file_name: str
     list: str

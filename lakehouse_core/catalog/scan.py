@@ -44,13 +44,16 @@ class Scan:
         return scan_schema(self._plan)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches, split by split, in this process; a batch is never empty."""
+        """Yield the rows in batches, split by split, in this process; a batch is never empty, and memory stays bounded.
+
+        Raises what the scan is refused for, and SnapshotExpired where the snapshot goes while it is read.
+        """
         with named(self.name):
             yield from scan_batches(self._plan, self._log, self._point)
 
     @names_table
     def to_arrow(self) -> pa.Table:
-        """Return all rows as a table."""
+        """Return all rows as a table: one column for each asked for, in that order, with the table's Arrow types."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema())
 
     @names_table
@@ -99,5 +102,5 @@ class ChangesScan:
 
     @names_table
     def to_arrow(self) -> pa.Table:
-        """Return all changes as a table."""
+        """Return all changes as a table: `rowkind`, then the table's columns."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema())

@@ -96,12 +96,15 @@ class Table:
 
     @names_table
     def snapshots(self) -> Records[Snapshot]:
-        """Return the snapshots that are there, oldest first."""
+        """Return the snapshots that are there, oldest first; times are milliseconds since 1970. Raises CorruptTable."""
         return snapshot_records(self._log.history())
 
     @names_table
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
-        """Return one snapshot, the latest unless told otherwise; None only when the table has none yet."""
+        """Return one snapshot, the latest unless told otherwise; None only when the table has none yet.
+
+        Raises NotFound, SnapshotExpired naming the earliest id that is there, InvalidRequest, CorruptTable.
+        """
         return self._log.latest() if snapshot_id is None else self._log.snapshot(AtSnapshot(snapshot_id).id)
 
     @names_table
@@ -121,7 +124,10 @@ class Table:
 
     @names_table
     def files(self, *, at: ReadPoint = Latest(), stats: bool = False) -> Records[FileRecord]:  # noqa: B008
-        """Return the live data files, with `stats` also what is known of their columns."""
+        """Return the live data files in no order, with `stats` also what is known of their columns.
+
+        No file is opened. Empty for a table without snapshots. Raises NotFound, SnapshotExpired, CorruptTable.
+        """
         snapshot = resolve(self._log, at)
         entries = [] if snapshot is None else self._log.live_entries(snapshot, with_stats=stats)
         return file_records(entries, self.schema, file_schema=self._schemas.schema, stats=stats)
@@ -144,7 +150,10 @@ class Table:
 
     @names_table
     def manifests(self, *, at: ReadPoint = Latest()) -> Records[ManifestRecord]:  # noqa: B008
-        """Return the manifests that list the live files."""
+        """Return the manifests that list the live files, those of the base before those of the snapshot's own delta.
+
+        Raises NotFound, SnapshotExpired, CorruptTable.
+        """
         snapshot = resolve(self._log, at)
         if snapshot is None:
             return manifest_records([], [], self.schema)
@@ -162,7 +171,8 @@ class Table:
     ) -> Scan:
         """Return a scan of some columns (None: all) of the rows that a condition keeps, at a point in time.
 
-        `where` is SQL text or built with `col`. What does not fit the table is refused when the scan is first used.
+        `where` is SQL text or built with `col`. What does not fit the table is refused when the scan is first used:
+        InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature, CorruptTable.
         """
         condition = parse_where(where) if isinstance(where, str) else where
         if condition is not None and not is_predicate(condition):
@@ -186,6 +196,7 @@ class Table:
         """Return what the snapshots (after, until] changed; `until` None is the latest. `after` 0 starts at the first.
 
         Files of a changelog where the table has a producer, otherwise the rows of each APPEND as they were written.
+        What cannot be read is told when the range is first used: SnapshotExpired, NotFound, InvalidRequest.
         """
         return ChangesScan(
             lambda: plan_changes(self._log, self._schemas, after, until, table=self.name), self._log, table=self.name
@@ -199,7 +210,10 @@ class Table:
     ) -> CommitReport:
         """Append rows, or merge them in by key, and commit. `properties` go into the snapshot.
 
-        `data`: a pyarrow Table, RecordBatch or RecordBatchReader, a list of dicts, or a Spark DataFrame.
+        `data`: a pyarrow Table, RecordBatch or RecordBatchReader, a list of dicts, or a Spark DataFrame; columns go by
+        name, one that is missing is null. `rowkind_column` holds +I, -U, +U or -D for each row.
+        Raises InvalidRequest naming row (from 0) and column before anything is committed, UnsupportedFeature,
+        CommitConflict, CommitTimeout, CommitOutcomeUnknown, StorageUnavailable, StorageFull.
         """
         return self._write(data, Append(), rowkind_column, properties)
 
@@ -214,6 +228,8 @@ class Table:
     ) -> CommitReport:
         """Replace rows: of one `partition` (some of its columns are enough); with `dynamic` those of the partitions
         that are in `data`; otherwise the whole table. Left open, a partitioned table's option decides (dynamic).
+
+        Raises as `write` does, and CommitConflict where others added rows to what it replaces.
         """
         if partition is not None and not partition:
             raise InvalidRequest(f"partition={partition!r} names no partition: leave it out, or say which.")
@@ -230,7 +246,10 @@ class Table:
         mode: WriteMode = Append(),  # noqa: B008
         properties: Mapping[str, str] | None = None,
     ) -> StagedCommit:
-        """Write files that nobody sees yet; `commit` makes them a snapshot, once for each user and identifier."""
+        """Write files that nobody sees yet; `commit` makes them a snapshot, once for each user and identifier.
+
+        `commit_identifier` is 0 or more and rises with each commit of a user. Raises as `write` does until it commits.
+        """
         staged = stage(
             self._log,
             self._schemas,
@@ -277,7 +296,10 @@ class Table:
 
     @names_table
     def alter(self, *changes: SchemaChange) -> SchemaReport:
-        """Change the schema, all changes or none: AddColumn(…), RenameColumn(…), SetOption(…) and so on."""
+        """Change the schema, all changes or none: AddColumn(…), RenameColumn(…), SetOption(…) and so on.
+
+        No data file is touched. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter too.
+        """
         started = self._clock.monotonic_seconds()
         old, new = alter(self._log, self._schemas, changes, self._clock)
         return SchemaReport(
@@ -300,7 +322,12 @@ class Table:
         dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> CompactionReport:
-        """Rewrite files into fewer: with `full` every bucket into its top level, else what needs it most."""
+        """Rewrite files into fewer: with `full` every bucket into its top level, else what needs it most.
+
+        `partition`: only there, by some of its columns or all. Buckets that another commit changed meanwhile stay as
+        they are, and the report counts them. Raises CommitConflict when that was every bucket, InvalidRequest,
+        UnsupportedFeature (yet without `full`), TaskFailed, StorageUnavailable, CorruptTable.
+        """
         started, before = self._clock.monotonic_seconds(), self._log.latest_id()
         result = compact(
             self._log,
@@ -318,7 +345,10 @@ class Table:
     def compact_manifests(
         self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
     ) -> ManifestReport:
-        """Rewrite the manifests into few without entries that undo each other; no data file is touched."""
+        """Rewrite the manifests into few without entries that undo each other; no data file is touched.
+
+        Raises CommitTimeout, CommitOutcomeUnknown, UnsupportedFeature, StorageUnavailable, CorruptTable.
+        """
         started = self._clock.monotonic_seconds()
         result = compact_manifests(self._log, self._schemas, self._clock, dry_run=dry_run, properties=properties)
         return answers.manifest_report(self.name, result, self._seconds_since(started), dry_run=dry_run)
@@ -334,7 +364,9 @@ class Table:
     ) -> ExpiryReport:
         """Let old snapshots go, and the files that only they needed; what is not given is the table's option.
 
-        `older_than`: an age, or the time before which a snapshot is old. A dry run names the files that would go.
+        `retain_max` and `retain_min` count snapshots, 1 <= min <= max. `older_than`: an age, or the time (UTC unless it
+        has a zone) before which a snapshot is old. A dry run names the files that would go.
+        Raises InvalidRequest, StorageUnavailable, and CorruptTable before anything is deleted.
         """
         started = self._clock.monotonic_seconds()
         for name, count in (("retain_max", retain_max), ("retain_min", retain_min)):
@@ -355,7 +387,10 @@ class Table:
     def create_tag(
         self, name: str, *, at: int | None = None, retention: timedelta | None = None, dry_run: bool = False
     ) -> TagReport:
-        """Name a snapshot (None: the latest) and keep its files, for the time of `retention` or until it is deleted."""
+        """Name a snapshot (None: the latest) and keep its files, for the time of `retention` or until it is deleted.
+
+        Raises InvalidRequest for a bad or taken name, NotFound, SnapshotExpired.
+        """
         started = self._clock.monotonic_seconds()
         if retention is not None and not isinstance(retention, timedelta):
             raise InvalidRequest(f"retention={retention!r}: expected a timedelta.")
@@ -395,7 +430,11 @@ class Table:
 
     @names_table
     def verify(self) -> VerifyReport:
-        """Check what the table promises, metadata and files. Finding something is an answer, not an error."""
+        """Check what the table promises, metadata and files. Finding something is an answer, not an error.
+
+        Reads the metadata of every snapshot, tag and changelog, and the size of each file they name; writes nothing.
+        Raises StorageUnavailable.
+        """
         started = self._clock.monotonic_seconds()
         findings = verify(self._log, self._schemas)
         return VerifyReport(

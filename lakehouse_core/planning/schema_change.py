@@ -54,6 +54,8 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
+    """Leave a column out from now on; files keep it. Key columns and the last column stay."""
+
     name: Column
 
 
@@ -75,12 +77,16 @@ class UpdateColumnType:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnNullability:
+    """Let a column hold nulls, or no longer; the latter needs an option that says so. Key columns stay NOT NULL."""
+
     name: Column
     nullable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnComment:
+    """Change the comment of a column; None removes it."""
+
     name: Column
     comment: str | None
 
@@ -106,12 +112,16 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetOption:
+    """Set a table option; both are text, with units where Paimon has them (`128 mb`, `1 h`)."""
+
     key: str
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveOption:
+    """Give a table option its default again."""
+
     key: str
 
 
