@@ -131,6 +131,11 @@ class _OverwritePart:
     def _refuse_unseen(self, latest: Snapshot, covers: Callable[[bytes], bool], schema: TableSchema) -> None:
         """Raise CommitConflict when a file came to the overwritten partitions that the writer cannot have seen."""
         base = self._staged.base_snapshot_id or 0
+        if base > latest.id:
+            raise CommitConflict(
+                f"The overwrite was staged at snapshot {base}, and the latest is {latest.id} now: the table was rolled "
+                "back, so what it would replace is not what it saw. Nothing was applied: stage the overwrite again."
+            )
         try:
             unseen = unseen_files(self._deltas_since(base, latest, covers), covers)
         except SnapshotExpired as error:
@@ -195,8 +200,9 @@ class _LiveFiles:
         def keep(partition: bytes, bucket: int, level: int) -> bool:
             return partition in partitions
 
-        if self._at is not None and latest.id - self._at <= _LONGEST_CATCH_UP:
-            for snapshot in self._log.since(self._at, latest.id):
+        since = self._since(latest)
+        if since is not None:
+            for snapshot in since:
                 read = self._log.read_manifests(self._log.delta_manifests(snapshot), keep=keep)
                 self._entries = merge_entries([*self._entries, *(entry for entries in read for entry in entries)])
         else:
@@ -205,6 +211,15 @@ class _LiveFiles:
             self._entries = self._log.live_entries(latest, keep=keep, manifests=manifests)
         self._at = latest.id
         return self._entries
+
+    def _since(self, latest: Snapshot) -> list[Snapshot] | None:
+        """Return the snapshots whose deltas lead to `latest`, None when there are too many or they are gone."""
+        if self._at is None or not 0 <= latest.id - self._at <= _LONGEST_CATCH_UP:
+            return None
+        try:
+            return self._log.since(self._at, latest.id)
+        except SnapshotExpired:
+            return None
 
 
 def _refuse_indexed(log: SnapshotLog, latest: Snapshot | None, changes: Changes) -> None:

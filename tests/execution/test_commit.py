@@ -375,6 +375,12 @@ class TestOverwrite:
         with pytest.raises(CommitConflict, match=r"what came since has expired in part.*stage the overwrite again"):
             days.commit(mine)
 
+    def test_when_the_table_was_rolled_back_since_it_fails(self, days: CommitTable) -> None:
+        mine = days.staged(self.new(days, "x", "1"), mode=DynamicOverwrite(), user="w", base_snapshot_id=9)
+
+        with pytest.raises(CommitConflict, match="staged at snapshot 9, and the latest is 3 now"):
+            days.commit(mine)
+
     def test_rows_of_another_partition_are_refused(self, days: CommitTable) -> None:
         mine = days.staged(self.new(days, "x", "2"), mode=StaticOverwrite({"dt": "1"}), user="w")
 

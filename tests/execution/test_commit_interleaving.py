@@ -205,6 +205,26 @@ class TestAWriterThatSleeps:
         assert [one.id for one in table.log.history()] == [5, 6]
 
 
+def test_a_compaction_whose_rivals_have_expired_by_the_next_attempt_is_judged_by_what_is_there() -> None:
+    table = commit_table()
+    table.commit(table.append("old", user="old"))
+    mine = compaction(table, "old", "mine", "me")
+    moved: list[int] = []
+
+    def move(call: Call) -> None:
+        if call.method == "create_new" and not moved:
+            moved.append(call.number)
+            for number in range(2):
+                table.commit(table.append(f"theirs{number}", user="them", identifier=number))
+            table.log.raise_boundary(3)
+            table.store.delete([snapshot_key(number) for number in (1, 2)])
+
+    result = CommitTable(FaultyStore(table.store, on_call=move), VirtualClock(seed=2)).commit(mine)
+
+    assert result.snapshot_ids == (4,)
+    assert table.live() == "mine@5 theirs0@0 theirs1@0"
+
+
 class Turns:
     """Who may make the next call: one of the actors that are still at it, drawn by a seeded generator."""
 
