@@ -57,7 +57,10 @@ def read_point(snapshot: int | None, tag: str | None, as_of: str | None) -> Read
 def parse_time(text: str) -> datetime:
     """Return a time as ISO 8601 has it, or milliseconds since 1970; without a zone it is UTC."""
     if _MILLIS.fullmatch(text):
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(text))
+        try:
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(text))
+        except OverflowError as error:
+            raise InvalidRequest(f"Time {text!r}: it lies beyond year 9999. Give milliseconds since 1970.") from error
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
@@ -69,7 +72,10 @@ def parse_age(text: str, option: str) -> timedelta:
     """Return a duration such as 1h, 30 min or 7d. A number alone, which options take for milliseconds, is refused."""
     if text.strip().isdigit():
         raise InvalidRequest(f"Option {option} is {text!r}: give a unit too, as in {text.strip()} min.")
-    return timedelta(milliseconds=parse_duration(option, text))
+    try:
+        return timedelta(milliseconds=parse_duration(option, text))
+    except OverflowError as error:
+        raise InvalidRequest(f"Option {option} is {text!r}: at most {timedelta.max.days} d are understood.") from error
 
 
 _MILLIS: Final = re.compile(r"\d{10,16}")

@@ -133,7 +133,7 @@ def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[p
             continue
         if left <= 0:
             return
-        yield batch.slice(0, left)
+        yield batch.slice(0, min(left, batch.num_rows))
         left -= batch.num_rows
 
 

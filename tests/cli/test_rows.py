@@ -118,6 +118,10 @@ def test_a_limit_is_told_where_rows_are_left_out(shell, orders, home):
     assert answer.err == "The first 100 rows; --limit N shows more, -o FILE and --json give all.\n"
 
 
+def test_a_limit_beyond_all_rows_shows_all(shell, orders):
+    assert len(shell("read", orders, "--limit", "99999999999999999999").lines) == 3
+
+
 def test_an_output_file_that_cannot_be_made_is_exit_code_4(shell, orders):
     answer = shell("read", orders, "-o", "/dev/null/rows.csv")
 
