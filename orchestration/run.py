@@ -46,7 +46,18 @@ class Plan:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the main job; return 0 when every answer agrees with the source, 1 when not, 2 for a wrong request."""
+    """Run the main job; return 0 when every answer agrees with the source, 1 when not, 2 for a wrong request.
+
+    130 when interrupted.
+    """
+    try:
+        return _main(arguments)
+    except KeyboardInterrupt:
+        print("Interrupted. What is committed stays; the same command goes on from there.", file=sys.stderr)
+        return 130
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     began = time.monotonic()
     asked = _parse(arguments)
     prepare_home(asked.warehouse)
@@ -153,6 +164,10 @@ def _execute(name: str, instance: dg.DagsterInstance, config: Mapping[str, Any],
         run_config=config, instance=instance, tags=dict(tags), raise_on_error=False
     )
     if not result.success:
+        # Dagster takes an interrupt for one more way to fail, and says so in a tag of the run.
+        run = instance.get_run_by_id(result.run_id)
+        if run is not None and run.tags.get("dagster/failure_reason") == "UNEXPECTED_TERMINATION":
+            raise KeyboardInterrupt
         raise SystemExit(f"The job {name} failed: see the lines above, or run {result.run_id} in `make ui`.")
     return result.run_id
 

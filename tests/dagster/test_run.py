@@ -1,13 +1,16 @@
 """`make run`: loads the next batches, maintains, says what came of it, and goes on the next time."""
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
 import lakehouse_core as lc
@@ -124,10 +127,25 @@ def test_a_difference_to_the_source_is_not_hidden(tmp_path: Path):
     assert "0 of 1 answers agree with the source" in text
 
 
+def interrupted(command: list[str], environ: Mapping[str, str], *, at: str) -> tuple[int, str]:
+    """Start the command, press Ctrl-C when it prints `at`; return its exit code and its last word."""
+    # A shell that starts tests in the background lets its children ignore Ctrl-C, and theirs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    child = subprocess.Popen(
+        command, env={**environ, "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert any(at in line for line in child.stdout)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=120)
+    return child.returncode, errors.splitlines()[-1]
+
+
 @pytest.mark.dagster
 @pytest.mark.spark
 @pytest.mark.slow
-def test_two_runs_of_the_main_job_go_on_and_agree_with_the_source(tmp_path: Path):
+@pytest.mark.timeout(600)
+def test_runs_of_the_main_job_go_on_also_after_an_interrupt_and_agree_with_the_source(tmp_path: Path):
     environ = os.environ | {
         "DAGSTER_HOME": str(tmp_path / "home"),
         "LAKEHOUSE_FEED_CACHE": str(tmp_path / "cache"),
@@ -135,6 +153,15 @@ def test_two_runs_of_the_main_job_go_on_and_agree_with_the_source(tmp_path: Path
         "BATCHES": "2",
     }
     command = [sys.executable, "-m", "orchestration.run", "--source", str(EXTRACT)]
+    assert interrupted(command, environ, at="ops.flight_board: staged") == (
+        130,
+        "Interrupted. What is committed stays; the same command goes on from there.",
+    )
+    with dg.DagsterInstance.from_config(environ["DAGSTER_HOME"]) as instance:
+        (stopped,) = instance.get_runs(dg.RunsFilter(job_name="ingest"))
+        assert stopped.status == dg.DagsterRunStatus.FAILURE
+    assert lc.connect(environ["WAREHOUSE"]).table("ref.airlines").snapshot() is None
+
     first, second = (
         subprocess.run(command, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
         for _ in range(2)
