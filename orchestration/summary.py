@@ -88,7 +88,7 @@ def _where_to_look(summary: Summary) -> Iterable[str]:
     agreed = sum(answer.agrees for answer in summary.answers)
     yield f"{agreed} of {len(summary.answers)} answers agree with the source; {summary.seconds:.0f} s"
     yield ""
-    yield "The runs; each snapshot names its own (lakehouse.run-id):"
+    yield "The runs (each snapshot names its own, see `snapshots … --json`):"
     yield from (f"   {job:<15} {run_id}" for job, run_id in summary.runs.items())
     yield "Where to look:"
     yield f"   make ui WAREHOUSE={summary.warehouse}"
