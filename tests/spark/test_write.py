@@ -227,3 +227,40 @@ def test_a_stopped_session_is_named_as_the_reason(tmp_path):
 
     told = [line for line in done.stdout.splitlines() if "the Spark session is stopped. Connect again" in line]
     assert len(told) == 3, done.stdout + done.stderr
+
+
+ANOTHER_PYTHON = """
+import sys
+import lakehouse_core as lc
+from pyspark.sql import SparkSession
+from resources.java_home import ensure_java
+
+ensure_java()
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+catalog = lc.connect(sys.argv[1], spark=spark)
+catalog.create_database("db")
+table = catalog.create_table("db.t", {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"})
+try:
+    table.write(spark.range(3))
+except lc.TaskFailed as error:
+    print(error)
+"""
+
+
+def test_workers_without_our_packages_are_named_as_the_reason(tmp_path):
+    # -S leaves out what is installed: what a python3 of PATH is to a session started in an environment.
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+
+    done = subprocess.run(
+        [sys.executable, "-c", ANOTHER_PYTHON, str(tmp_path / "warehouse")],
+        env={**os.environ, "PYSPARK_PYTHON": str(python)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+    assert f"Set PYSPARK_PYTHON to {sys.executable} before the session is made" in done.stdout, done.stderr
+    assert not list(tmp_path.rglob("*.parquet"))

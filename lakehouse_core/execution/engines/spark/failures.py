@@ -5,6 +5,8 @@ lost process) fails the attempt, so that Spark tries again; the last failure car
 """
 
 import json
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -22,6 +24,8 @@ _MARK: Final = "lakehouse-task-error "
 _CLASSES: Final[dict[str, type[LakehouseError]]] = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, LakehouseError)
 }
+# Tasks run with the first python3 of PATH unless the session was told otherwise.
+_MISSING_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '((?:pyarrow|lakehouse_core)\b[\w.]*)'")
 # What Spark says of a session that is gone: in Python, in Java.
 _STOPPED: Final = ("SESSION_OR_CONTEXT_NOT_EXISTS", "stopped SparkContext", "SparkContext was shut down")
 
@@ -83,6 +87,11 @@ def _summary(text: str) -> str:
         return (
             "its Python process died, most often for lack of memory. Raise spark.executor.memoryOverhead, lower the "
             "table's write-buffer-size, or run fewer tasks at once."
+        )
+    if found := _MISSING_MODULE.search(text):
+        return (
+            f"its Python is another one than yours, for it has no {found[1]}. Set PYSPARK_PYTHON to {sys.executable} "
+            "before the session is made; on a cluster, spark.pyspark.python to a Python with the same packages."
         )
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
     # A Python traceback ends with the exception; Java's report begins with it.
