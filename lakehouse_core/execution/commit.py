@@ -124,6 +124,7 @@ class _Committer:
         )
         self._delta = _Delta(self._writer)
         self._merge: _Merge | None = None
+        self._looked_at: Snapshot | None = None
         self._may_be_applied = False
         self.ignores_empty = options.commit.ignore_empty is not False
 
@@ -136,7 +137,13 @@ class _Committer:
         try:
             while True:
                 self._patience.start()
-                result = self._attempt(skips_empty, _MOST_SECOND_LOOKS)
+                try:
+                    result = self._attempt(skips_empty, _MOST_SECOND_LOOKS)
+                except CorruptTable:
+                    if self._may_be_applied or not self._log.has_expired(self._looked_at):
+                        raise
+                    # Its files went while we read them, for it has a successor.
+                    result = None
                 if result is not None:
                     return result
                 self._patience.wait_after_loss(f"{self._staged.commit_user}/{self._staged.commit_identifier}")
@@ -180,7 +187,7 @@ class _Committer:
 
     def _look(self, skips_empty: bool) -> "_Ready | CommitResult":
         """Read the latest snapshot and make what goes after it; the result when there is nothing to make."""
-        latest = self._log.latest()
+        latest = self._looked_at = self._log.latest()
         ledger = ledger_at(self._log, latest)
         earlier = applied_before(self._log, latest, ledger, self._staged, self._part.kind)
         if earlier is not None:

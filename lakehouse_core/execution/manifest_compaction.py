@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.errors import CorruptTable, LakehouseError
 from lakehouse_core.execution.manifest_merge import merge_full
 from lakehouse_core.execution.manifest_writer import ManifestWriter
 from lakehouse_core.execution.publish import Patience, publish
@@ -73,7 +73,13 @@ def compact_manifests(
         return _planned(run, schema)
     try:
         while True:
-            result = _attempt(run)
+            try:
+                result = _attempt(run)
+            except CorruptTable:
+                if run.may_be_applied or not log.has_expired(run.looked_at):
+                    raise
+                # Its files went while we read them, for it has a successor.
+                result = None
             if result is not None:
                 return result
             run.patience.wait_after_loss(f"compact_manifests by {run.commit_user}")
@@ -96,6 +102,7 @@ class _Run:
     writer: ManifestWriter
     inputs: tuple[ManifestFile, ...] = ()
     outputs: tuple[ManifestFile, ...] = field(default=())
+    looked_at: Snapshot | None = None
     may_be_applied: bool = False
 
 
@@ -103,7 +110,7 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
     """Return the result, None when another commit was faster."""
     run.patience.start()
     since = run.clock.monotonic_seconds()
-    latest = run.log.latest()
+    latest = run.looked_at = run.log.latest()
     current = [] if latest is None else run.log.manifests_of(latest)
     merged = _merged(run, current)
     if latest is None or merged is None:

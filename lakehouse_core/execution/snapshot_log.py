@@ -109,6 +109,10 @@ class SnapshotLog:
         """Return whether there is a file of that id, whatever it counts."""
         return self._exists(snapshot_key(snapshot_id))
 
+    def has_expired(self, snapshot: Snapshot | None) -> bool:
+        """Return whether `snapshot`, which was there, counts as gone by now; its files may be missing then."""
+        return snapshot is not None and snapshot.id < self.boundary()
+
     def earliest_id(self) -> int | None:
         """Return the lowest id that still counts, None when the table has no snapshot."""
         boundary = self.boundary()

@@ -7,6 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from lakehouse_core.execution.commit import CommitResult
 from lakehouse_core.planning.ledger import ledger_of
 from lakehouse_core.storage import FaultyStore, MemoryStore, ObjectStore
 from lakehouse_core.storage.faulty import Call
-from lakehouse_core.table.changes import StagedCommit, StaticOverwrite
+from lakehouse_core.table.changes import Append, StagedCommit, StaticOverwrite
 from lakehouse_core.table.layout import snapshot_key
 from tests.execution.commit_vocabulary import CommitTable, commit_table
+from tests.execution.small_table import SmallTable
 from tests.planning.change_vocabulary import data_file, key_schema
 
 
@@ -223,6 +225,34 @@ def test_a_compaction_whose_rivals_have_expired_by_the_next_attempt_is_judged_by
 
     assert result.snapshot_ids == (4,)
     assert table.live() == "mine@5 theirs0@0 theirs1@0"
+
+
+def test_a_base_that_expires_while_it_is_read_is_a_lost_race_and_no_damage() -> None:
+    """Without a time of grace for readers the files of the snapshot that a commit goes after may go meanwhile."""
+    for moment in range(1, 40):
+        table = SmallTable()
+        for number in range(3):
+            table.write({number: "a"})
+        mine = table.staged([table.message("d", 0, new_files=(table.data_file({7: "mine"}),))], Append())
+        mine = replace(mine, commit_user="me")
+        moved: list[int] = []
+
+        def move(call: Call, at: int = moment, moved: Any = moved, table: SmallTable = table) -> None:
+            if call.number == at:
+                moved.append(at)
+                table.write({8: "theirs"})
+                table.expire(retain_max=1)
+
+        view = CommitTable(FaultyStore(table.store, on_call=move), VirtualClock(seed=2))
+        view.commit(mine)
+        if not moved:
+            break
+
+        latest = table.log.latest()
+        assert latest is not None
+        assert table.visible(latest)["d", 7] == "mine", f"call {moment}"
+    else:
+        raise AssertionError("the commit took more calls than were tried")
 
 
 class Turns:
