@@ -536,6 +536,14 @@ def test_damaged_files_are_named_and_no_row_comes_from_them(warehouse, what, dam
     assert warehouse.visible() == before
 
 
+def test_verify_answers_where_every_other_verb_refuses(warehouse):
+    (warehouse.root / "db.db/orders/lakehouse/boundary").write_text("soon")
+
+    (finding,) = warehouse.orders.verify().findings
+
+    assert "lakehouse/boundary" in str(finding)
+
+
 @pytest.mark.parametrize("what", ["snapshot", "schema"])
 def test_a_table_of_a_newer_format_version_is_refused(warehouse, what):
     path = warehouse.root / "db.db/orders" / NEWEST[what]

@@ -37,7 +37,7 @@ from lakehouse_core.catalog.reports import (
 from lakehouse_core.catalog.scan import ChangesScan, Scan
 from lakehouse_core.catalog.staged import StagedCommit
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import CorruptTable, InvalidRequest
 from lakehouse_core.execution.alter import alter
 from lakehouse_core.execution.changes import plan_changes
 from lakehouse_core.execution.commit import commit
@@ -437,9 +437,14 @@ class Table:
         """
         started = self._clock.monotonic_seconds()
         findings = verify(self._log, self._schemas)
+        try:
+            latest_id = self._log.latest_id()
+        except CorruptTable:
+            # The findings say so, with everything else that is broken.
+            latest_id = None
         return VerifyReport(
             table=self.name,
-            snapshot_id_before=self._log.latest_id(),
+            snapshot_id_before=latest_id,
             findings=findings,
             duration_seconds=self._seconds_since(started),
         )
