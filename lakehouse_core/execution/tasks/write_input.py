@@ -7,7 +7,7 @@ a default may be left out; Java's engines fill them in before, too.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -185,8 +185,3 @@ def _filtered(rows: InputRows, schema: TableSchema, first_row: int) -> InputRows
     if kept.all():
         return rows
     return InputRows(rows.values.filter(pa.array(kept)), rows.kinds[kept])
-
-
-def kinds_array(kinds: Any, row_count: int) -> pa.Array:
-    """Return kinds as a column; None means +I."""
-    return pa.array(np.zeros(row_count, dtype=np.int8) if kinds is None else kinds)
