@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
 from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader, data_file_key
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.merge.chunk import MergeRule, merge_chunk
@@ -67,6 +68,7 @@ def merged_records(
     `key_filter` and `row_filter` only leave out row groups: the first, on key columns, everywhere; the second, on any
     column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear.
     """
+    keep_freed_memory()
     read = _with_merge_columns(fields, schema)
     for section in sections:
         runs, is_decided = oldest_first(section)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
 from lakehouse_core.execution.tasks.routing import Place, Router
 from lakehouse_core.execution.tasks.write_input import InputRows, Kinds, checked_rows
@@ -56,6 +57,7 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], clock: Clo
     `batches` hold the table's columns in the table's types, and the row kind column where there is one. A failed task
     leaves no file. Raises InvalidRequest naming row and column, StorageFull, StorageUnavailable.
     """
+    keep_freed_memory()
     store = open_store(task.store)
     output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
     writer = _AppendWriter(task, output) if task.schema.is_append else _KeyWriter(task, output)
