@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.received import received
 from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -74,7 +75,7 @@ def _of_arrow(
     for field in wanted:
         index = schema.get_field_index(field.name)
         casts.append(None if index < 0 else (index, _cast(schema.field(index).type, field)))
-    return _converted(_bounded(batches), target, casts, first_row)
+    return _converted(_bounded(received(batches)), target, casts, first_row)
 
 
 def _converted(

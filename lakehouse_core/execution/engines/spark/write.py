@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType
 
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.engines.spark.batches import received
 from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.routing import routed
 from lakehouse_core.execution.engines.spark.run import ANSWER_SCHEMA, answer, results
@@ -64,7 +63,6 @@ def _check_columns(task: WriteTask, frame: DataFrame) -> None:
 
 
 def _write(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list[str]:
-    batches = received(batches)
     first = next(batches, None)
     if first is None:
         return []
