@@ -34,6 +34,16 @@ _MAKERS: dict[str, Callable[[np.random.Generator, int], pa.Array]] = {
     "TIMESTAMP(6)": lambda random, rows: pa.array(random.integers(0, 2**50, rows)).cast(pa.timestamp("us")),
 }
 
+_TIMED = """
+import json, runpy, sys, time
+import pypaimon
+sys.argv = sys.argv[1:]
+wall, cpu = time.perf_counter(), time.process_time()
+runpy.run_path(sys.argv[0], run_name="__main__")
+print()
+print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}))
+"""
+
 
 def main() -> None:
     arguments = measure.arguments(__doc__, rounds=3)
@@ -128,8 +138,9 @@ def _against_pypaimon(warehouse: Path, rows: int) -> list[measure.Bar]:
 
 def _pypaimon(verb: str, warehouse: Path, file: Path) -> measure.Sample:
     """Let pypaimon work in its own environment; the start of its interpreter does not count."""
-    done = measure.command([str(pypaimon_client.python()), str(PEER), verb, str(warehouse), TABLE, str(file)])
-    took = json.loads(done.value)
+    python = str(pypaimon_client.python())
+    done = measure.command([python, "-c", _TIMED, str(PEER), verb, str(warehouse), TABLE, str(file)])
+    took = json.loads(done.value.splitlines()[-1])
     return measure.Sample(took["wall"], took["cpu"])
 
 
