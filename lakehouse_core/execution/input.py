@@ -232,7 +232,7 @@ def _fits(source: pa.DataType, target: pa.DataType) -> bool:
         keys = pt.is_map(source) and _nested_fits(source.key_type, target.key_type)
         return keys and _nested_fits(source.item_type, target.item_type)
     if pt.is_struct(target):
-        # Arrow casts structs by position, so names must agree in their order.
+        # A value is stored under the name that it came with: none is matched by its place.
         same = pt.is_struct(source) and [part.name for part in source] == [part.name for part in target]
         return same and all(_nested_fits(a.type, b.type) for a, b in zip(source, target, strict=True))
     return False

@@ -48,7 +48,6 @@ class ScanPlan:
     file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
     manifests_total: int = 0
     manifests_read: int = 0
-    live_file_count: int = 0
 
     @property
     def snapshot_id(self) -> int | None:
@@ -57,11 +56,6 @@ class ScanPlan:
     @property
     def file_count(self) -> int:
         return sum(len(split.files) for split in self.splits)
-
-    @property
-    def files_skipped(self) -> int:
-        """How many live files of the manifests that were read are left out."""
-        return self.live_file_count - self.file_count
 
     @property
     def row_count(self) -> int:
@@ -274,5 +268,4 @@ def _plan(
         file_schemas={number: schemas.schema(number) for number in planned.schema_ids},
         manifests_total=len(manifests),
         manifests_read=len(wanted),
-        live_file_count=planned.live_file_count,
     )

@@ -26,7 +26,6 @@ from lakehouse_core.format.data_types import (
 )
 
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\[\\\]^{}]")
-_ESCAPE: Final = re.compile(r"%([0-9a-fA-F]{2})")
 
 
 def partition_path(
@@ -60,11 +59,6 @@ def partition_spec_text(
 def escape(text: str) -> str:
     """Return the text as part of a folder name: characters with a meaning in paths become %XX."""
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
-
-
-def unescape(text: str) -> str:
-    """Return the text that `escape` made this from; a % without two hex digits stays."""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 # What Java's Character.isWhitespace takes for blank: not the no-break spaces, which Python strips, too.

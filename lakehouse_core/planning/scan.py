@@ -186,11 +186,10 @@ _MOST_KEPT_FILES: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFiles:
-    """The outcome of planning: the splits, the schemas of their files, and how many live files there were to judge."""
+    """The outcome of planning: the splits, and the schemas of the live files."""
 
     splits: Splits
     schema_ids: tuple[int, ...]
-    live_file_count: int
 
 
 def plan_splits(
@@ -223,7 +222,6 @@ def plan_splits(
     return PlannedFiles(
         splits=Splits(make, keeps=count <= _MOST_KEPT_FILES),
         schema_ids=tuple(np.unique(entries.schema_ids[live]).tolist()),
-        live_file_count=int(live.sum()),
     )
 
 

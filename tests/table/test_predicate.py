@@ -21,7 +21,6 @@ from lakehouse_core.table.predicate import (
     Not,
     Or,
     StartsWith,
-    always_matches,
     beyond,
     bind,
     col,
@@ -113,7 +112,6 @@ def test_bounds_never_hide_a_row_that_matches(predicate, rows, loose):
     answers = [truth(predicate, row) is True for row in rows]
 
     assert may_match(predicate, ranges) or not any(answers)
-    assert not always_matches(predicate, ranges) or all(answers)
 
 
 @given(predicate=PREDICATES, rows=ROWS, columns=st.sets(st.sampled_from(sorted(TYPES))))

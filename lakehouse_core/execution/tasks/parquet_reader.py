@@ -16,7 +16,7 @@ from lakehouse_core.errors import CorruptTable, StorageUnavailable, UnsupportedF
 from lakehouse_core.execution.tasks.file_bounds import footer_values
 from lakehouse_core.execution.tasks.footer_seal import SEAL_BYTES, broken_seal
 from lakehouse_core.format.cast import cast_array
-from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, with_nullable
+from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, has_same_kind
 from lakehouse_core.format.int96 import with_timestamps
 from lakehouse_core.format.parquet_footer import int96_as_bytes
 from lakehouse_core.storage.object_store import ObjectStore
@@ -177,7 +177,7 @@ class ParquetFileReader:
             return False
         # Bounds are raw: those of a time stored in another unit than its precision has would be read in that.
         is_stored_so = self._file.schema_arrow.field(source.name).type == arrow_type(source.type)
-        return is_stored_so and _is_same_type(projection)
+        return is_stored_so and has_same_kind(source.type, kind)
 
     def _ranges(self, group: int, sources: Mapping[str, DataField]) -> dict[str, ColumnRange]:
         ranges = {}
@@ -237,7 +237,7 @@ def _has_int96(footer: pq.FileMetaData) -> bool:
 def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.RecordBatch], pa.Array]:
     """Return how a column of the read is made of a batch of the file."""
     source, target = projection.source, arrow_type(projection.target_type)
-    is_same = _is_same_type(projection)
+    is_same = source is not None and has_same_kind(source.type, projection.target_type)
 
     def read(batch: pa.RecordBatch) -> pa.Array:
         if source is None:
@@ -256,11 +256,6 @@ def _system_column(name: str, batch: pa.RecordBatch) -> pa.Array:
         return pa.array(np.zeros(batch.num_rows, dtype=np.int8))
     array = batch.column(name)
     return array if array.type == _SYSTEM_TYPES[name] else array.cast(_SYSTEM_TYPES[name])
-
-
-def _is_same_type(projection: ColumnProjection) -> bool:
-    source = projection.source
-    return source is not None and with_nullable(source.type, True) == with_nullable(projection.target_type, True)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Conditions: made, bound to a schema, tested against statistics and rows."""
 
 from lakehouse_core.table.predicate.binding import bind
-from lakehouse_core.table.predicate.bounds import ColumnRange, always_matches, may_match
+from lakehouse_core.table.predicate.bounds import ColumnRange, may_match
 from lakehouse_core.table.predicate.conditions import (
     And,
     Column,
@@ -37,7 +37,6 @@ __all__ = [
     "Predicate",
     "StartsWith",
     "all_of",
-    "always_matches",
     "beyond",
     "bind",
     "col",

@@ -40,11 +40,6 @@ def may_match(predicate: Predicate | None, ranges: Mapping[str, ColumnRange]) ->
     return predicate is None or bool(_outcomes(predicate, ranges) & _TRUE)
 
 
-def always_matches(predicate: Predicate | None, ranges: Mapping[str, ColumnRange]) -> bool:
-    """Return whether every row satisfies the bound predicate, so that no row need be tested."""
-    return predicate is None or _outcomes(predicate, ranges) == _TRUE
-
-
 def _outcomes(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> int:
     """Return the set of truth values that rows within `ranges` may give, by Kleene's tables taken set-wise."""
     match predicate:
