@@ -66,11 +66,19 @@ def refuse_gap(
 ) -> None:
     """Raise InvalidRequest when a batch before `batches` was never committed: a later one would hide that for ever.
 
-    `is_gap` says whether batches strictly between two bring any rows.
+    `is_gap` says whether batches strictly between two bring any rows. Refused, too, are batches for an append table
+    that has some of another version of the feed: it would hold their rows twice.
     """
     if not batches or batches[0].key is None:
         return
     done = committed_identifier(table, commit_user)
+    same_feed = commit_user.partition("@")[0] + "@"
+    earlier = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_feed)]
+    if done is None and earlier and not table.schema.primary_keys:
+        raise lc.InvalidRequest(
+            f"{table.name}: {commit_user} has batches for an append table that took them from {earlier[-1]}: "
+            "rows would be doubled. Go on with the version of the feed it began with, or load another warehouse."
+        )
     last = None if done is None else feed.batch_key(done)
     first = batches[0].key
     if (done is None or done < batches[0].identifier) and is_gap(last, first):

@@ -1,10 +1,12 @@
 """The code location: every part of the platform, put together. No logic lives here."""
 
+import os
+
 import dagster as dg
 
 from assets import TABLES, build_table_definitions, load_specs
 from assets.flights.definitions import FLIGHTS, flights_feed, nycflights13
-from assets.flights.feed import FlightsFeed
+from assets.flights.feed import DEFAULT_START, FlightsFeed
 from orchestration.alerts import tell_of_dead_runs
 from orchestration.jobs import LAKE, ingest_job, maintain_job, observe_job
 from orchestration.progress import progress_logger
@@ -26,7 +28,8 @@ defs = dg.Definitions.merge(
         sensors=[maintenance_sensor(SPECS), tell_of_dead_runs],
         resources={
             "lakehouse": LakehouseResource(name=LAKE, warehouse=dg.EnvVar("LAKEHOUSE_WAREHOUSE"), spark=SparkRuntime()),
-            "flights": FlightsFeed(),
+            # A warehouse keeps the start that it began with: `make ui` sets it.
+            "flights": FlightsFeed(start=os.environ.get("LAKEHOUSE_FLIGHTS_START", DEFAULT_START)),
         },
         # One process and one Spark session a run; the default would start a JVM for each step.
         executor=dg.in_process_executor,

@@ -20,7 +20,7 @@ import dagster as dg
 import lakehouse_core as lc
 from assets.flights.definitions import FLIGHTS
 from assets.flights.events import FIRST_BATCH
-from assets.flights.feed import FlightsFeed, next_batches
+from assets.flights.feed import DEFAULT_START, FlightsFeed, begun_with, next_batches
 from assets.ingestion import open_table
 from assets.state import TableState, last_identifier, read_state
 from orchestration.definitions import SPECS, defs
@@ -29,7 +29,7 @@ from orchestration.home import prepare_home
 from orchestration.jobs import operation_key, table_key
 from orchestration.summary import Summary, summary_text
 
-DEFAULT_START, DEFAULT_BATCHES, DEFAULT_WAREHOUSE = "2013-02-01", 16, "warehouse"
+DEFAULT_BATCHES, DEFAULT_WAREHOUSE = 16, "warehouse"
 
 # So that expiry shows its effect at once: a table of real readers keeps the default of an hour.
 TABLE_DEFAULTS = {"lakehouse.read.grace": "0 s"}
@@ -76,7 +76,7 @@ def plan_run(catalog: lc.Catalog, feed: FlightsFeed, count: int) -> Plan:
     A warehouse that was begun goes on from its own start. Raises InvalidRequest when another one than the default was
     asked for.
     """
-    asked, begun = date.fromisoformat(feed.start), _begun_with(catalog)
+    asked, begun = date.fromisoformat(feed.start), begun_with(catalog)
     if begun is None:
         return Plan(start=asked, done_through=None, batches=tuple(next_batches(asked, None, count)))
     if asked not in {begun, date.fromisoformat(DEFAULT_START)}:
@@ -86,14 +86,6 @@ def plan_run(catalog: lc.Catalog, feed: FlightsFeed, count: int) -> Plan:
         )
     done = _done_through(catalog, FlightsFeed(start=begun.isoformat(), folder=feed.folder))
     return Plan(start=begun, done_through=done, batches=tuple(next_batches(begun, done, count)))
-
-
-def _begun_with(catalog: lc.Catalog) -> date | None:
-    """Return the earliest flight date of the warehouse. Flights are never removed, so it is the START it began with."""
-    flights = open_table(catalog, "ops.flights")
-    if flights is None:
-        return None
-    return min(flights.scan(columns=["flight_date"]).to_arrow()["flight_date"].unique().to_pylist(), default=None)
 
 
 def _done_through(catalog: lc.Catalog, feed: FlightsFeed) -> date | None:

@@ -6,6 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
+import lakehouse_core as lc
+from assets.flights.feed import begun_with
 from orchestration.home import PROJECT, prepare_home
 
 
@@ -16,6 +18,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "3000")))
     arguments = parser.parse_args()
     prepare_home(arguments.warehouse)
+    begun = begun_with(lc.connect(arguments.warehouse.absolute()))
+    if begun is not None:
+        os.environ["LAKEHOUSE_FLIGHTS_START"] = begun.isoformat()
     print(
         f"Dagster on {arguments.warehouse.absolute()}: http://127.0.0.1:{arguments.port} (Ctrl-C ends it)", flush=True
     )

@@ -31,12 +31,14 @@ from assets.flights.events import (
 )
 from assets.flights.instants import MINUTES_A_DAY
 from assets.flights.source import FlightsSource, load_source, source_version
+from assets.ingestion import open_table
 from resources import FeedResource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SHAPES: Mapping[str, Callable[[History, Rows], pa.Table]] = {"events": partial_events, "cdc": full_cdc, "board": board}
+DEFAULT_START = "2013-02-01"
 DIMENSIONS = ("airlines", "airports", "planes")
 WEATHER = "weather"
 
@@ -45,7 +47,7 @@ class FlightsFeed(FeedResource):
     """`events`, `cdc`, `board` and `weather` in daily batches, and `airlines`, `airports`, `planes` as whole loads."""
 
     # Flights before this date are left out. There is no last date: a batch would change its meaning with it.
-    start: str = "2013-02-01"
+    start: str = DEFAULT_START
     # A folder of Parquet files instead of the installed package.
     folder: str | None = None
     # Empty: LAKEHOUSE_FEED_CACHE of the environment, else the user's cache folder.
@@ -150,6 +152,14 @@ class FlightsFeed(FeedResource):
         _write(root / "counts.parquet", _row_counts(past, weather_day))
 
 
+def begun_with(catalog: lc.Catalog) -> date | None:
+    """Return the earliest flight date of a warehouse; flights are never removed, so it is the start it began with."""
+    flights = open_table(catalog, "ops.flights")
+    if flights is None:
+        return None
+    return min(flights.scan(columns=["flight_date"]).to_arrow()["flight_date"].unique().to_pylist(), default=None)
+
+
 def next_batches(start: date, done_through: date | None, count: int) -> list[date]:
     """Return the `count` batches to load next; the very first is the day on which the flights of `start` are published.
 
@@ -191,4 +201,4 @@ def _write(file: Path, table: pa.Table) -> None:
     unfinished.replace(file)
 
 
-__all__ = ["DIMENSIONS", "EPOCH", "SHAPES", "WEATHER", "FlightsFeed", "next_batches"]
+__all__ = ["DEFAULT_START", "DIMENSIONS", "EPOCH", "SHAPES", "WEATHER", "FlightsFeed", "begun_with", "next_batches"]

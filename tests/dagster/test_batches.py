@@ -1,9 +1,13 @@
 """Batches and the identity of their commits."""
 
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
+import lakehouse_core as lc
 from assets.batches import Feed, batches_of, commit_user
+from assets.ingestion import refuse_gap
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2013-01-01", end_date="2013-01-11", timezone="UTC")
 FEED = Feed(key=dg.AssetKey("feed"), source=dg.AssetKey("source"), resource="shop", batches=DAYS)
@@ -47,3 +51,24 @@ def test_a_batch_has_one_identity_whichever_run_takes_it():
 def test_a_whole_load_has_the_identity_of_its_root_run():
     assert user(is_batched=False) == user(is_batched=False, version="v2") == "run/r1/lake/ops/t"
     assert user(is_batched=False, root_run_id="r2") != user(is_batched=False)
+
+
+@pytest.mark.parametrize("keys", [[], ["id"]])
+def test_an_append_table_takes_its_batches_from_one_version_of_the_feed(tmp_path: Path, keys: list[str]):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("ops")
+    bucket = "1" if keys else "-1"
+    table = catalog.create_table("ops.t", {"id": "INT NOT NULL"}, primary_keys=keys, options={"bucket": bucket})
+    table.commit(table.stage([{"id": 1}], commit_user=user(), commit_identifier=0))
+
+    def ingest(version: str) -> None:
+        refuse_gap(table, [FEED.batch("2013-01-01")], FEED, lambda *_: False, commit_user=user(version=version))
+
+    ingest("v1")
+    if keys:
+        ingest("v2")
+    else:
+        with pytest.raises(
+            lc.InvalidRequest, match=r"ops\.t: feed/shop/orders@v2.* took them from feed/shop/orders@v1"
+        ):
+            ingest("v2")
