@@ -180,9 +180,10 @@ def prepare() -> Path:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
         subprocess.run([*pip, "-r", str(HERE / "connector.lock")], check=True)
-        subprocess.run(["mvn", "-q", f"{PLUGIN}:get", "-Dtransitive=false", f"-Dartifact={ARTIFACT}"], check=True)
+        subprocess.run(["mvn", "-q", "-B", f"{PLUGIN}:get", "-Dtransitive=false", f"-Dartifact={ARTIFACT}"], check=True)
         subprocess.run(
-            ["mvn", "-q", f"{PLUGIN}:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={jar.parent}"], check=True
+            ["mvn", "-q", "-B", f"{PLUGIN}:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={jar.parent}"],
+            check=True,
         )
         done.touch()
     return jar
