@@ -305,7 +305,8 @@ def print_bars(bars: Sequence[Bar]) -> None:
         limits = [f"{sign} {limit:g} {bar.unit}" for limit in (bar.must, bar.aim)]
         rows.append([bar.what, f"{bar.value:.3g} {bar.unit}", *limits, bar.verdict])
     _record["bars"] += [asdict(bar) | {"verdict": bar.verdict} for bar in bars]
-    print_rows("Bars", ["", "measured", "must", "aim", "reached"], rows)
+    title = "Bars (set for the full data: fixed costs weigh ten times as much here)" if _record.get("quick") else "Bars"
+    print_rows(title, ["", "measured", "must", "aim", "reached"], rows)
 
 
 class _Watch:

@@ -25,7 +25,7 @@ from lakehouse_core.table.sorted_run import SortedRun
 
 # Larger chunks leave the processor's cache and cost memory, smaller ones pay the fixed price of a chunk more often.
 CHUNK_ROWS: Final = 128 * 1024
-CHUNK_BYTES: Final = 16 << 20
+CHUNK_BYTES: Final = 32 << 20
 _LEAST_BATCH_ROWS: Final = 16
 # Of all runs together: what their readers hold of the files as they are stored.
 _HELD_BYTES: Final = 64 << 20
