@@ -89,7 +89,7 @@ def _late_and_cancelled(flights: pa.Table, known: Answers, evening: date | None)
     carriers = sorted({cell.carrier for cell in cells if cell.flight_date in days})
     lines = [
         "        " + " ".join(f"{day:%-d %B}".center(31) for day in days).rstrip(),
-        "carrier " + " ".join(["cancelled of scheduled    late by"] * len(days)),
+        "carrier " + " ".join(["cancelled of scheduled min. late"] * len(days)),
         *(
             f"{carrier:7} " + " ".join(_cell(by_place.get((carrier, day))) for day in days).rstrip()
             for carrier in carriers
