@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
-from lakehouse_core.execution.tasks import merge_read
+from lakehouse_core.execution.tasks import merge_read, parquet_reader
 from lakehouse_core.format.data_types import to_internal
 from lakehouse_core.planning.schema_change import (
     AddColumn,
@@ -82,11 +82,13 @@ def test_a_filter_on_a_value_sees_only_what_the_merge_left():
     assert table.read(["k"], col("v") <= 30)["k"].to_pylist() == [2]
 
 
-def test_a_filter_on_the_key_leaves_out_row_groups_of_every_run(monkeypatch):
+@pytest.mark.parametrize("key", [int, "{:04}".format], ids=["numbers", "text"])
+def test_a_filter_on_the_key_leaves_out_row_groups_of_every_run(monkeypatch, key):
     monkeypatch.setattr("lakehouse_core.execution.tasks.data_file_writer.ROW_GROUP_ROWS", 100)
-    table = key_table({"k": "INT", "v": "INT"})
+    keys = [key(number) for number in range(1000)]
+    table = key_table({"k": "INT" if key is int else "STRING", "v": "INT"})
     for run in range(3):
-        table.write(pa.table({"k": range(1000), "v": [run] * 1000}))
+        table.write(pa.table({"k": keys, "v": [run] * 1000}))
     read_rows: list[int] = []
     chunk = merge_read.merge_chunk
     monkeypatch.setattr(
@@ -95,10 +97,26 @@ def test_a_filter_on_the_key_leaves_out_row_groups_of_every_run(monkeypatch):
         lambda parts, rule, output: (read_rows.append(sum(p.row_count for p in parts)), chunk(parts, rule, output))[1],
     )
 
-    found = table.read(["k", "v"], (col("k") >= 250) & (col("k") < 260) & (col("v") == 2))
+    found = table.read(["k", "v"], (col("k") >= keys[250]) & (col("k") < keys[260]) & (col("v") == 2))
 
-    assert found["k"].to_pylist() == list(range(250, 260))
+    assert found["k"].to_pylist() == keys[250:260]
     assert sum(read_rows) == 300
+
+
+def test_text_beyond_what_plain_offsets_address_comes_in_several_batches(monkeypatch):
+    monkeypatch.setattr(parquet_reader, "_MOST_TEXT_BYTES", 1000)
+    table = append_table({"k": "INT", "v": "STRING", "b": "BYTES"})
+    written = pa.table(
+        {"k": range(50), "v": ["x" * (n % 7 * 40) for n in range(50)], "b": [b"y" * n for n in range(50)]}
+    )
+    table.write(written)
+
+    found = table.read()
+
+    assert found.to_pydict() == written.to_pydict()
+    assert (found.schema.field("v").type, found.schema.field("b").type) == (pa.string(), pa.binary())
+    assert all(batch.nbytes <= 1000 for batch in found.to_batches())
+    assert found["v"].num_chunks > 5
 
 
 def test_columns_come_in_the_order_asked_for_and_none_gives_rows_without_columns():
@@ -257,6 +275,14 @@ def sample() -> LooseFiles:
     return table
 
 
+@pytest.fixture
+def flat_sample():
+    """Without nested columns text takes another way."""
+    table = key_table({"k": "INT", "v": "STRING", "b": "BYTES"})
+    table.write([{"k": i, "v": f"v{i % 7}", "b": str(i * 7919).encode()} for i in range(300)])
+    return table
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -277,7 +303,9 @@ def test_a_damaged_file_is_corrupt_by_name_and_place(sample, damage, message):
         table.read()
 
 
-def test_no_flipped_bit_of_a_data_file_changes_an_answer(sample):
+@pytest.mark.parametrize("kind", ["sample", "flat_sample"])
+def test_no_flipped_bit_of_a_data_file_changes_an_answer(request, kind):
+    sample = request.getfixturevalue(kind)
     data, expected = only_file(sample), sample.read()
     chance = random.Random(7)
     flips = [(chance.randrange(len(data)), chance.randrange(8)) for _ in range(1500)]
