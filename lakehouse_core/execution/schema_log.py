@@ -1,11 +1,12 @@
 """The schemas of a table: written once each, numbered from 0 without gaps, so that the highest id is the latest.
 
-A schema has one content for ever (invariant I23), so what was read once is kept.
+A schema has one content for ever (invariant I23), so what was read once is kept. Only when the table itself goes can it
+change: the latest is looked at again each time, lest a handle write into a table of another time.
 """
 
 import re
 
-from lakehouse_core.errors import NotFound
+from lakehouse_core.errors import InvalidRequest, NotFound
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key
 from lakehouse_core.table.schema import TableSchema, parse_schema, serialize_schema
@@ -18,23 +19,27 @@ class SchemaLog:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._known: dict[int, TableSchema] = {}
+        self._known: dict[int, tuple[TableSchema, bytes]] = {}
 
     @property
     def store(self) -> ObjectStore:
         return self._store
 
     def latest(self) -> TableSchema:
-        """Return the schema that new data is written with. Raises NotFound when the table has none."""
+        """Return the schema that new data is written with.
+
+        Raises NotFound when the table has none, or none any more, InvalidRequest when it is another table by now.
+        """
         if not self._known:
             ids = self.ids()
             if not ids:
                 raise NotFound(f"{self._store.uri(SCHEMA_FOLDER)}: there is no schema. Check the name of the table.")
             return self.schema(ids[-1])
         latest = max(self._known)
+        self._check_same(latest)
         while self._load(latest + 1) is not None:
             latest += 1
-        return self._known[latest]
+        return self._known[latest][0]
 
     def schema(self, schema_id: int) -> TableSchema:
         """Return one schema. Raises NotFound, or CorruptTable."""
@@ -62,17 +67,34 @@ class SchemaLog:
 
     def create(self, schema: TableSchema) -> bool:
         """Add `schema` under its id; False when another one has that id already. Raises WriteOutcomeUnknown."""
-        created = self._store.create_new(schema_key(schema.id), serialize_schema(schema))
+        data = serialize_schema(schema)
+        created = self._store.create_new(schema_key(schema.id), data)
         if created:
-            self._known[schema.id] = schema
+            self._known[schema.id] = schema, data
         return created
 
     def _load(self, schema_id: int) -> TableSchema | None:
-        if schema_id in self._known:
-            return self._known[schema_id]
+        if schema_id not in self._known:
+            key = schema_key(schema_id)
+            try:
+                data = self._store.read(key)
+            except NotFound:
+                return None
+            self._known.setdefault(schema_id, (parse_schema(data, key), data))
+        return self._known[schema_id][0]
+
+    def _check_same(self, schema_id: int) -> None:
+        """Refuse to go on when the table was dropped or renamed since a schema was read, or made again."""
         key = schema_key(schema_id)
         try:
             data = self._store.read(key)
         except NotFound:
-            return None
-        return self._known.setdefault(schema_id, parse_schema(data, key))
+            raise NotFound(
+                f"{self._store.uri(key)}: the schema that was there is gone: the table was dropped or renamed. "
+                "Open it again under its present name."
+            ) from None
+        if data != self._known[schema_id][1]:
+            raise InvalidRequest(
+                f"{self._store.uri(key)}: the schema is not the one that was read before: the table was dropped and "
+                "made again. Open it again, and write what was staged anew."
+            )

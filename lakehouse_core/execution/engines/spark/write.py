@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType
 
 from lakehouse_core.clock import SystemClock
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.routing import routed
 from lakehouse_core.execution.engines.spark.run import ANSWER_SCHEMA, answer, results
@@ -68,5 +69,8 @@ def _write(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list[str]:
         return []
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
     rows = input_batches(reader, task.schema.fields, rowkind_column=task.rowkind_column)
-    messages = write_batches(task, rows, SystemClock())
+    try:
+        messages = write_batches(task, rows, SystemClock())
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{error} (Counted among the rows that one Spark task got.)") from error
     return [messages_to_json(messages)] if messages else []

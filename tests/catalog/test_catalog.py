@@ -1,0 +1,136 @@
+"""Databases and tables by name: made, listed, renamed, dropped; a handle never writes into what has its name by now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import lakehouse_core as lc
+
+COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
+ROW = [{"k": 1, "v": "a"}]
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    catalog = lc.connect(tmp_path / "lake")
+    catalog.create_database("sales")
+    return catalog
+
+
+def made(catalog, name="sales.orders"):
+    table = catalog.create_table(name, COLUMNS, primary_keys=["k"], options={"bucket": "1"})
+    table.write(ROW)
+    return table
+
+
+def test_databases_and_tables_are_listed_by_name(catalog):
+    catalog.create_database("archive")
+    for name in ("sales.orders", "sales.items", "archive.orders"):
+        made(catalog, name)
+
+    assert catalog.databases() == ["archive", "sales"]
+    assert catalog.tables("sales") == ["items", "orders"]
+    assert catalog.tables("archive") == ["orders"]
+
+
+def test_what_exists_is_taken_as_it_is_only_where_that_is_asked_for(catalog):
+    made(catalog)
+
+    again = catalog.create_table("sales.orders", {"x": "INT"}, exist_ok=True)
+    catalog.create_database("sales", exist_ok=True)
+
+    assert again.schema.column_names == ("k", "v")
+    with pytest.raises(lc.InvalidRequest, match="exists already"):
+        catalog.create_table("sales.orders", COLUMNS)
+    with pytest.raises(lc.InvalidRequest, match="exists already"):
+        catalog.create_database("sales")
+
+
+def test_a_dropped_table_leaves_nothing_and_its_name_is_free(catalog, tmp_path):
+    made(catalog).create_tag("first")
+
+    catalog.drop_table("sales.orders")
+
+    assert catalog.tables("sales") == []
+    assert not list((tmp_path / "lake" / "sales.db").glob("*/*"))
+    catalog.drop_table("sales.orders", missing_ok=True)
+    with pytest.raises(lc.NotFound):
+        catalog.drop_table("sales.orders")
+    assert made(catalog).scan().to_arrow().to_pylist() == ROW
+
+
+def test_a_database_is_dropped_with_its_tables_only_where_that_is_asked_for(catalog):
+    made(catalog)
+
+    with pytest.raises(lc.InvalidRequest, match="has 1 tables"):
+        catalog.drop_database("sales")
+    catalog.drop_database("sales", cascade=True)
+
+    assert catalog.databases() == []
+    catalog.drop_database("sales", missing_ok=True)
+
+
+def test_a_renamed_table_keeps_its_rows_snapshots_and_tags(catalog):
+    catalog.create_database("archive")
+    made(catalog).create_tag("first")
+
+    renamed = catalog.rename_table("sales.orders", "archive.old_orders")
+
+    assert (catalog.tables("sales"), catalog.tables("archive")) == ([], ["old_orders"])
+    assert renamed.scan().to_arrow().to_pylist() == ROW
+    assert [tag.name for tag in renamed.tags()] == ["first"]
+    assert renamed.write([{"k": 2, "v": "b"}]).snapshot_id == 2
+    assert renamed.verify().findings == ()
+
+
+USES: dict[str, Callable[[lc.Table, lc.StagedCommit], object]] = {
+    "write": lambda table, _: table.write([{"k": 2, "v": "b"}]),
+    "commit what was staged before": lambda table, staged: table.commit(staged),
+    "read": lambda table, _: table.scan().to_arrow(),
+    "compact": lambda table, _: table.compact(full=True),
+    "compact manifests": lambda table, _: table.compact_manifests(),
+    "expire": lambda table, _: table.expire_snapshots(),
+    "alter": lambda table, _: table.alter(lc.AddColumn("note", "STRING")),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("fate", ["dropped", "renamed", "made anew", "made anew with other columns"])
+def test_a_handle_of_a_table_that_is_gone_does_nothing_to_what_has_its_name_now(catalog, tmp_path, use, fate):
+    handle = made(catalog)
+    staged = handle.stage([{"k": 3, "v": "c"}], commit_user="loader", commit_identifier=1)
+    other = lc.connect(tmp_path / "lake")
+    if fate == "renamed":
+        other.rename_table("sales.orders", "sales.moved")
+    else:
+        other.drop_table("sales.orders")
+    if fate == "made anew":
+        made(other)
+    elif fate == "made anew with other columns":
+        other.create_table("sales.orders", {"id": "STRING", "x": "DOUBLE"})
+
+    with pytest.raises((lc.NotFound, lc.InvalidRequest), match=r"sales\.orders: .*Open it again"):
+        use(handle, staged)
+
+    if "anew" in fate:
+        now = other.table("sales.orders")
+        assert now.scan().to_arrow().to_pylist() == (ROW if fate == "made anew" else [])
+        assert len(now.snapshots()) == (1 if fate == "made anew" else 0)
+        assert now.verify().findings == ()
+    else:
+        assert "orders" not in other.tables("sales")
+        assert not (tmp_path / "lake" / "sales.db" / "orders").exists()
+
+
+def test_a_handle_sees_the_columns_that_another_one_added(catalog, tmp_path):
+    handle = made(catalog)
+    lc.connect(tmp_path / "lake").table("sales.orders").alter(lc.AddColumn("note", "STRING"))
+
+    handle.write([{"k": 2, "v": "b", "note": "new"}])
+
+    assert handle.scan().to_arrow().sort_by("k").to_pylist() == [
+        {"k": 1, "v": "a", "note": None},
+        {"k": 2, "v": "b", "note": "new"},
+    ]
