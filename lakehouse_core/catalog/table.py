@@ -429,14 +429,15 @@ class Table:
         )
 
     @names_table
-    def verify(self) -> VerifyReport:
+    def verify(self, *, data: bool = False) -> VerifyReport:
         """Check what the table promises, metadata and files. Finding something is an answer, not an error.
 
-        Reads the metadata of every snapshot, tag and changelog, and the size of each file they name; writes nothing.
-        Raises StorageUnavailable.
+        Reads the metadata of every snapshot, tag and changelog, and the size of each file they name; with `data` also
+        every page of every Parquet file among them, which takes as long as reading all of the table's history. Writes
+        nothing. Raises NotFound, StorageUnavailable.
         """
         started = self._clock.monotonic_seconds()
-        findings = verify(self._log, self._schemas)
+        findings = verify(self._log, self._schemas, reads_data=data)
         try:
             latest_id = self._log.latest_id()
         except CorruptTable:

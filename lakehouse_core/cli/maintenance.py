@@ -101,11 +101,12 @@ def delete_tag(context: click.Context, *, table: str, name: str, dry_run: bool) 
 
 @click.command("verify", cls=Verb, epilog="lakehouse verify sales.orders")
 @click.argument("table")
+@click.option("--data", is_flag=True, help="Also decode every data file, page by page.")
 @json_option
 @click.pass_context
-def verify(context: click.Context, *, table: str) -> int:
+def verify(context: click.Context, *, table: str, data: bool) -> int:
     """Check the metadata and files of TABLE; the exit code is 1 when something is found."""
-    report = open_table(context, table).verify()
+    report = open_table(context, table).verify(data=data)
     print_report(report, as_json=is_json(context))
     return 1 if report.findings else 0
 

@@ -29,7 +29,6 @@ AVRO_CODECS: Final = {
     "deflate": "deflate",
     "snappy": "snappy",
     "null": "null",
-    "none": "null",
 }
 # So many entries tell how many bytes an entry takes.
 _SAMPLE: Final = 2000

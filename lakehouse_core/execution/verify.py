@@ -1,6 +1,6 @@
 """verify: reads all metadata of a table and says which of its promises are broken. It changes nothing.
 
-Data files are looked for and measured, not opened. What an expiry removes while we look is not reported.
+Data files are looked for and measured, and on demand read. What an expiry removes while we look is not reported.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, Unsupp
 from lakehouse_core.execution.roots import branch_prefixes, ids_in, load_plans, pending_commits, tag_names
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.tasks.merge_read import BucketFiles
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.findings import (
@@ -39,7 +40,7 @@ from lakehouse_core.planning.live_files import (
 )
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
-from lakehouse_core.table.data_file import FileSource
+from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.layout import (
     BOUNDARY_KEY,
     CHANGELOG_FOLDER,
@@ -66,14 +67,15 @@ _ATTEMPTS = 5
 _UNREADABLE = (CorruptTable, UnsupportedFeature, InvalidRequest, NotFound)
 
 
-def verify(log: SnapshotLog, schemas: SchemaLog) -> tuple[Finding, ...]:
+def verify(log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool = False) -> tuple[Finding, ...]:
     """Return every broken promise of the table and its branches; nothing when all is well.
 
+    With `reads_data` every Parquet file that a root names is decoded as well, against the checksums of its pages.
     Raises NotFound when there is no table, StorageUnavailable when the store does not answer.
     """
     if not schemas.ids():
         raise NotFound(f"{log.store.uri('')}: there is no table, for it has no schema. Check the name.")
-    return _Verification(log, schemas).findings()
+    return _Verification(log, schemas, reads_data=reads_data).findings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,7 @@ class _Branch:
     """The main branch, or another: snapshots and changelogs in rising order of ids."""
 
     schema: TableSchema
-    schema_ids: frozenset[int]
+    schemas: Mapping[int, TableSchema]
     snapshots: Sequence[_Rooted]
     tags: Sequence[_Rooted]
     changelogs: Sequence[_Rooted]
@@ -102,10 +104,12 @@ class _Branch:
 class _Verification:
     """One pass over a table. Each damaged object is reported once, for the first root that names it."""
 
-    def __init__(self, log: SnapshotLog, schemas: SchemaLog) -> None:
+    def __init__(self, log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool) -> None:
         self._log = log
         self._store = log.store
         self._schemas = schemas
+        self._reads_data = reads_data
+        self._data_read: set[str] = set()
         self._found: dict[tuple[Promise, str], tuple[Finding, str | None]] = {}
         self._files: Mapping[str, int] = {}
         self._described: set[str] = set()
@@ -193,6 +197,16 @@ class _Verification:
                 root_key,
             )
 
+    def content(self, folder: str, file: DataFile, schemas: Mapping[int, TableSchema], root_key: str) -> None:
+        """Read a data file that is there whole, once, where that was asked for and its format is ours."""
+        key = f"{folder}/{file.file_name}"
+        if not self._reads_data or key in self._data_read or self._files.get(key) != file.file_size:
+            return
+        self._data_read.add(key)
+        if file.schema_id in schemas and file.file_name.endswith(".parquet"):
+            files = BucketFiles(store=self._store, folder=folder, schemas=schemas)
+            self.read(Promise.NAMED_FILES, key, partial(_decode, files, file), root_key)
+
     def _boundary(self) -> int:
         return self.read(Promise.DENSE_IDS, BOUNDARY_KEY, self._log.boundary) or 0
 
@@ -242,7 +256,7 @@ class _Verification:
 
         return _Branch(
             schema=schema,
-            schema_ids=frozenset(id for id, one in read.items() if one is not None),
+            schemas={id: one for id, one in read.items() if one is not None},
             snapshots=rooted((snapshot_key(id) for id in every_id if id >= boundary), RootKind.SNAPSHOT),
             tags=rooted(map(tag_key, tag_names(store, prefix)), RootKind.TAG),
             changelogs=rooted(map(changelog_key, changelog_ids), RootKind.CHANGELOG),
@@ -371,7 +385,7 @@ class _BranchCheck:
     def _metadata(self, rooted: _Rooted) -> None:
         root = rooted.root
         self._all.exist(metadata_files(root), root.key)
-        if rooted.snapshot.schema_id not in self._branch.schema_ids:
+        if rooted.snapshot.schema_id not in self._branch.schemas:
             self._all.report([_schema_missing(root.key, rooted.snapshot.schema_id)], root.key)
         for named in root.lists:
             for manifest in self._all.manifests(rooted, named) or ():
@@ -398,7 +412,7 @@ class _BranchCheck:
         """Check that the files of `entries` are there and that their schemas can be read."""
         key = rooted.root.key
         for entry in entries:
-            if entry.file.schema_id not in self._branch.schema_ids:
+            if entry.file.schema_id not in self._branch.schemas:
                 self._all.report([_schema_missing(f"{key}, {entry.file.file_name}", entry.file.schema_id)], key)
             if entry.file.external_path is None:
                 files = self._all.read(
@@ -408,6 +422,9 @@ class _BranchCheck:
                     key,
                 )
                 self._all.exist(files or (), key)
+                self._all.content(
+                    self._folders.of(entry.partition, entry.bucket), entry.file, self._branch.schemas, key
+                )
 
     def _files_of(self, entry: ManifestEntry, kind: FileKind, key: str) -> tuple[NamedFile, ...]:
         file = entry.file
@@ -450,6 +467,14 @@ def _steady(read: Callable[[ObjectStore], T], store: ObjectStore) -> T:
         except NotFound:
             continue
     return read(store)
+
+
+def _decode(files: BucketFiles, file: DataFile) -> None:
+    reader = files.open(file)
+    try:
+        reader.decode_all()
+    finally:
+        reader.close()
 
 
 def _content(store: ObjectStore, key: str) -> bytes | None:

@@ -27,6 +27,7 @@ _OWN_PREFIX: Final = "lakehouse."
 _CATALOG_PREFIXES: Final = ("table-default.", "s3.", "s3a.", "fs.", "oss.", "hadoop.")
 # Settings of one file format's writer, passed on to it by Java.
 _FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
+_MOST_ZSTD_LEVEL: Final = 22
 _POSITIVE: Final = (
     "target-file-row-num",
     "target-file-size",
@@ -83,6 +84,10 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
             )
     if not 0 <= parsed.small_file_ratio <= 1:
         raise InvalidRequest(f"Option compaction.small-file-ratio is {parsed.small_file_ratio}: expected 0 to 1.")
+    if not 1 <= parsed.zstd_level <= _MOST_ZSTD_LEVEL:
+        raise InvalidRequest(
+            f"Option file.compression.zstd-level is {parsed.zstd_level}: expected 1 to {_MOST_ZSTD_LEVEL}."
+        )
     for key, prefix in (
         ("data-file.prefix", parsed.data_file_prefix),
         ("changelog-file.prefix", parsed.changelog_file_prefix),

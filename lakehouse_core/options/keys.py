@@ -13,7 +13,7 @@ WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "file.format": frozenset({"parquet"}),
     "file.compression": frozenset({"zstd", "snappy", "gzip", "lz4", "none", "uncompressed"}),
     "manifest.format": frozenset({"avro"}),
-    "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null", "none"}),
+    "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null"}),
     "scan.mode": frozenset({"default", "latest-full", "full", "latest"}),
 }
 

@@ -204,6 +204,7 @@ commit.force-create-snapshot bool false
 deletion-vectors.enabled bool false
 delete.force-produce-changelog bool false
 record-level.expire-time duration -
+record-level.time-field text -
 commit.user-prefix text -
 force-lookup bool false
 scan.fallback-branch text -
@@ -434,7 +435,6 @@ tag.creation-period-duration duration -
 tag.automatic-completion bool false
 tag.batch.customized-name text -
 metastore.tag-to-partition.preview none|process-time|watermark|batch none
-record-level.time-field text -
 file-index.read.enabled bool true
 file-index.in-manifest-threshold size 500b
 sort-compaction.range-strategy size|quantity size

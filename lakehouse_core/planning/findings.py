@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.table.changes import BATCH_IDENTIFIER
@@ -199,7 +200,7 @@ class LiveFiles:
     def bucket_findings(
         self, key: str, touched: Iterable[_Bucket], where: Callable[[bytes, int], str], key_types: Sequence[DataType]
     ) -> Iterator[Finding]:
-        """Check the levels of the buckets in `touched`, and that their partitions agree on the number of buckets."""
+        """Check keys and levels of the buckets in `touched`, and that a partition has one number of buckets."""
         touched = sorted(set(touched))
         for partition, bucket in touched:
             files = self._buckets[partition, bucket].values()
@@ -242,10 +243,20 @@ def _level_findings(
 ) -> Iterator[Finding]:
     levels: dict[int, list[tuple[tuple[Any, ...], tuple[Any, ...], str]]] = defaultdict(list)
     for entry in entries:
-        if entry.file.level > 0:
-            low = deserialize_row(entry.file.min_key, key_types)
-            high = deserialize_row(entry.file.max_key, key_types)
+        try:
+            low, high = (deserialize_row(key, key_types) for key in (entry.file.min_key, entry.file.max_key))
+        except CorruptTable as error:
+            yield Finding(
+                promise=Promise.NAMED_FILES,
+                object=f"{key}, {folder}/{entry.file.file_name}",
+                found=f"its smallest or greatest key cannot be decoded: {error}",
+                expected="keys of the types that the table's schema has",
+                advice="A writer of another table may have committed it: read a snapshot before it.",
+            )
+        else:
             levels[entry.file.level].append((low, high, entry.file.file_name))
+    # Files of level 0 may share keys.
+    levels.pop(0, None)
     for level, ranges in levels.items():
         ranges.sort(key=lambda each: each[0])
         for (_, high, name), (low, _, other) in pairwise(ranges):

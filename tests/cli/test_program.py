@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_core.cli.program import cli
@@ -125,6 +126,20 @@ def test_verify_that_finds_something_is_exit_code_1(shell, orders, home):
 
     assert answer.code == 1
     assert "data-" in answer.out
+
+
+def test_verify_looks_into_the_files_where_that_is_asked_for(shell, orders, home):
+    file = next((home / "wh").rglob("data-*.parquet"))
+    with pq.ParquetFile(file) as parquet:
+        end = parquet.metadata.row_group(0).column(0).total_compressed_size + 4
+    data = bytearray(file.read_bytes())
+    data[end - 1] ^= 1
+    file.write_bytes(data)
+
+    assert shell("verify", orders).code == 0
+    answer = shell("verify", orders, "--data")
+    assert answer.code == 1
+    assert file.name in answer.out
 
 
 @pytest.fixture

@@ -161,6 +161,11 @@ def extra_file_is_missing(table):
     gone(table, f"{table.folder()}/x.index")
 
 
+def odd_key(table):
+    entries = delta_entries(table, 8)
+    new_delta(table, 8, [replace(entry, file=replace(entry.file, min_key=b"\0")) for entry in entries])
+
+
 def other_bucket_count(table):
     (entry,) = delta_entries(table, 8)
     new_delta(table, 8, [replace(entry, total_buckets=3)])
@@ -330,6 +335,10 @@ DAMAGE = {
         "I17 changelog/LATEST: it says 12; expected at most 3",
     ),
     "overlapping files in a level": (second_top_level_file, "at level 5 its keys begin at (0,), those of"),
+    "a key of other types at level 0": (
+        odd_key,
+        "its smallest or greatest key cannot be decoded",
+    ),
     "two bucket counts in a partition": (other_bucket_count, "its files were written for 2 and 3 buckets"),
     "a schema cut short": (lambda t: cut(t, "schema/schema-0"), "I23 schema/schema-0: it cannot be read"),
     "a file of an unknown schema": (

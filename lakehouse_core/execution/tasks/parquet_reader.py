@@ -29,6 +29,7 @@ from lakehouse_core.table.schema import TableSchema
 # Column chunks of large row groups are read in windows of this size; it costs 7 % of a wide read.
 _WINDOW_BYTES: Final = 256 << 10
 _HELD_BYTES: Final = 64 << 20
+_DECODED_ROWS: Final = 4096
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
 _INSERTS: Final = pa.array(np.zeros(128 << 10, dtype=np.int8))  # As many as a batch of a merge has at most.
@@ -121,6 +122,12 @@ class ParquetFileReader:
                 with _decoding(self._key, "a batch"):
                     arrays = [read(piece) for read in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names) if arrays else piece.select([])
+
+    def decode_all(self) -> None:
+        """Decode every page of every column, those that no read asks for too, and keep nothing."""
+        groups = list(range(self._footer.num_row_groups))
+        for _ in self._decoded(self._file.schema_arrow.names, groups, _DECODED_ROWS, held_bytes=0):
+            pass
 
     def _check_size(self) -> None:
         size = self._source.size()
