@@ -19,7 +19,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from assets.flights.definitions import FLIGHTS
-from assets.flights.events import FIRST_BATCH
+from assets.flights.events import FIRST_BATCH, LAST_BATCH
 from assets.flights.feed import DEFAULT_START, FlightsFeed, begun_with, next_batches
 from assets.ingestion import open_table
 from assets.state import TableState, last_identifier, read_state
@@ -60,7 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     began = time.monotonic()
     asked = _parse(arguments)
-    prepare_home(asked.warehouse)
+    try:
+        prepare_home(asked.warehouse)
+    except OSError as error:
+        print(f"WAREHOUSE={asked.warehouse}: no folder can be made there ({error}). Choose another.", file=sys.stderr)
+        return 2
     feed = FlightsFeed(start=asked.start.isoformat(), folder=asked.source)
     try:
         plan = plan_run(lc.connect(str(asked.warehouse.absolute())), feed, asked.batches)
@@ -74,10 +78,13 @@ def plan_run(catalog: lc.Catalog, feed: FlightsFeed, count: int) -> Plan:
     """Return which batches come next in this warehouse.
 
     A warehouse that was begun goes on from its own start. Raises InvalidRequest when another one than the default was
-    asked for.
+    asked for, or one without flights.
     """
     asked, begun = date.fromisoformat(feed.start), begun_with(catalog)
     if begun is None:
+        if not FIRST_BATCH < asked < LAST_BATCH:
+            first, last = FIRST_BATCH + timedelta(days=1), LAST_BATCH - timedelta(days=1)
+            raise lc.InvalidRequest(f"START={asked}: the flights are of {first} to {last}. Choose one of these days.")
         return Plan(start=asked, done_through=None, batches=tuple(next_batches(asked, None, count)))
     if asked not in {begun, date.fromisoformat(DEFAULT_START)}:
         raise lc.InvalidRequest(
@@ -90,17 +97,17 @@ def plan_run(catalog: lc.Catalog, feed: FlightsFeed, count: int) -> Plan:
 
 def _done_through(catalog: lc.Catalog, feed: FlightsFeed) -> date | None:
     """Return the last batch that no table lacks: a run that was killed may have left some of them behind."""
-    last: dict[str, str | None] = {}
+    last: list[tuple[str, str | None]] = []
     for spec in SPECS:
         if spec.feed.batches:
             asset = "/".join(table_key(spec).path)
             table = open_table(catalog, spec.identifier)
             identifier = None if table is None else last_identifier(table, asset)
-            last[spec.feed.name] = None if identifier is None else FLIGHTS.batch_key(identifier)
-    newest = max((date.fromisoformat(day) for day in last.values() if day), default=None)
+            last.append((spec.feed.name, None if identifier is None else FLIGHTS.batch_key(identifier)))
+    newest = max((date.fromisoformat(day) for _, day in last if day), default=None)
     while newest is not None and newest >= FIRST_BATCH:
         after = (newest + timedelta(days=1)).isoformat()
-        if not any(feed.is_gap(name, day, after) for name, day in last.items()):
+        if not any(feed.is_gap(name, day, after) for name, day in last):
             return newest
         newest -= timedelta(days=1)
     return None

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 import pyarrow as pa
 
 from lakehouse_core.catalog.reports import plain
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, from_internal, type_to_sql
 from lakehouse_core.format.partition_path import partition_spec_text
@@ -309,7 +310,13 @@ def _texts(values: Iterable[Any], fields_: Iterable[DataField]) -> tuple[str | N
 
 
 def _text(value: Any, field: DataField) -> str | None:
-    return None if value is None else str(from_internal(value, field.type))
+    if value is None:
+        return None
+    try:
+        return str(from_internal(value, field.type))
+    except InvalidRequest:
+        # Python has no such time: a year beyond 9999, or nanoseconds.
+        return partition_spec_text([field.name], [field.type], [value], default_name="")[field.name]
 
 
 def _attributes(**kinds: pa.DataType) -> dict[str, tuple[pa.DataType, Callable[[Any], Any]]]:

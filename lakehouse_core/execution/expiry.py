@@ -231,7 +231,9 @@ def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention, re
     listed = (id for id in ids_in(store, CHANGELOG_FOLDER) if changelog_key(id) not in resumed.root_keys)
     changelog_ids = sorted({*listed, *made})
     consumers, unreadable = _consumers(store)
-    read = {id: _read(store, snapshot_key(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ids[-1:]}}
+    # What stays is told by the first and the last.
+    ends = {*ids[:1], *ids[-1:]}
+    read = {id: _read(store, snapshot_key(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ends}}
     return _State(
         boundary=boundary,
         snapshot_ids=ids,

@@ -226,7 +226,12 @@ def _typed(node: Any) -> Any:
     kind = _TYPED.get("TIMESTAMPLTZ" if name == "TIMESTAMP" and _ZONE.search(text) else name)
     if kind is None:
         raise _refused(node, f"a literal of type {name}")
-    return from_internal(parse_literal(text, kind), kind)
+    parsed = parse_literal(text, kind)
+    try:
+        return from_internal(parsed, kind)
+    except InvalidRequest:
+        # Python has no such time; the column's type reads the text again.
+        return text
 
 
 def _refused(node: Any, piece: str) -> InvalidRequest:

@@ -14,9 +14,12 @@ import pytest
 
 import lakehouse_core as lc
 from assets.flights.answers import answers_at
+from assets.flights.feed import FlightsFeed
 from assets.flights.source import load_source
+from orchestration import run
 from orchestration.figures import answer_all
-from tests.dagster.pipeline import EXTRACT, Pipeline
+from orchestration.run import plan_run
+from tests.dagster.pipeline import EXTRACT, SPECS, START, Pipeline
 
 pytestmark = [pytest.mark.dagster, pytest.mark.spark]
 
@@ -185,6 +188,19 @@ def test_changes_between_two_evenings_outlive_their_snapshots(copy: Pipeline):
     answers = answer_all(copy.catalog, load_source(EXTRACT), start=date(2013, 2, 1), through=date(2013, 2, 2))
 
     assert [answer.question for answer in answers if not answer.agrees] == []
+
+
+def test_a_table_that_joins_a_filled_warehouse_begins_where_the_others_began(
+    copy: Pipeline, monkeypatch: pytest.MonkeyPatch
+):
+    (flights,) = (spec for spec in run.SPECS if spec.identifier == "ops.flights")
+    for name in ("arrivals", "zones"):
+        twin = flights.model_copy(update={"name": name})
+        monkeypatch.setattr(run, "SPECS", sorted([*SPECS, twin], key=lambda spec: spec.identifier))
+
+        plan = plan_run(copy.catalog, FlightsFeed(start=START, folder=str(EXTRACT), cache=str(copy.cache)), 2)
+
+        assert plan.batches == (date(2013, 1, 31), date(2013, 2, 1))
 
 
 def test_maintenance_tells_the_page_of_the_table_and_names_its_run(copy: Pipeline):

@@ -16,6 +16,7 @@ import pytest
 import lakehouse_core as lc
 from assets.flights.feed import FlightsFeed
 from assets.state import TableState
+from orchestration import run
 from orchestration.figures import Answer, interesting_evening
 from orchestration.run import Plan, _parse, plan_run
 from orchestration.summary import Summary, summary_text
@@ -34,6 +35,23 @@ def test_the_first_run_begins_the_day_before_its_start(tmp_path: Path):
         done_through=None,
         batches=(date(2013, 1, 31), date(2013, 2, 1), date(2013, 2, 2)),
     )
+
+
+@pytest.mark.parametrize("start", ["2012-12-31", "2014-01-01"])
+def test_a_start_without_flights_is_refused_with_the_days_that_have_some(tmp_path: Path, start: str):
+    with pytest.raises(lc.InvalidRequest, match=f"START={start}: the flights are of 2013-01-01 to 2013-12-31"):
+        plan_run(lc.connect(str(tmp_path)), feed(start, tmp_path), 1)
+
+
+def test_a_warehouse_that_cannot_be_made_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "file"
+    file.write_text("")
+
+    assert run.main(["--warehouse", str(file)]) == 2
+
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"WAREHOUSE={file}: no folder can be made there")
+    assert errors.count("\n") == 1
 
 
 def test_settings_come_from_the_environment_and_arguments_win(monkeypatch: pytest.MonkeyPatch):

@@ -162,7 +162,13 @@ def _from_scalar(scalar: pa.Scalar) -> Any:
     if isinstance(scalar, pa.Time64Scalar) and scalar.is_valid:
         nanos = scalar.value * _UNIT_NANOS[scalar.type.unit]
         return _time_text(nanos)
-    return scalar.as_py()
+    try:
+        return scalar.as_py()
+    except OverflowError:
+        if not isinstance(scalar, pa.Date32Scalar):
+            raise
+        # A year that Python's dates do not have.
+        return scalar.value
 
 
 def _time_text(nanos_of_day: int) -> str:
