@@ -466,7 +466,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.orders.expire_snapshots(retain_max=1, retain_min=5),
             INVALID,
-            "at least 5 and at most 1 are to be retained: set 1 <= min <= max",
+            "At least 5 and at most 1 are to be retained: set 1 <= min <= max",
         ),
         (lambda w: w.orders.expire_snapshots(older_than=5), INVALID, "expected a timedelta or a datetime"),
         (lambda w: w.orders.compact(), UNSUPPORTED, "only full compaction is there yet: ask for full=True"),
@@ -571,7 +571,7 @@ def test_writing_no_rows_does_nothing_and_says_so(warehouse, nothing):
 
     report = warehouse.events.write(nothing)
 
-    assert (report.snapshot_id, report.noop_reason) == (None, "the input had no rows")
+    assert (report.snapshot_id, report.noop_reason) == (None, "the input had no rows to write")
     assert warehouse.visible() == before
 
 

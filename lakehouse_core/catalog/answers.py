@@ -57,7 +57,7 @@ def compaction_report(
         buckets_rewritten=len({(one.partition, one.bucket) for one in result.buckets}) - lost,
         buckets_conflicted=lost,
         files_before=result.file_count,
-        files_after=result.file_count + effects.files_added - effects.files_removed,
+        files_after=0 if dry_run else result.file_count + effects.files_added - effects.files_removed,
         bytes_rewritten=sum(one.rewritten_bytes for one in result.buckets),
         buckets=tuple(_bucket(one) for one in result.buckets[:_MOST_BUCKETS]),
         **counts,
@@ -129,5 +129,5 @@ def _why_nothing_was_committed(staged: StagedCommit, result: CommitResult) -> st
     if result.replayed:
         return f"{staged.commit_user} committed {staged.commit_identifier} before; nothing was done again"
     if not result.changes:
-        return "the input had no rows" if not staged.messages else result.noop_reason
+        return "the input had no rows to write" if not staged.messages else result.noop_reason
     return None

@@ -52,7 +52,10 @@ class CommitReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport(Report):
-    """Of compact. `buckets_conflicted` lost to another commit and stay as they are; compact again for them."""
+    """Of compact. `buckets_conflicted` lost to another commit and stay as they are; compact again for them.
+
+    `files_after` is 0 in a dry run, which does not know how many files come out.
+    """
 
     commit_user: str = ""
     buckets_rewritten: int = 0
@@ -100,11 +103,12 @@ class ExpiryReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagReport(Report):
-    """Of create_tag and delete_tag."""
+    """Of create_tag and delete_tag. `files_waiting` as in ExpiryReport: a later expire_snapshots deletes them."""
 
     tag: str = ""
     tagged_snapshot_id: int | None = None
     files_deleted: int = 0
+    files_waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

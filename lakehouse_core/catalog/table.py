@@ -423,6 +423,7 @@ class Table:
             tag=name,
             tagged_snapshot_id=tagged,
             files_deleted=sum(result.files_deleted.values()),
+            files_waiting=result.files_waiting,
             bytes_removed=result.bytes_deleted,
             dry_run=dry_run,
             duration_seconds=self._seconds_since(started),

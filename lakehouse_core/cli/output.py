@@ -88,6 +88,10 @@ def _headline(report: Report) -> str:
 
 def _lines(name: str, value: Any) -> list[str]:
     label = name.replace("_", " ")
+    if name == "files_waiting":
+        return [
+            f"{label}: {value}; an expire after lakehouse.read.grace deletes them, when no reader needs them any more"
+        ]
     if isinstance(value, list) and len(value) > 1:
         rest = [f"  … {len(value) - _MOST_LISTED} more; --json lists all"] if len(value) > _MOST_LISTED else []
         return [f"{label}:", *(f"  {_plain_text(item)}" for item in value[:_MOST_LISTED]), *rest]

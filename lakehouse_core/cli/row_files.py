@@ -3,6 +3,8 @@
 Whatever the format, columns go by name and values by the table's types: CSV and JSON hold text that is read as such.
 """
 
+import base64
+import binascii
 import csv
 import gzip
 import json
@@ -19,7 +21,17 @@ import pyarrow.parquet as pq
 from lakehouse_core.cli.output import json_rows, text_rows
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
 from lakehouse_core.execution.input import input_batches
-from lakehouse_core.format.data_types import DataField, arrow_type
+from lakehouse_core.format.data_types import (
+    BINARY_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    arrow_type,
+)
 
 _CHUNK_ROWS: Final = 65_536
 # Python's own limit is 128 KB, less than a text may hold; a quote that is never closed shall still end somewhere.
@@ -44,11 +56,13 @@ def _rows_of(
     fields: Sequence[DataField],
     rowkind_column: str | None,
 ) -> Iterator[pa.RecordBatch]:
+    binaries = [field for field in fields if _holds_binary(field.type)]
     for file, read in readers:
         row_count = 0
         try:
             for data in read(file):
-                for batch in input_batches(data, fields, rowkind_column=rowkind_column, first_row=row_count):
+                rows = _with_binaries(data, binaries, row_count) if binaries and isinstance(data, list) else data
+                for batch in input_batches(rows, fields, rowkind_column=rowkind_column, first_row=row_count):
                     row_count += batch.num_rows
                     yield batch
         except InvalidRequest as error:
@@ -57,6 +71,50 @@ def _rows_of(
             raise InvalidRequest(f"{file}: it cannot be read as {''.join(_suffixes(file))} ({error}).") from error
         except OSError as error:
             raise InvalidRequest(f"{file}: it cannot be read ({error.strerror or error}).") from error
+
+
+def _with_binaries(rows: list[dict[str, Any]], fields: Sequence[DataField], first_row: int) -> list[dict[str, Any]]:
+    """Read base64, which text files have for binaries, in place."""
+    for number, row in enumerate(rows, first_row):
+        for field in fields:
+            try:
+                if row.get(field.name) is not None:
+                    row[field.name] = _unpacked(row[field.name], field.type)
+            except binascii.Error as error:
+                raise InvalidRequest(
+                    f"Row {number}, column {field.name!r}: binaries are base64 in text files, this is none ({error})."
+                ) from error
+    return rows
+
+
+def _unpacked(value: Any, data_type: DataType) -> Any:
+    match data_type, value:
+        case AtomicType(), str() if data_type.root in BINARY_ROOTS:
+            return base64.b64decode(value, validate=True)
+        case ArrayType(element), list():
+            return [_unpacked(item, element) for item in value]
+        case MapType(key, item_type), list():
+            return [[_unpacked(k, key), _unpacked(v, item_type)] for k, v in value]
+        case MapType(_, item_type), dict():
+            return {key: _unpacked(item, item_type) for key, item in value.items()}
+        case MultisetType(element), list():
+            return [[_unpacked(item, element), count] for item, count in value]
+        case RowType(parts), dict():
+            types = {part.name: part.type for part in parts}
+            return {name: _unpacked(item, types[name]) if name in types else item for name, item in value.items()}
+    return value
+
+
+def _holds_binary(data_type: DataType) -> bool:
+    match data_type:
+        case AtomicType():
+            return data_type.root in BINARY_ROOTS
+        case ArrayType(element) | MultisetType(element):
+            return _holds_binary(element)
+        case MapType(key, item_type):
+            return _holds_binary(key) or _holds_binary(item_type)
+        case RowType(fields):
+            return any(_holds_binary(field.type) for field in fields)
 
 
 def _reader(file: Path) -> Callable[[Path], Iterator[object]]:

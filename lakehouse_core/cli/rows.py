@@ -40,8 +40,8 @@ def write(
 ) -> None:
     """Write FILES to TABLE in one commit.
 
-    The format goes by the ending: .parquet, .csv (with a header line), .jsonl or .arrow; the two texts also with .gz.
-    Columns go by name. An empty CSV field is null.
+    The format goes by the ending: .parquet, .csv (with a header line), .jsonl, .ndjson or .arrow; the texts also with
+    .gz. Columns go by name. An empty CSV field is null; binaries are base64 in the texts.
     """
     if partition and not overwrite:
         raise InvalidRequest("--partition says what --overwrite replaces: give both, or neither.")
@@ -94,13 +94,16 @@ def read(
 @click.argument("table")
 @click.option("--after", type=int, required=True, metavar="N", help="Changes of later snapshots than this; 0 for all.")
 @click.option("--until", type=int, metavar="M", help="The last snapshot of the range; the latest unless given.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most this many rows.")
 @click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
 @json_option
 @click.pass_context
-def changes(context: click.Context, *, table: str, after: int, until: int | None, output: Path | None) -> None:
+def changes(
+    context: click.Context, *, table: str, after: int, until: int | None, limit: int | None, output: Path | None
+) -> None:
     """Read what the snapshots after N changed in TABLE, row kinds first."""
     found = open_table(context, table).changes(after, until)
-    _put(found.to_batches(), found.schema(), limit=None, output=output, as_json=is_json(context))
+    _put(found.to_batches(), found.schema(), limit=limit, output=output, as_json=is_json(context))
 
 
 def _put(

@@ -62,18 +62,18 @@ class ExpiryPlan:
         return not self.snapshot_ids and not self.changelog_ids
 
 
-def checked_retention(table: str, retention: Retention) -> Retention:
+def checked_retention(retention: Retention) -> Retention:
     """Return `retention`. Raises InvalidRequest where it contradicts itself."""
     low, high = retention.min_retained, retention.max_retained
     if not 1 <= low <= high:
         raise InvalidRequest(
-            f"{table}: at least {low} and at most {high} are to be retained: set 1 <= min <= max. "
-            "What a call leaves out is the table's option."
+            f"At least {low} and at most {high} are to be retained: set 1 <= min <= max. What a call leaves out is the "
+            "table's option, so give both."
         )
     if retention.max_age_millis < 0:
-        raise InvalidRequest(f"{table}: the age to retain is {retention.max_age_millis} ms: set 0 or more.")
+        raise InvalidRequest(f"The age to retain is {retention.max_age_millis} ms: set 0 or more.")
     if retention.limit < 1:
-        raise InvalidRequest(f"{table}: at most {retention.limit} may go in one run: set a limit of 1 or more.")
+        raise InvalidRequest(f"At most {retention.limit} may go in one run: set a limit of 1 or more.")
     return retention
 
 

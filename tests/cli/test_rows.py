@@ -7,6 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import lakehouse_core as lc
+
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "ndjson", "arrow"])
 def test_rows_that_were_written_to_a_file_are_read_from_it_again(shell, orders, home, ending):
@@ -105,7 +107,7 @@ def test_a_file_without_rows_is_an_answer_that_says_so(shell, orders, home, cont
     answer = shell("write", orders, "empty.csv")
 
     assert answer.code == 0
-    assert answer.lines[0] == "sales.orders: nothing done: the input had no rows"
+    assert answer.lines[0] == "sales.orders: nothing done: the input had no rows to write"
 
 
 def test_a_limit_is_told_where_rows_are_left_out(shell, orders, home):
@@ -149,3 +151,30 @@ def test_files_of_several_formats_are_one_commit(shell, orders, home):
 
     report = json.loads(answer.out)
     assert (report["snapshot_id"], report["rows_added"]) == (2, 2)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_binaries_go_into_text_files_and_back_as_base64(shell, home, ending):
+    columns = {"id": "INT", "b": "BYTES", **({"l": "MAP<STRING, ARRAY<BYTES>>"} if ending == "jsonl" else {})}
+    catalog = lc.connect(home / "wh")
+    catalog.create_database("bin")
+    table = catalog.create_table("bin.t", columns)
+    nested = {"l": {"a": [b"\x01", None]}} if ending == "jsonl" else {}
+    table.write([{"id": 1, "b": b"\x00\xff\xfe", **nested}, {"id": 2, "b": None}])
+    rows = table.scan().to_arrow()
+
+    assert shell("read", "bin.t", "-o", f"rows.{ending}").code == 0
+    assert "AP/+" in (home / f"rows.{ending}").read_text()
+    assert shell("write", "bin.t", f"rows.{ending}", "--overwrite").code == 0
+    assert table.scan().to_arrow().equals(rows)
+
+    (home / f"bad.{ending}").write_text('{"id":1,"b":"?"}\n' if ending == "jsonl" else "id,b\n1,?\n")
+    answer = shell("write", "bin.t", f"bad.{ending}")
+    assert answer.code == 2
+    assert f"bad.{ending}: Row 0, column 'b': binaries are base64 in text files" in answer.err
+
+
+def test_changes_end_at_the_limit(shell, orders):
+    answer = shell("changes", orders, "--after", "0", "--limit", "1", "--json")
+
+    assert (answer.code, len(answer.lines)) == (0, 1)

@@ -255,7 +255,7 @@ def test_a_consumer_of_changelogs_only_lets_snapshots_go():
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        ({"retain_max": 1, "retain_min": 2}, "at least 2 and at most 1"),
+        ({"retain_max": 1, "retain_min": 2}, "At least 2 and at most 1"),
         ({"retain_min": 0}, "set 1 <= min <= max"),
     ],
 )

@@ -129,14 +129,14 @@ def test_changelogs_are_decoupled_when_any_setting_keeps_them_longer(changelogs,
     ("wrong", "named"),
     [
         ({"min_retained": 0}, "set 1 <= min <= max"),
-        ({"min_retained": 5, "max_retained": 4}, "at least 5 and at most 4"),
+        ({"min_retained": 5, "max_retained": 4}, "At least 5 and at most 4"),
         ({"max_age_millis": -1}, "set 0 or more"),
         ({"limit": 0}, "a limit of 1 or more"),
     ],
 )
 def test_a_retention_that_contradicts_itself_is_refused(wrong, named):
     with pytest.raises(InvalidRequest, match=named):
-        checked_retention("db.t", retention(**wrong))
+        checked_retention(retention(**wrong))
 
 
 def test_the_reason_names_the_figure_that_keeps_the_rest():

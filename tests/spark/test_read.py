@@ -146,7 +146,7 @@ def test_a_file_that_is_gone_or_damaged_is_told_before_spark_starts(spark, catal
     with pytest.raises(lc.CorruptTable, match=file.name):
         table.scan().to_spark(spark)
     file.unlink()
-    with pytest.raises(lc.NotFound, match=file.name):
+    with pytest.raises(lc.CorruptTable, match=file.name):
         table.scan().to_spark(spark)
 
 

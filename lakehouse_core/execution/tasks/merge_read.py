@@ -41,7 +41,7 @@ class BucketFiles:
     verify: bool = True
 
     def open(self, file: DataFile) -> ParquetFileReader:
-        """Open a file. Raises NotFound, CorruptTable, UnsupportedFeature."""
+        """Open a file. Raises CorruptTable, UnsupportedFeature."""
         schema = self.schemas.get(file.schema_id)
         if schema is None:
             raise CorruptTable(

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_core.errors import CorruptTable, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.tasks.file_bounds import footer_values
 from lakehouse_core.execution.tasks.footer_seal import SEAL_BYTES, broken_seal
 from lakehouse_core.format.cast import cast_array
@@ -53,7 +53,7 @@ def data_file_key(folder: str, file: DataFile) -> str:
 class ParquetFileReader:
     """An open data file. `schema` is the one that the file was written with.
 
-    Raises NotFound when the file is gone, CorruptTable when it is not what its manifest entry says.
+    Raises CorruptTable when the file is gone, or is not what its manifest entry says.
     """
 
     def __init__(self, store: ObjectStore, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> None:
@@ -61,7 +61,13 @@ class ParquetFileReader:
         self._entry = entry
         self._schema = schema
         self._verify = verify
-        self._source = store.open_read(key)
+        try:
+            self._source = store.open_read(key)
+        except NotFound as error:
+            raise CorruptTable(
+                f"{store.uri(key)}: it is missing, though a snapshot names it. If that snapshot has expired meanwhile, "
+                "start again; else run `lakehouse verify` and keep its report."
+            ) from error
         with _decoding(key, "its footer"):
             self._check_size()
             self._footer = self._read_footer()

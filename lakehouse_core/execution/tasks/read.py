@@ -60,7 +60,7 @@ def read_schema(task: ReadTask) -> pa.Schema:
 def read_split(task: ReadTask) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the split that satisfy the predicate, none of the batches empty.
 
-    Raises NotFound when a file is gone, CorruptTable when one is not what the manifest says.
+    Raises CorruptTable when a file is gone, or is not what the manifest says.
     """
     files = BucketFiles(
         store=open_store(task.store),

@@ -48,8 +48,8 @@ def run_rewrite(task: RewriteTask) -> str:
 def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
     """Carry out the plan. A failed task leaves no new file.
 
-    Raises NotFound when an input is gone, InvalidRequest for nulls that the schema forbids now, CorruptTable,
-    StorageFull, StorageUnavailable.
+    Raises InvalidRequest for nulls that the schema forbids now, CorruptTable also when an input is gone, StorageFull,
+    StorageUnavailable.
     """
     store = open_store(task.store)
     files = BucketFiles(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.tasks import merge_read, parquet_reader
 from lakehouse_core.format.data_types import to_internal
 from lakehouse_core.planning.schema_change import (
@@ -341,13 +341,13 @@ def test_a_file_with_another_number_of_rows_than_its_entry_says_is_corrupt(sampl
         table.read()
 
 
-def test_a_missing_file_is_not_found_and_a_foreign_one_not_supported(sample):
+def test_a_missing_file_is_corruption_and_a_foreign_one_not_supported(sample):
     table = LooseFiles(sample.schema)
     ((place, (file,)),) = sample.files.items()
     table._folders[place] = "bucket-0"
 
     table.files = {place: [file]}
-    with pytest.raises(NotFound):
+    with pytest.raises(CorruptTable, match="it is missing, though a snapshot names it"):
         table.read()
     table.files = {place: [replace(file, file_name="data-1-0.orc")]}
     with pytest.raises(UnsupportedFeature, match=r"data-1-0\.orc: only Parquet"):
