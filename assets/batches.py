@@ -21,12 +21,14 @@ WHOLE = Batch(key=None, identifier=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """A source as the assets of a table see it: the upstream asset, the resource that reads it, its batches."""
+    """A source as the assets of a table see it: the upstream asset, the resource that reads it, its feeds by name, its
+    batches."""
 
     key: dg.AssetKey
     # What the feed is made from; feeds that are loaded whole hang on it directly.
     source: dg.AssetKey
     resource: str
+    names: tuple[str, ...]
     batches: dg.TimeWindowPartitionsDefinition
 
     def batch(self, key: str) -> Batch:

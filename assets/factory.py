@@ -20,10 +20,11 @@ import lakehouse_core as lc
 from assets.batches import WHOLE, Batch, Feed, batches_of, commit_user
 from assets.checks import table_checks
 from assets.failures import retrying_what_may_pass
-from assets.ingestion import Committed, Staged, commit_batches, create_table, refuse_gap, stage_batches
+from assets.ingestion import Committed, Staged, commit_batches, create_table, differences, refuse_gap, stage_batches
 from assets.maintenance import OPERATIONS
 from assets.metadata import (
     before_and_after,
+    column_lineage,
     commit_metadata,
     definition_metadata,
     details,
@@ -34,7 +35,7 @@ from assets.metadata import (
 )
 from assets.specs import TableSpec
 from assets.state import RUN_ID, TableState, read_state
-from resources import FeedResource, LakehouseResource, spark_job
+from resources import FeedResource, LakehouseResource, spark_app_id, spark_job
 
 # Part of the code version of each asset: raise it when the assets do something else than before.
 FACTORY_VERSION = 1
@@ -132,6 +133,9 @@ def _ingest(names: _Names) -> dg.AssetsDefinition:
         user = names.commit_user(context, source)
         with _step(context, names, "ingest"):
             table = create_table(lakehouse.catalog(), spec, lakehouse.table_defaults)
+            for difference in differences(table, spec):
+                context.log.warning(f"{spec.identifier}: {difference}. Alter the table, or the specification.")
+            before = table.snapshot()
             batches = names.batches(context)
             refuse_gap(table, batches, feed, partial(source.is_gap, spec.feed.name), commit_user=user)
             staged = []
@@ -150,7 +154,9 @@ def _ingest(names: _Names) -> dg.AssetsDefinition:
             return dg.MaterializeResult(
                 metadata={
                     **staged_metadata(staged),
+                    "paimon/snapshot_id_before": 0 if before is None else before.id,
                     "paimon/commit_user": user,
+                    "paimon/spark_app_id": spark_app_id(),
                     **input_snapshots([(feed.key.to_user_string(), source.version(), 0)]),
                 }
             )
@@ -184,7 +190,8 @@ def _table(names: _Names) -> dg.AssetsDefinition:
             ):
                 committed.append(part)
                 if part.batch.key is not None and part.report is not None:
-                    context.add_asset_metadata(report_metadata([part.report]), partition_key=part.batch.key)
+                    told = {**report_metadata([part.report]), "dagster/partition_row_count": part.report.rows_added}
+                    context.add_asset_metadata(told, partition_key=part.batch.key)
             state = read_state(opened)
             context.log.info(
                 f"{spec.identifier}: committed{_batches('', committed)}, now at snapshot {state.snapshot_id}"
@@ -197,6 +204,8 @@ def _table(names: _Names) -> dg.AssetsDefinition:
                     "dagster/row_count": opened.scan().count(),
                     "dagster/uri": f"{lakehouse.uri}/{spec.database}.db/{spec.name}",
                     "paimon/commit_user": user,
+                    "paimon/spark_app_id": spark_app_id(),
+                    **column_lineage(spec, feed.key if spec.feed.batches else feed.source),
                     **input_snapshots([(feed.key.to_user_string(), source.version(), 0)]),
                 },
             )
@@ -293,6 +302,7 @@ def _maintain(
             **report_metadata([report]),
             **before_and_after(before, after),
             **state_metadata(after),
+            "paimon/spark_app_id": spark_app_id(),
             **input_snapshots([(names.key.to_user_string(), before.content_version, before.snapshot_id or 0)]),
         }
         context.log.info(f"{spec.identifier}: {operation}: {_summary(report, before, after)}")

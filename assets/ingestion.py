@@ -48,6 +48,31 @@ def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, st
     )
 
 
+def differences(table: lc.Table, spec: TableSpec) -> list[str]:
+    """Return in words what the specification says and the table, made from an earlier one, has not."""
+    schema = table.schema
+    found = [
+        f"the specification has a column {name!r}, the table has none"
+        for name in spec.columns
+        if not schema.has_field(name)
+    ]
+    found += [
+        f"option {key} is {value} in the specification and {schema.options.get(key, 'not set')} in the table"
+        for key, value in spec.options.items()
+        if schema.options.get(key) != value
+    ]
+    keys = (
+        ("primary key", spec.primary_key, schema.primary_keys),
+        ("partition", spec.partition_by, schema.partition_keys),
+    )
+    found += [
+        f"its {what} is {', '.join(wanted) or 'none'} in the specification and {', '.join(has) or 'none'} in the table"
+        for what, wanted, has in keys
+        if tuple(wanted) != tuple(has)
+    ]
+    return found
+
+
 def open_table(catalog: lc.Catalog, name: str) -> lc.Table | None:
     """Return the table, None while nobody has created it."""
     try:

@@ -72,6 +72,18 @@ def column_schema(spec: TableSpec) -> dg.TableSchema:
     return dg.TableSchema(columns=columns)
 
 
+def column_lineage(spec: TableSpec, upstream: dg.AssetKey) -> Metadata:
+    """Which column of the feed each column is written from: a write goes by name, and the specification lists them."""
+    sources = {name: f"{spec.feed.name}.{name}" for name in spec.columns}
+    deps = {name: [dg.TableColumnDep(asset_key=upstream, column_name=source)] for name, source in sources.items()}
+    return {
+        "dagster/column_lineage": dg.TableColumnLineage(deps_by_column=deps),
+        "paimon/column_lineage": records(
+            ("column", "written from"), [(name, f"{upstream.to_user_string()}: {sources[name]}") for name in sources]
+        ),
+    }
+
+
 def report_metadata(reports: Sequence[Any]) -> Metadata:
     """What one or more verbs did: counts added up, the first snapshot before and the last one made.
 
@@ -87,6 +99,8 @@ def report_metadata(reports: Sequence[Any]) -> Metadata:
         "paimon/snapshot_id_before": before or 0,
         "paimon/snapshots_made": len(made),
         "paimon/commit_kind": kinds[-1] if kinds else "",
+        "paimon/commit_user": next((user for r in reversed(reports) if (user := getattr(r, "commit_user", ""))), ""),
+        "paimon/commit_identifier": next((n for r in reversed(reports) if (n := _identifier(r)) is not None), 0),
         "paimon/noop_reason": reasons[0] if reasons and all(reasons) else "",
         **{f"paimon/{name}": _number(value) for name, value in summed.items()},
     }
@@ -108,8 +122,8 @@ def commit_metadata(committed: Sequence[Committed]) -> Metadata:
     return {
         "paimon/batches": len(committed),
         "paimon/replayed": sum(part.report is None or part.report.replayed for part in committed),
-        "paimon/commit_identifier": committed[-1].batch.identifier if committed else 0,
         **report_metadata(reports),
+        "paimon/commit_identifier": committed[-1].batch.identifier if committed else 0,
         "paimon/commits": records(
             ("batch", "snapshot", "kind", "rows added", "note"),
             (
@@ -194,6 +208,11 @@ def findings(report: lc.VerifyReport) -> Metadata:
             "\n".join(f"- {finding}" for finding in report.findings[:_MOST_ROWS]) or "none"
         ),
     }
+
+
+def _identifier(report: Any) -> int | None:
+    identifier: int | None = getattr(report, "commit_identifier", None)
+    return identifier
 
 
 def _last_run(state: TableState) -> dg.MetadataValue[Any] | str:

@@ -5,7 +5,7 @@ Adding a table is adding a file. Unknown names are refused with the nearest know
 
 import difflib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -105,8 +105,8 @@ class TableSpec(_Spec):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
 
-def load_specs(folder: Path) -> tuple[TableSpec, ...]:
-    """Read every `*.yaml` in `folder`, ordered by table name.
+def load_specs(folder: Path, sources: Mapping[str, Collection[str]] | None = None) -> tuple[TableSpec, ...]:
+    """Read every `*.yaml` in `folder`, ordered by table name; `sources` names the feeds of each source there is.
 
     Raises InvalidRequest that lists all faults of all files, each with file and line.
     """
@@ -114,7 +114,7 @@ def load_specs(folder: Path) -> tuple[TableSpec, ...]:
     faults: list[str] = []
     for file in sorted(folder.glob("*.yaml")):
         try:
-            spec = parse_spec(file.read_text(encoding="utf-8"), file.name)
+            spec = parse_spec(file.read_text(encoding="utf-8"), file.name, sources)
         except lc.InvalidRequest as error:
             faults.append(str(error))
             continue
@@ -126,8 +126,8 @@ def load_specs(folder: Path) -> tuple[TableSpec, ...]:
     return tuple(specs[name] for name in sorted(specs))
 
 
-def parse_spec(text: str, file: str) -> TableSpec:
-    """Return the specification in `text`; `file` is how messages call it.
+def parse_spec(text: str, file: str, sources: Mapping[str, Collection[str]] | None = None) -> TableSpec:
+    """Return the specification in `text`; `file` is how messages call it. Without `sources` any feed will do.
 
     Raises InvalidRequest with one line a fault.
     """
@@ -145,6 +145,8 @@ def parse_spec(text: str, file: str) -> TableSpec:
     except ValidationError as error:
         faults += [_fault(file, root, detail["loc"], detail["type"], detail["msg"]) for detail in error.errors()]
         raise lc.InvalidRequest("\n".join(faults)) from error
+    if sources is not None:
+        faults += _unknown_feed(file, root, spec.feed, sources)
     if faults:
         raise lc.InvalidRequest("\n".join(faults))
     return spec
@@ -160,6 +162,13 @@ def _fault(file: str, root: yaml.Node, loc: Sequence[int | str], kind: str, mess
     return f"{where}{place + ': ' if place else ''}{message.removeprefix('Value error, ')}"
 
 
+def _unknown_feed(file: str, root: yaml.Node, feed: FeedSpec, sources: Mapping[str, Collection[str]]) -> Iterator[str]:
+    for what, name, known in (("source", feed.source, sources), ("name", feed.name, sources.get(feed.source))):
+        if known is not None and name not in known:
+            line = _line(root, ("feed", what))
+            yield f"{file}:{line}: feed.{what} {name!r} is not known{_nearest(name, known)}"
+
+
 def _fields_at(loc: Sequence[int | str]) -> Mapping[str, Any]:
     """Return the fields of the model that a fault lies in."""
     match loc:
@@ -173,7 +182,7 @@ def _fields_at(loc: Sequence[int | str]) -> Mapping[str, Any]:
             return TableSpec.model_fields
 
 
-def _nearest(name: str, known: Mapping[str, object]) -> str:
+def _nearest(name: str, known: Collection[str]) -> str:
     matches = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {matches[0]!r}?" if matches else f"; there are {', '.join(known)}."
 

@@ -15,7 +15,7 @@ from orchestration.sensors import maintenance_sensor
 from resources import LakehouseResource, SparkRuntime
 
 FEEDS = {"flights": FLIGHTS}
-SPECS = load_specs(TABLES)
+SPECS = load_specs(TABLES, {name: feed.names for name, feed in FEEDS.items()})
 
 _maintain = maintain_job(SPECS)
 
@@ -25,7 +25,7 @@ defs = dg.Definitions.merge(
         assets=[nycflights13, flights_feed],
         jobs=[ingest_job(SPECS), _maintain, observe_job()],
         schedules=[nightly(_maintain)],
-        sensors=[maintenance_sensor(SPECS), tell_of_dead_runs],
+        sensors=[maintenance_sensor(_maintain, SPECS), tell_of_dead_runs],
         resources={
             "lakehouse": LakehouseResource(name=LAKE, warehouse=dg.EnvVar("LAKEHOUSE_WAREHOUSE"), spark=SparkRuntime()),
             # A warehouse keeps the start that it began with: `make ui` sets it.

@@ -16,7 +16,7 @@ from assets import TableSpec
 from assets.ingestion import open_table
 from assets.maintenance import OPERATIONS, Figure, figures
 from assets.state import read_state
-from orchestration.jobs import operation_key
+from orchestration.jobs import AssetJob, operation_key
 from resources import LakehouseResource
 
 # A tick must end within 60 s; what it did not get to comes first in the next one.
@@ -42,12 +42,12 @@ class Look:
         return f"{self.spec.identifier}: " + ("; ".join(map(str, self.figures)) or "not created yet")
 
 
-def maintenance_sensor(specs: Sequence[TableSpec]) -> dg.SensorDefinition:
-    """Return the sensor over the tables of `specs`."""
+def maintenance_sensor(job: AssetJob, specs: Sequence[TableSpec]) -> dg.SensorDefinition:
+    """Return the sensor over the tables of `specs`; its runs are runs of the maintenance `job`, hooks and all."""
 
     @dg.sensor(
         name="maintenance",
-        target=dg.AssetSelection.assets(*(operation_key(spec, name) for spec in specs for name in OPERATIONS)),
+        job=job,
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.STOPPED,
         description="Asks for compaction and expiry of the tables that need it; says with figures why others do not.",

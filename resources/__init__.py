@@ -3,7 +3,7 @@
 from resources.feed import FeedResource
 from resources.java_home import JavaMissing, ensure_java
 from resources.lakehouse import LakehouseResource
-from resources.spark import SessionSource, SparkRuntime, spark_job
+from resources.spark import SessionSource, SparkRuntime, spark_app_id, spark_job
 
 __all__ = [
     "FeedResource",
@@ -12,5 +12,6 @@ __all__ = [
     "SessionSource",
     "SparkRuntime",
     "ensure_java",
+    "spark_app_id",
     "spark_job",
 ]

@@ -155,6 +155,12 @@ def spark_job(group: str, description: str) -> Iterator[None]:
         _CURRENT.job = None
 
 
+def spark_app_id() -> str:
+    """Return the id of the running Spark application, empty where this process has used none, or a remote one."""
+    session = _active_session() if "pyspark" in sys.modules else None
+    return str(session.sparkContext.applicationId) if session is not None and _is_classic(session) else ""
+
+
 def _clear_job(*, cancel: str | None = None) -> None:
     session = _active_session() if "pyspark" in sys.modules else None
     if session is None or not _is_classic(session):

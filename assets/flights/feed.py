@@ -41,6 +41,7 @@ SHAPES: Mapping[str, Callable[[History, Rows], pa.Table]] = {"events": partial_e
 DEFAULT_START = "2013-02-01"
 DIMENSIONS = ("airlines", "airports", "planes")
 WEATHER = "weather"
+FEED_NAMES = (*SHAPES, WEATHER, *DIMENSIONS)
 
 
 class FlightsFeed(FeedResource):
@@ -124,8 +125,7 @@ class FlightsFeed(FeedResource):
                 raise lc.InvalidRequest(f"flights feed {feed}: delivered by day, but no batch was named.")
             file = self._root() / feed / f"{date.fromisoformat(batch)}.parquet"
         else:
-            names = ", ".join((*SHAPES, WEATHER, *DIMENSIONS))
-            raise lc.InvalidRequest(f"flights feed: there is no feed {feed!r}; there are {names}.")
+            raise lc.InvalidRequest(f"flights feed: there is no feed {feed!r}; there are {', '.join(FEED_NAMES)}.")
         if not file.exists():
             self.prepare([] if batch is None else [date.fromisoformat(batch)])
         return file
@@ -201,4 +201,14 @@ def _write(file: Path, table: pa.Table) -> None:
     unfinished.replace(file)
 
 
-__all__ = ["DEFAULT_START", "DIMENSIONS", "EPOCH", "SHAPES", "WEATHER", "FlightsFeed", "begun_with", "next_batches"]
+__all__ = [
+    "DEFAULT_START",
+    "DIMENSIONS",
+    "EPOCH",
+    "FEED_NAMES",
+    "SHAPES",
+    "WEATHER",
+    "FlightsFeed",
+    "begun_with",
+    "next_batches",
+]

@@ -10,7 +10,7 @@ from assets.batches import Feed, batches_of, commit_user
 from assets.ingestion import refuse_gap
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2013-01-01", end_date="2013-01-11", timezone="UTC")
-FEED = Feed(key=dg.AssetKey("feed"), source=dg.AssetKey("source"), resource="shop", batches=DAYS)
+FEED = Feed(key=dg.AssetKey("feed"), source=dg.AssetKey("source"), resource="shop", names=("orders",), batches=DAYS)
 
 
 def test_the_identifier_of_a_batch_is_its_ordinal():

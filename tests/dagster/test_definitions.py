@@ -80,6 +80,15 @@ def test_everything_is_shipped_stopped():
     }
 
 
+def test_runs_that_the_sensor_asks_for_tell_of_failures_too():
+    repository = defs.get_repository_def()
+
+    sensor = repository.get_sensor_def("maintenance")
+
+    assert sensor.job_name == "maintain"
+    assert {hook.name for hook in repository.get_job("maintain").hook_defs} == {"tell_what_failed"}
+
+
 def test_each_asset_says_what_it_is():
     graph = defs.resolve_asset_graph()
 

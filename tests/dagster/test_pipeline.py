@@ -16,6 +16,7 @@ import lakehouse_core as lc
 from assets.flights.answers import answers_at
 from assets.flights.feed import FlightsFeed
 from assets.flights.source import load_source
+from assets.ingestion import differences
 from orchestration import run
 from orchestration.figures import answer_all
 from orchestration.run import plan_run
@@ -100,6 +101,81 @@ def test_each_partition_shows_its_own_figures(loaded: tuple[Pipeline, dg.Execute
         shown = metadata_of(result, key("ops.flight_events"), batch)
         assert shown["paimon/snapshot_id"] == snapshot.id
         assert shown["paimon/rows_added"] == snapshot.delta_record_count
+        assert shown["dagster/partition_row_count"] == snapshot.delta_record_count
+
+
+# What an engineer on call looks for on the page of a table, and of each of its operations.
+PAGE = [
+    "snapshot_id",
+    "snapshot_id_before",
+    "commit_kind",
+    "commit_user",
+    "commit_identifier",
+    "schema_id",
+    "content_version",
+    "rows_added",
+    "rows_removed",
+    "files_added",
+    "files_removed",
+    "files_total",
+    "bytes_added",
+    "bytes_removed",
+    "bytes_total",
+    "manifests_total",
+    "small_files",
+    "snapshots_retained",
+    "earliest_snapshot_id",
+    "attempts",
+    "duration_seconds",
+    "spark_app_id",
+    "input_snapshots",
+    "recent_snapshots",
+    "noop_reason",
+]
+PAIRS = [f"{what}_{when}" for what in ("files", "bytes", "manifests", "snapshots") for when in ("before", "after")]
+
+
+def test_the_page_of_a_table_has_what_one_looks_for(loaded: tuple[Pipeline, dg.ExecuteInProcessResult]):
+    _, result = loaded
+
+    shown = metadata_of(result, key("ops.flights"))
+
+    assert {f"paimon/{name}" for name in (*PAGE, "column_lineage")} <= shown.keys()
+    assert {"dagster/row_count", "dagster/uri", "dagster/column_lineage"} <= shown.keys()
+    assert shown["paimon/spark_app_id"].startswith("local-")
+    lineage = shown["dagster/column_lineage"].deps_by_column
+    (dep,) = lineage["carrier"]
+    assert (dep.asset_key.to_user_string(), dep.column_name) == ("flights_feed", "cdc.carrier")
+    staged = metadata_of(result, key("ops.flights", "ingest"))
+    assert {"paimon/snapshot_id_before", "paimon/spark_app_id", "paimon/input_snapshots"} <= staged.keys()
+
+
+def test_the_page_of_each_operation_has_what_one_looks_for(copy: Pipeline):
+    result = copy.maintain()
+
+    for operation in ("compact_manifests", "compact_full", "expire"):
+        shown = metadata_of(result, key("ops.flights", operation))
+        assert {f"paimon/{name}" for name in (*PAGE, *PAIRS)} <= shown.keys()
+    assert metadata_of(result, key("ops.flights", "compact_full"))["paimon/commit_user"].startswith("compaction-")
+
+
+def test_a_specification_that_its_table_does_not_follow_is_told_of(copy: Pipeline):
+    (spec,) = (spec for spec in SPECS if spec.identifier == "ops.flights")
+    table = copy.table("ops.flights")
+    changed = spec.model_copy(
+        update={
+            "columns": {**spec.columns, "gate": spec.columns["dest"]},
+            "options": {**spec.options, "snapshot.num-retained.max": "33"},
+            "partition_by": (),
+        }
+    )
+
+    assert differences(table, spec) == []
+    assert [text.split(" ")[0:4] for text in differences(table, changed)] == [
+        ["the", "specification", "has", "a"],
+        ["option", "snapshot.num-retained.max", "is", "33"],
+        ["its", "partition", "is", "none"],
+    ]
 
 
 def test_the_data_version_is_the_newest_snapshot_that_changed_rows(loaded: tuple[Pipeline, dg.ExecuteInProcessResult]):

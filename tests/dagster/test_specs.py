@@ -1,6 +1,7 @@
 """Specifications: one file a table, every fault with file, line and the nearest name."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,6 +80,22 @@ def test_all_faults_of_all_files_are_told_at_once(tmp_path: Path):
 
     assert "a.yaml:3" in str(refused.value)
     assert "write_mode is 'append'" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("sources", "fault"),
+    [
+        ({"shops": ["orders"]}, "a.yaml:12: feed.source 'shop' is not known; did you mean 'shops'?"),
+        ({"shop": ["order", "items"]}, "a.yaml:12: feed.name 'orders' is not known; did you mean 'order'?"),
+    ],
+)
+def test_a_feed_that_nobody_has_is_refused_where_the_feeds_are_known(tmp_path: Path, sources: Any, fault: str):
+    (tmp_path / "a.yaml").write_text(GOOD)
+
+    with pytest.raises(lc.InvalidRequest) as refused:
+        load_specs(tmp_path, sources)
+
+    assert str(refused.value) == fault
 
 
 def test_two_files_for_one_table_are_refused(tmp_path: Path):
