@@ -1,6 +1,7 @@
 """Options are parsed once; what nobody carries out is refused by name, and nothing is accepted and then ignored."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -281,3 +282,12 @@ def refusal(check: Callable[[], Any]) -> str | None:
     except InvalidRequest as error:
         return str(error)
     return None
+
+
+def test_every_option_that_is_carried_out_is_documented_with_its_default() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "options.md").read_text()
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    documented = {name.strip(" `"): default.strip(" `") for names, default, _ in rows for name in names.split(",")}
+    carried_out = {key.name: key.default or "" for key in KNOWN.values() if key.treatment is Treatment.HONOURED}
+
+    assert documented == carried_out
