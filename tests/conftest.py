@@ -3,16 +3,35 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+import lakehouse_core as lc
 from resources.java_home import ensure_java
 
 # Examples are bounded in number; a busy machine must not fail a law by the clock.
 settings.register_profile("tests", deadline=None, print_blob=True)
 settings.load_profile("tests")
+
+
+@pytest.fixture(autouse=True)
+def sound_tables(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test did to tables in its folder, `verify` finds nothing, unless it is marked `damage`."""
+    if "tmp_path" not in request.fixturenames or request.node.get_closest_marker("damage"):
+        yield
+        return
+    folder: Path = request.getfixturevalue("tmp_path")
+    yield
+    found = {}
+    for schema in folder.rglob("*.db/*/schema/schema-0"):
+        table = schema.parent.parent
+        if not table.name.startswith("."):
+            name = f"{table.parent.stem}.{table.name}"
+            found[name] = lc.connect(table.parent.parent).table(name).verify(data=True).findings
+    assert {name: findings for name, findings in found.items() if findings} == {}
 
 
 @pytest.fixture(scope="session")

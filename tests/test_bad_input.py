@@ -520,6 +520,7 @@ def flipped(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("damage", [cut, flipped, lambda data: b""])
 @pytest.mark.parametrize("what", NEWEST)
+@pytest.mark.damage
 def test_damaged_files_are_named_and_no_row_comes_from_them(warehouse, what, damage):
     folder = warehouse.root / "db.db/orders"
     for path in folder.glob(NEWEST[what]):
@@ -536,6 +537,7 @@ def test_damaged_files_are_named_and_no_row_comes_from_them(warehouse, what, dam
     assert warehouse.visible() == before
 
 
+@pytest.mark.damage
 def test_verify_answers_where_every_other_verb_refuses(warehouse):
     (warehouse.root / "db.db/orders/lakehouse/boundary").write_text("soon")
 
@@ -545,6 +547,7 @@ def test_verify_answers_where_every_other_verb_refuses(warehouse):
 
 
 @pytest.mark.parametrize("what", ["snapshot", "schema"])
+@pytest.mark.damage
 def test_a_table_of_a_newer_format_version_is_refused(warehouse, what):
     path = warehouse.root / "db.db/orders" / NEWEST[what]
     document = json.loads(path.read_text()) | {"version": 9}

@@ -59,6 +59,7 @@ def ends_of_columns(path):
     return [start + column.total_compressed_size for start, column in zip(starts, columns, strict=True)]
 
 
+@pytest.mark.damage
 def test_a_file_that_is_cut_short_is_told_of_once(table, tmp_path):
     path = files(tmp_path, "data-*.parquet")[0]
     path.write_bytes(path.read_bytes()[:-1])

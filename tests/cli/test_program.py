@@ -109,6 +109,7 @@ def test_a_mistake_is_one_line_and_an_exit_code(shell, orders, words, code, mess
     assert message in answer.err
 
 
+@pytest.mark.damage
 def test_a_corrupt_table_is_exit_code_5(shell, orders, home):
     snapshot = home / "wh/sales.db/orders/snapshot/snapshot-1"
     snapshot.write_bytes(snapshot.read_bytes()[:100])
@@ -119,6 +120,7 @@ def test_a_corrupt_table_is_exit_code_5(shell, orders, home):
     assert "snapshot-1" in answer.err
 
 
+@pytest.mark.damage
 def test_verify_that_finds_something_is_exit_code_1(shell, orders, home):
     next((home / "wh").rglob("data-*.parquet")).unlink()
 
@@ -128,6 +130,7 @@ def test_verify_that_finds_something_is_exit_code_1(shell, orders, home):
     assert "data-" in answer.out
 
 
+@pytest.mark.damage
 def test_verify_looks_into_the_files_where_that_is_asked_for(shell, orders, home):
     file = next((home / "wh").rglob("data-*.parquet"))
     with pq.ParquetFile(file) as parquet:

@@ -36,6 +36,7 @@ def compacted_by_another_engine(table: lc.Table, warehouse: Path) -> None:
     (folder / "LATEST").write_text(str(latest.id + 1))
 
 
+@pytest.mark.damage  # The other engine's snapshot is forged.
 def test_a_commit_of_another_engine_does_not_hide_which_batches_are_in(table: lc.Table, tmp_path: Path):
     commit(table, 31)
     commit(table, 32)
