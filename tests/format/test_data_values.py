@@ -90,6 +90,7 @@ MISFITS = [
     ("BIGINT", 2**63),
     ("FLOAT", 1e39),
     ("DOUBLE", 10**400),
+    ("DOUBLE", Decimal("1e400")),
     ("DOUBLE", "infinity"),
     ("DOUBLE", datetime.date(2013, 1, 1)),
     ("DECIMAL(5, 2)", "1.005"),

@@ -260,9 +260,12 @@ def _to_floating(value: Any, data_type: AtomicType) -> float:
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         raise _misfit(value, data_type, _EXAMPLES[data_type.root])
     try:
-        return _floating(float(value), data_type)
+        found = float(value)
     except OverflowError:
         raise _misfit(value, data_type, "it is out of range") from None
+    if math.isinf(found) and isinstance(value, Decimal) and value.is_finite():
+        raise _misfit(value, data_type, "it is out of range")
+    return _floating(found, data_type)
 
 
 def _ranged(value: int, data_type: AtomicType) -> int:
