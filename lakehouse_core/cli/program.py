@@ -4,6 +4,7 @@ Exit codes are promises: 0 done · 1 verify found something · 2 the request is 
 4 storage did not answer · 5 stored bytes are corrupt · 6 feature not supported.
 """
 
+import difflib
 import os
 import re
 import sys
@@ -73,6 +74,13 @@ class _Verbs(VerbGroup):
         command: click.Command = module.COMMANDS[cmd_name]
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _VERBS and (near := difflib.get_close_matches(args[0], _VERBS, n=1)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
 
 @click.group(
     cls=_Verbs,
@@ -87,6 +95,7 @@ class _Verbs(VerbGroup):
     help="Path or file:// URI of the warehouse; also from LAKEHOUSE_WAREHOUSE.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on standard output.")
+@click.version_option(package_name="paimon-lakehouse")
 @click.pass_context
 def cli(context: click.Context, warehouse: str | None, as_json: bool) -> None:
     """Tables in the Apache Paimon format: write, read and maintain them. Tasks run in this process.
@@ -140,6 +149,8 @@ _PYTHON_FLAG: Final = re.compile(r"\b([a-z_]+)=True\b")
 def _usage(error: click.ClickException) -> str:
     text = error.format_message().rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption) and error.option_name in ("-w", "--warehouse"):
+        text = f"{error.option_name} comes before the verb, as in 'lakehouse -w lake tables'"
     if text.endswith("?"):
         return text if context is None else f"{text} Try '{context.command_path} --help'."
     return f"{text}." if context is None else f"{text}. Try '{context.command_path} --help'."

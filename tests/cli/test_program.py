@@ -64,6 +64,8 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
     ("words", "code", "message"),
     [
         (["frobnicate"], 2, "No such command 'frobnicate'. Try 'lakehouse --help'."),
+        (["wrte"], 2, "No such command 'wrte'. Did you mean 'write'? Try 'lakehouse --help'."),
+        (["tables", "-w", "lake"], 2, "-w comes before the verb, as in 'lakehouse -w lake tables'."),
         (["tag", "crate", "t"], 2, "Did you mean 'create'? Try 'lakehouse tag --help'."),
         (["verify"], 2, "Missing argument 'TABLE'. Try 'lakehouse verify --help'."),
         (["verify", "a.b", "c"], 2, "unexpected extra argument (c)"),
