@@ -5,7 +5,9 @@ import datetime
 import io
 import random
 
+import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import functions as sf
 
@@ -135,6 +137,25 @@ def test_a_large_merged_table_is_never_broadcast_by_mistake(spark, catalog):
     assert "BroadcastHashJoin" not in plan
 
 
+@pytest.mark.damage
+def test_a_changed_bit_of_a_page_fails_the_read_that_spark_does_itself(spark, catalog, tmp_path):
+    table = catalog.create_table("db.t", {"id": "BIGINT", "s": "STRING"}, options={"bucket": "-1"})
+    table.write([{"id": number, "s": f"text {number}"} for number in range(1000)])
+    file = next(tmp_path.rglob("data-*.parquet"))
+    with pq.ParquetFile(file) as parquet:
+        column = parquet.metadata.row_group(0).column(1)
+    data = bytearray(file.read_bytes())
+    data[column.data_page_offset + column.total_compressed_size - 1] ^= 1
+    file.write_bytes(data)
+
+    frame = table.scan().to_spark(spark)
+
+    assert "MapInArrow" not in plan_of(frame)
+    with pytest.raises(Py4JJavaError, match=r"FAILED_READ_FILE(.|\n)*CRC checksum verification failed"):
+        frame.collect()
+
+
+@pytest.mark.damage
 def test_a_file_that_is_gone_or_damaged_is_told_before_spark_starts(spark, catalog, tmp_path):
     table = catalog.create_table("db.t", {"id": "BIGINT", "s": "STRING"}, options={"bucket": "-1"})
     table.write([{"id": 1, "s": "x"}])

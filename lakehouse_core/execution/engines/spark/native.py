@@ -42,7 +42,7 @@ def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
 
 
 def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Sequence[DataField]) -> DataFrame:
-    """Return the rows of tasks that are native. Raises NotFound for a file that is gone.
+    """Return the rows of tasks that are native. Raises CorruptTable for a file that is gone, or its footer damaged.
 
     Corrupt files are never skipped, whatever the session says.
     """
