@@ -12,7 +12,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.errors import NotFound
+from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.conditions import condition
 from lakehouse_core.execution.engines.spark.failures import translated
@@ -86,7 +86,7 @@ def _rows(task: ReadTask, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the split. A missing file of a snapshot that has expired meanwhile is told as such."""
     try:
         yield from read_split(task)
-    except NotFound:
+    except CorruptTable:
         if snapshot_id is not None:
             SnapshotLog(open_store(task.store), SystemClock()).snapshot(snapshot_id)
         raise
