@@ -92,6 +92,8 @@ def report_metadata(reports: Sequence[Any]) -> Metadata:
     before = next((r.snapshot_id_before for r in reports if r.snapshot_id_before is not None), None)
     made = [r.snapshot_id for r in reports if r.snapshot_id is not None]
     kinds = [str(r.commit_kind) for r in reports if r.commit_kind is not None]
+    users = [user for r in reports if (user := getattr(r, "commit_user", ""))]
+    identifiers = [number for r in reports if (number := getattr(r, "commit_identifier", None)) is not None]
     reasons = [r.noop_reason for r in reports]
     summed = {name: sum(getattr(r, name) or 0 for r in reports) for name in _SUMMED}
     return {
@@ -99,8 +101,8 @@ def report_metadata(reports: Sequence[Any]) -> Metadata:
         "paimon/snapshot_id_before": before or 0,
         "paimon/snapshots_made": len(made),
         "paimon/commit_kind": kinds[-1] if kinds else "",
-        "paimon/commit_user": next((user for r in reversed(reports) if (user := getattr(r, "commit_user", ""))), ""),
-        "paimon/commit_identifier": next((n for r in reversed(reports) if (n := _identifier(r)) is not None), 0),
+        "paimon/commit_user": users[-1] if users else "",
+        "paimon/commit_identifier": identifiers[-1] if identifiers else 0,
         "paimon/noop_reason": reasons[0] if reasons and all(reasons) else "",
         **{f"paimon/{name}": _number(value) for name, value in summed.items()},
     }
@@ -208,11 +210,6 @@ def findings(report: lc.VerifyReport) -> Metadata:
             "\n".join(f"- {finding}" for finding in report.findings[:_MOST_ROWS]) or "none"
         ),
     }
-
-
-def _identifier(report: Any) -> int | None:
-    identifier: int | None = getattr(report, "commit_identifier", None)
-    return identifier
 
 
 def _last_run(state: TableState) -> dg.MetadataValue[Any] | str:

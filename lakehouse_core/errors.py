@@ -81,3 +81,11 @@ class TaskFailed(LakehouseError):
 
 class CorruptTable(LakehouseError):
     """Stored bytes contradict the specification or each other."""
+
+    @classmethod
+    def missing(cls, uri: str) -> "CorruptTable":
+        """Return the error for a file that is gone while a snapshot, as far as is known, still names it."""
+        return cls(
+            f"{uri}: it is missing, though a snapshot names it. If that snapshot has expired meanwhile, start again; "
+            "else run `lakehouse verify` and keep its report."
+        )

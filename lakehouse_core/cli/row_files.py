@@ -4,7 +4,6 @@ Whatever the format, columns go by name and values by the table's types: CSV and
 """
 
 import base64
-import binascii
 import csv
 import gzip
 import json
@@ -31,6 +30,7 @@ from lakehouse_core.format.data_types import (
     MultisetType,
     RowType,
     arrow_type,
+    atomic_parts,
 )
 
 _CHUNK_ROWS: Final = 65_536
@@ -56,7 +56,7 @@ def _rows_of(
     fields: Sequence[DataField],
     rowkind_column: str | None,
 ) -> Iterator[pa.RecordBatch]:
-    binaries = [field for field in fields if _holds_binary(field.type)]
+    binaries = [field for field in fields if any(part.root in BINARY_ROOTS for part in atomic_parts(field.type))]
     for file, read in readers:
         row_count = 0
         try:
@@ -80,7 +80,7 @@ def _with_binaries(rows: list[dict[str, Any]], fields: Sequence[DataField], firs
             try:
                 if row.get(field.name) is not None:
                     row[field.name] = _unpacked(row[field.name], field.type)
-            except binascii.Error as error:
+            except ValueError as error:
                 raise InvalidRequest(
                     f"Row {number}, column {field.name!r}: binaries are base64 in text files, this is none ({error})."
                 ) from error
@@ -93,6 +93,10 @@ def _unpacked(value: Any, data_type: DataType) -> Any:
             return base64.b64decode(value, validate=True)
         case ArrayType(element), list():
             return [_unpacked(item, element) for item in value]
+        case ((MapType() | MultisetType()), list()) if not all(
+            isinstance(pair, list) and len(pair) == 2 for pair in value
+        ):
+            return value
         case MapType(key, item_type), list():
             return [[_unpacked(k, key), _unpacked(v, item_type)] for k, v in value]
         case MapType(_, item_type), dict():
@@ -103,18 +107,6 @@ def _unpacked(value: Any, data_type: DataType) -> Any:
             types = {part.name: part.type for part in parts}
             return {name: _unpacked(item, types[name]) if name in types else item for name, item in value.items()}
     return value
-
-
-def _holds_binary(data_type: DataType) -> bool:
-    match data_type:
-        case AtomicType():
-            return data_type.root in BINARY_ROOTS
-        case ArrayType(element) | MultisetType(element):
-            return _holds_binary(element)
-        case MapType(key, item_type):
-            return _holds_binary(key) or _holds_binary(item_type)
-        case RowType(fields):
-            return any(_holds_binary(field.type) for field in fields)
 
 
 def _reader(file: Path) -> Callable[[Path], Iterator[object]]:

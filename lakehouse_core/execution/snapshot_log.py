@@ -364,10 +364,7 @@ class SnapshotLog:
         try:
             data = self._store.read(key)
         except NotFound as error:
-            raise CorruptTable(
-                f"{self._store.uri(key)}: it is missing, though a snapshot names it. If that snapshot has expired "
-                "meanwhile, start again; else run `lakehouse verify` and keep its report."
-            ) from error
+            raise CorruptTable.missing(self._store.uri(key)) from error
         except InvalidRequest as error:
             raise CorruptTable(f"A manifest list or snapshot names {name!r}: {error}") from error
         verify_bytes(data, self._store.uri(key), size=size, expected=expected)

@@ -21,9 +21,13 @@ from lakehouse_core.planning.findings import (
     Promise,
     hint_findings,
     id_findings,
+    key_findings,
     lineage_findings,
     manifest_findings,
+    no_schema,
     row_count_findings,
+    schema_missing,
+    unreadable,
 )
 from lakehouse_core.planning.live_files import (
     BucketFolders,
@@ -146,7 +150,7 @@ class _Verification:
         try:
             return read()
         except _UNREADABLE as error:
-            self.report([_unreadable(promise, object, error)], root_key)
+            self.report([unreadable(promise, object, error)], root_key)
             return None
 
     def manifests(self, rooted: _Rooted, named: NamedList) -> list[ManifestFile] | None:
@@ -233,7 +237,7 @@ class _Verification:
         }
         schema = read.get(max(read, default=0))
         if schema is None:
-            self.report([_no_schema(prefix)] if not read else [])
+            self.report([no_schema(prefix)] if not read else [])
             return None
         folders = (f"{prefix}{SNAPSHOT_FOLDER}", f"{prefix}{CHANGELOG_FOLDER}")
         # Hints first: what they speak of is there before them.
@@ -386,7 +390,7 @@ class _BranchCheck:
         root = rooted.root
         self._all.exist(metadata_files(root), root.key)
         if rooted.snapshot.schema_id not in self._branch.schemas:
-            self._all.report([_schema_missing(root.key, rooted.snapshot.schema_id)], root.key)
+            self._all.report([schema_missing(root.key, rooted.snapshot.schema_id)], root.key)
         for named in root.lists:
             for manifest in self._all.manifests(rooted, named) or ():
                 self._all.entries(rooted, named, manifest)
@@ -409,11 +413,14 @@ class _BranchCheck:
         ]
 
     def _look_at(self, rooted: _Rooted, entries: Iterable[ManifestEntry], kind: FileKind) -> None:
-        """Check that the files of `entries` are there and that their schemas can be read."""
+        """Check that the files of `entries` are there, and that their schemas and keys can be read."""
         key = rooted.root.key
         for entry in entries:
+            folder = self._folders.of(entry.partition, entry.bucket)
             if entry.file.schema_id not in self._branch.schemas:
-                self._all.report([_schema_missing(f"{key}, {entry.file.file_name}", entry.file.schema_id)], key)
+                self._all.report([schema_missing(f"{key}, {entry.file.file_name}", entry.file.schema_id)], key)
+            if self._key_types:
+                self._all.report(key_findings(key, folder, entry, self._key_types), key)
             if entry.file.external_path is None:
                 files = self._all.read(
                     Promise.NAMED_FILES,
@@ -422,9 +429,7 @@ class _BranchCheck:
                     key,
                 )
                 self._all.exist(files or (), key)
-                self._all.content(
-                    self._folders.of(entry.partition, entry.bucket), entry.file, self._branch.schemas, key
-                )
+                self._all.content(folder, entry.file, self._branch.schemas, key)
 
     def _files_of(self, entry: ManifestEntry, kind: FileKind, key: str) -> tuple[NamedFile, ...]:
         file = entry.file
@@ -499,33 +504,3 @@ def _is_root_still(store: ObjectStore, key: str, boundary: int) -> bool:
     except NotFound:
         return False
     return key not in {snapshot_key(id) for id in ids_in(store, SNAPSHOT_FOLDER) if id < boundary}
-
-
-def _unreadable(promise: Promise, object: str, error: Exception) -> Finding:
-    return Finding(
-        promise=promise,
-        object=object,
-        found=f"it cannot be read: {error}",
-        expected="a whole file as the format has it",
-        advice="Keep it as evidence and restore it from a copy of the table.",
-    )
-
-
-def _no_schema(prefix: str) -> Finding:
-    return Finding(
-        promise=Promise.READABLE_SCHEMAS,
-        object=f"{prefix}schema",
-        found="the branch has no schema",
-        expected="at least one, written before the branch is used",
-        advice="It is half made or half dropped: finish creating the branch, or remove its folder.",
-    )
-
-
-def _schema_missing(object: str, schema_id: int) -> Finding:
-    return Finding(
-        promise=Promise.READABLE_SCHEMAS,
-        object=object,
-        found=f"it needs schema {schema_id}",
-        expected="a schema file that can be read",
-        advice=f"Restore schema/schema-{schema_id} from a copy of the table.",
-    )

@@ -6,6 +6,7 @@ commit protocol"; the promises have numbers, so that a report, a test and the do
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
@@ -200,7 +201,7 @@ class LiveFiles:
     def bucket_findings(
         self, key: str, touched: Iterable[_Bucket], where: Callable[[bytes, int], str], key_types: Sequence[DataType]
     ) -> Iterator[Finding]:
-        """Check keys and levels of the buckets in `touched`, and that a partition has one number of buckets."""
+        """Check the levels of the buckets in `touched`, and that their partitions agree on the number of buckets."""
         touched = sorted(set(touched))
         for partition, bucket in touched:
             files = self._buckets[partition, bucket].values()
@@ -243,20 +244,11 @@ def _level_findings(
 ) -> Iterator[Finding]:
     levels: dict[int, list[tuple[tuple[Any, ...], tuple[Any, ...], str]]] = defaultdict(list)
     for entry in entries:
-        try:
-            low, high = (deserialize_row(key, key_types) for key in (entry.file.min_key, entry.file.max_key))
-        except CorruptTable as error:
-            yield Finding(
-                promise=Promise.NAMED_FILES,
-                object=f"{key}, {folder}/{entry.file.file_name}",
-                found=f"its smallest or greatest key cannot be decoded: {error}",
-                expected="keys of the types that the table's schema has",
-                advice="A writer of another table may have committed it: read a snapshot before it.",
-            )
-        else:
-            levels[entry.file.level].append((low, high, entry.file.file_name))
-    # Files of level 0 may share keys.
-    levels.pop(0, None)
+        if entry.file.level > 0:
+            # Keys that cannot be decoded are told of when their file is looked at.
+            with suppress(CorruptTable):
+                low, high = _key_range(entry, key_types)
+                levels[entry.file.level].append((low, high, entry.file.file_name))
     for level, ranges in levels.items():
         ranges.sort(key=lambda each: each[0])
         for (_, high, name), (low, _, other) in pairwise(ranges):
@@ -268,6 +260,57 @@ def _level_findings(
                     expected="disjoint keys in a level above 0",
                     advice="A key may be read twice: compact the bucket fully, then verify again.",
                 )
+
+
+def key_findings(key: str, folder: str, entry: ManifestEntry, key_types: Sequence[DataType]) -> Iterator[Finding]:
+    """Check that the keys of a file are of the table's types; no reader gets past one that is not."""
+    try:
+        _key_range(entry, key_types)
+    except CorruptTable as error:
+        yield Finding(
+            promise=Promise.NAMED_FILES,
+            object=f"{key}, {folder}/{entry.file.file_name}",
+            found=f"its smallest or greatest key cannot be decoded: {error}",
+            expected="keys of the types that the table's schema has",
+            advice="A writer of another table may have committed it: read a snapshot before it.",
+        )
+
+
+def _key_range(entry: ManifestEntry, key_types: Sequence[DataType]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return deserialize_row(entry.file.min_key, key_types), deserialize_row(entry.file.max_key, key_types)
+
+
+def unreadable(promise: Promise, object: str, error: Exception) -> Finding:
+    """Return the finding for stored bytes that a reader refuses."""
+    return Finding(
+        promise=promise,
+        object=object,
+        found=f"it cannot be read: {error}",
+        expected="a whole file as the format has it",
+        advice="Keep it as evidence and restore it from a copy of the table.",
+    )
+
+
+def no_schema(prefix: str) -> Finding:
+    """Return the finding for a branch that nobody can read."""
+    return Finding(
+        promise=Promise.READABLE_SCHEMAS,
+        object=f"{prefix}schema",
+        found="the branch has no schema",
+        expected="at least one, written before the branch is used",
+        advice="It is half made or half dropped: finish creating the branch, or remove its folder.",
+    )
+
+
+def schema_missing(object: str, schema_id: int) -> Finding:
+    """Return the finding for a snapshot or file whose schema cannot be read."""
+    return Finding(
+        promise=Promise.READABLE_SCHEMAS,
+        object=object,
+        found=f"it needs schema {schema_id}",
+        expected="a schema file that can be read",
+        advice=f"Restore schema/schema-{schema_id} from a copy of the table.",
+    )
 
 
 def _delta(key: str, entry: ManifestEntry, *, added: bool) -> Finding:

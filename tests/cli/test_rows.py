@@ -174,6 +174,32 @@ def test_binaries_go_into_text_files_and_back_as_base64(shell, home, ending):
     assert f"bad.{ending}: Row 0, column 'b': binaries are base64 in text files" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ('{"b":"é"}', "column 'b': binaries are base64 in text files"),
+        ('{"b":[1]}', "column 'b'"),
+        ('{"m":[1]}', "column 'm'"),
+        ('{"m":[[1,"?"]]}', "column 'm': binaries are base64 in text files"),
+        ('{"m":[[1]]}', "column 'm'"),
+        ('{"r":[1]}', "column 'r'"),
+        ('{"r":{"b":"?"}}', "column 'r': binaries are base64 in text files"),
+    ],
+)
+def test_what_cannot_be_a_binary_is_one_line(shell, home, value, says):
+    catalog = lc.connect(home / "wh")
+    catalog.create_database("bin")
+    catalog.create_table("bin.t", {"b": "BYTES", "m": "MAP<INT, BYTES>", "r": "ROW<b BYTES>"})
+    empty = {"b": None, "m": None, "r": None}
+    (home / "bad.jsonl").write_text(json.dumps({**empty, **json.loads(value)}) + "\n")
+
+    answer = shell("write", "bin.t", "bad.jsonl")
+
+    assert answer.code == 2
+    assert f"bad.jsonl: Row 0, {says}" in answer.err
+    assert answer.err.count("\n") == 1
+
+
 def test_changes_end_at_the_limit(shell, orders):
     answer = shell("changes", orders, "--after", "0", "--limit", "1", "--json")
 

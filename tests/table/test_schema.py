@@ -377,7 +377,15 @@ def of_java(options: dict[str, str], **changed: Any) -> TableSchema:
     ],
 )
 def test_tables_whose_files_say_all_are_read(options: dict[str, str]) -> None:
-    read_supported(of_java(options), table="db.t")
+    assert refusal_to_read(of_java(options)) is None
+
+
+def refusal_to_read(schema: TableSchema) -> str | None:
+    try:
+        read_supported(schema, table="db.t")
+    except UnsupportedFeature as refused:
+        return str(refused)
+    return None
 
 
 @pytest.mark.parametrize(
@@ -404,14 +412,14 @@ def test_tables_whose_files_say_all_are_read(options: dict[str, str]) -> None:
     ],
 )
 def test_tables_that_could_be_misread_are_refused_by_name(key: str, value: str) -> None:
-    with pytest.raises(UnsupportedFeature, match=r"^db\.t: option") as caught:
-        read_supported(of_java({key: value}), table="db.t")
-
-    assert f"{key} = {value}" in str(caught.value)
+    assert (refusal_to_read(of_java({key: value})) or "").startswith(f"db.t: option {key} = {value}")
 
 
 def test_a_merge_engine_means_nothing_without_a_key() -> None:
-    read_supported(of_java({"merge-engine": "aggregation", "bucket": "-1"}, primaryKeys=[]))
+    options = {"merge-engine": "aggregation", "bucket": "-1"}
+
+    assert refusal_to_read(of_java(options, primaryKeys=[])) is None
+    assert refusal_to_read(of_java(options)) is not None
 
 
 def test_columns_that_cannot_be_read_spoil_only_themselves() -> None:

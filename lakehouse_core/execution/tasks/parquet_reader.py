@@ -64,10 +64,7 @@ class ParquetFileReader:
         try:
             self._source = store.open_read(key)
         except NotFound as error:
-            raise CorruptTable(
-                f"{store.uri(key)}: it is missing, though a snapshot names it. If that snapshot has expired meanwhile, "
-                "start again; else run `lakehouse verify` and keep its report."
-            ) from error
+            raise CorruptTable.missing(store.uri(key)) from error
         with _decoding(key, "its footer"):
             self._check_size()
             self._footer = self._read_footer()
