@@ -21,7 +21,15 @@ from lakehouse_core.options.records import (
     MergeEngine,
     TableOptions,
 )
-from lakehouse_core.options.units import parse_bool, parse_duration, parse_levels, parse_names, parse_size
+from lakehouse_core.options.units import (
+    parse_bool,
+    parse_duration,
+    parse_int,
+    parse_levels,
+    parse_names,
+    parse_size,
+    parse_word,
+)
 
 __all__ = [
     "DYNAMIC_BUCKET",
@@ -45,7 +53,9 @@ __all__ = [
     "known_key",
     "parse_bool",
     "parse_duration",
+    "parse_int",
     "parse_levels",
     "parse_names",
     "parse_size",
+    "parse_word",
 ]

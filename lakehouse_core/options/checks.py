@@ -196,10 +196,9 @@ def _check_field_key(key: str, columns: frozenset[str]) -> None:
         raise InvalidRequest(f"Option {key} is not known{f': did you mean the ending .{near[0]}?' if near else '.'}")
     middle = key.removeprefix("fields.")
     middle = middle[: middle.rindex(f".{ending}")]
-    if middle in columns:
-        return
-    for column in middle.split(","):
-        _check_column(key, column.strip(), columns)
+    # Java looks for columns before the first dot, whatever follows, and keeps blanks: what it refuses is refused here.
+    for column in (*middle.partition(".")[0].split(","), *([] if middle in columns else middle.split(","))):
+        _check_column(key, column, columns)
 
 
 def _check_column(key: str, column: str, columns: frozenset[str]) -> None:

@@ -24,11 +24,22 @@ from lakehouse_core.format.data_types import (
     parse_literal,
     type_to_sql,
 )
-from lakehouse_core.options import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction, ChangelogProducer, check_consistent
+from lakehouse_core.options import (
+    DYNAMIC_BUCKET,
+    POSTPONE_BUCKET,
+    BucketFunction,
+    ChangelogProducer,
+    MergeEngine,
+    check_consistent,
+    parse_bool,
+)
+from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.schema.record import TableSchema
 
 RESERVED_PREFIX: Final = "_KEY_"
 RESERVED_NAMES: Final = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "_ROW_ID", "rowkind"})
+
+_VECTORS: Final = "deletion-vectors.enabled"
 
 # Their values may lie in several columns or in other files.
 _UNSUPPORTED_ROOTS: Final = frozenset({Root.VARIANT, Root.BLOB})
@@ -43,6 +54,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_buckets(schema)
     _check_sequence(schema)
     _check_rowkind_and_changelog(schema)
+    _check_merging(schema)
     _check_defaults(schema)
 
 
@@ -226,6 +238,30 @@ def _check_rowkind_and_changelog(schema: TableSchema) -> None:
             f"changelog-producer is {options.changelog_producer}: only a table with a primary key has a changelog. "
             "Declare one, or remove the option."
         )
+
+
+def _check_merging(schema: TableSchema) -> None:
+    """Rules 8 to 10, 18 and 20, for tables with a primary key; others merge nothing."""
+    if not schema.primary_keys:
+        return
+    options = schema.table_options
+    has_vectors = parse_bool(_VECTORS, schema.options.get(_VECTORS, "false"))
+    if options.merge_engine is MergeEngine.FIRST_ROW:
+        if options.sequence_fields:
+            raise InvalidRequest(
+                "merge-engine is first-row, which keeps the record that came first: it takes no sequence.field."
+            )
+        if options.changelog_producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
+            raise InvalidRequest(
+                f"changelog-producer is {options.changelog_producer} and merge-engine first-row: take none or lookup."
+            )
+        if has_vectors:
+            raise InvalidRequest(f"merge-engine is first-row, which deletes nothing: {_VECTORS} cannot be true.")
+    if has_vectors and options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+        raise InvalidRequest(
+            f"changelog-producer is full-compaction and {_VECTORS} is true: take none, input or lookup."
+        )
+    merge_spec(schema)
 
 
 def _named(schema: TableSchema, option: str, name: str) -> DataField:
