@@ -9,6 +9,7 @@ from lakehouse_core.format.data_types.arrow import (
     timestamp_unit,
     type_from_arrow,
 )
+from lakehouse_core.format.data_types.columns import column_of, values_of
 from lakehouse_core.format.data_types.text import (
     field_from_json,
     field_to_json,
@@ -75,6 +76,7 @@ __all__ = [
     "assign_field_ids",
     "assign_ids",
     "atomic_parts",
+    "column_of",
     "date_of",
     "days_of",
     "field_from_arrow",
@@ -91,5 +93,6 @@ __all__ = [
     "type_from_arrow",
     "type_to_json",
     "type_to_sql",
+    "values_of",
     "with_nullable",
 ]

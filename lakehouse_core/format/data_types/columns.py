@@ -1,0 +1,142 @@
+"""Whole Arrow columns as lists of comparable values, and back.
+
+What comes back is the column that went in: also decimals with more digits than their type, which sums of Java's may
+have, and dates beyond Python's.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakehouse_core.format.data_types.arrow import arrow_type, timestamp_unit
+from lakehouse_core.format.data_types.types import (
+    TIMESTAMP_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    Root,
+    RowType,
+)
+
+_PER_MILLI: Final = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}
+_COUNT: Final = AtomicType(Root.INT, False)
+
+
+def values_of(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list[Any]:
+    """Return the comparable value of each row; None is NULL. `column` has the Arrow type of the data type."""
+    if isinstance(column, pa.ChunkedArray):
+        return [value for chunk in column.chunks for value in values_of(chunk, data_type)]
+    match data_type:
+        case AtomicType():
+            return _atomic_values(column, data_type)
+        case ArrayType(element):
+            return _parted(column, values_of(column.values, element))
+        case MapType(key, value):
+            return _parted(column, _pairs(column, key, value))
+        case MultisetType(element):
+            return _parted(column, _pairs(column, element, _COUNT))
+        case RowType(fields):
+            parts = [values_of(column.field(index), field.type) for index, field in enumerate(fields)]
+            rows = zip(*parts, strict=True)
+            return [row if valid else None for row, valid in zip(rows, column.is_valid().to_pylist(), strict=True)]
+
+
+def _pairs(column: pa.MapArray, key: DataType, value: DataType) -> list[Any]:
+    return list(zip(values_of(column.keys, key), values_of(column.items, value), strict=True))
+
+
+def _parted(column: pa.Array, values: list[Any]) -> list[Any]:
+    offsets = column.offsets.to_pylist()
+    valid = column.is_valid().to_pylist()
+    return [tuple(values[offsets[row] : offsets[row + 1]]) if valid[row] else None for row in range(len(column))]
+
+
+def _atomic_values(column: pa.Array, data_type: AtomicType) -> list[Any]:
+    if data_type.root in TIMESTAMP_ROOTS:
+        per_milli = _PER_MILLI[column.type.unit]
+        nanos_per = 1_000_000 // per_milli if per_milli else 0
+        values = column.view(pa.int64()).to_pylist()
+        if not per_milli:
+            return [None if value is None else (value * 1_000, 0) for value in values]
+        return [None if value is None else (value // per_milli, value % per_milli * nanos_per) for value in values]
+    if data_type.root is Root.DATE:
+        return list(column.view(pa.int32()).to_pylist())
+    if data_type.root is Root.TIME:
+        return list(column.cast(pa.time32("ms")).view(pa.int32()).to_pylist())
+    return list(column.to_pylist())
+
+
+def column_of(values: Sequence[Any], data_type: DataType) -> pa.Array:
+    """Return the Arrow column of comparable values; the values fit the type."""
+    arrow = arrow_type(data_type)
+    match data_type:
+        case AtomicType():
+            return _atomic_column(values, data_type, arrow)
+        case ArrayType(element):
+            flat = [item for value in values for item in value or ()]
+            return pa.ListArray.from_arrays(_offsets(values), column_of(flat, element), type=arrow, mask=_nulls(values))
+        case MapType(key, value_type):
+            return _map_column(values, key, value_type, arrow)
+        case MultisetType(element):
+            return _map_column(values, element, _COUNT, arrow)
+        case RowType(fields):
+            parts = [
+                column_of([None if value is None else value[index] for value in values], field.type)
+                for index, field in enumerate(fields)
+            ]
+            return pa.StructArray.from_arrays(parts, fields=list(arrow), mask=_nulls(values))
+
+
+def _map_column(values: Sequence[Any], key: DataType, value_type: DataType, arrow: pa.MapType) -> pa.Array:
+    entries = [entry for value in values for entry in value or ()]
+    keys = column_of([name for name, _ in entries], key)
+    items = column_of([held for _, held in entries], value_type)
+    return pa.MapArray.from_arrays(_offsets(values), keys, items, arrow, mask=_nulls(values))
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    offsets = [0]
+    for value in values:
+        offsets.append(offsets[-1] + len(value or ()))
+    return pa.array(offsets, pa.int32())
+
+
+def _nulls(values: Sequence[Any]) -> pa.Array:
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+def _atomic_column(values: Sequence[Any], data_type: AtomicType, arrow: pa.DataType) -> pa.Array:
+    if data_type.root in TIMESTAMP_ROOTS:
+        assert data_type.precision is not None
+        per_milli = _PER_MILLI[timestamp_unit(data_type.precision)]
+        nanos_per = 1_000_000 // per_milli
+        units = [None if value is None else value[0] * per_milli + value[1] // nanos_per for value in values]
+        return pa.array(units, pa.int64()).view(arrow)
+    if data_type.root in (Root.DATE, Root.TIME):
+        return pa.array(values, pa.int32()).view(arrow)
+    if data_type.root is Root.DECIMAL:
+        return _decimals(values, data_type, arrow)
+    return pa.array(values, arrow)
+
+
+def _decimals(values: Sequence[Any], data_type: AtomicType, arrow: pa.DataType) -> pa.Array:
+    """Unscaled numbers of 128 bits; Arrow's own conversion refuses digits beyond the precision."""
+    assert data_type.scale is not None
+    data = b"".join(
+        (0 if value is None else _unscaled(value, data_type.scale)).to_bytes(16, "little", signed=True)
+        for value in values
+    )
+    validity = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
+    return pa.Array.from_buffers(arrow, len(values), [validity, pa.py_buffer(data)])
+
+
+def _unscaled(value: Decimal, scale: int) -> int:
+    """Comparable decimals have exactly the scale of their type."""
+    sign, digits, exponent = value.as_tuple()
+    assert exponent == -scale, value
+    unscaled = int("".join(map(str, digits)))
+    return -unscaled if sign else unscaled
