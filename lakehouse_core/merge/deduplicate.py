@@ -1,28 +1,71 @@
-"""Deduplicate: of all versions of a key the newest stays, its kind with it. Source: Paimon semantics, C.2, D.1."""
+"""Engines that keep one version of a key whole: the newest (deduplicate) or the oldest (first-row).
+
+Source: Paimon semantics, C.2, "deduplicate" (D.1) and "first-row" (D.2).
+"""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.merge.order import KeyOrder, Rows
+from lakehouse_core.merge.positions import NONE, Flags, first_fitting, last_fitting
 
 Kinds = npt.NDArray[Any]
 
 
-def deduplicate(order: KeyOrder, kinds: Kinds | None = None, *, ignore_delete: bool = False) -> Rows:
-    """Return the row that stands for each key, in key order.
+def newest(
+    order: KeyOrder, kinds: Kinds | None = None, *, ignore_delete: bool = False, folded: Flags | None = None
+) -> Rows:
+    """Return for each key the position of its newest version.
 
-    `kinds` by row number (0 +I, 1 -U, 2 +U, 3 -D) is needed with `ignore_delete` only, which passes over retracts;
-    a key with one version keeps it whatever its kind, a key of retracts alone then vanishes.
+    `kinds` by row number (0 +I, 1 -U, 2 +U, 3 -D) is needed with `ignore_delete` only, which passes over retracts: a
+    key of retracts alone is then NONE. A key that is not `folded` (None: of one version) keeps it whatever its kind.
     """
     if not ignore_delete or kinds is None or not (kinds & 1).any():
-        return order.rows[order.ends]
-    positions = np.arange(len(order.rows), dtype=np.int64)
+        return order.ends
     starts, ends = order.starts, order.ends
-    newest_add = np.maximum.accumulate(np.where(is_add(kinds[order.rows]), positions, -1))[ends]
-    newest_add[starts == ends] = ends[starts == ends]
-    return order.rows[newest_add[newest_add >= starts]]
+    found = last_fitting(is_add(kinds[order.rows]), starts, ends)
+    return np.where(starts != ends if folded is None else folded, found, ends)
+
+
+def oldest(order: KeyOrder, kinds: Kinds, *, ignore_delete: bool = False, folded: Flags | None = None) -> Rows:
+    """Return for each key the position of its oldest version, with `ignore_delete` the oldest that is no retract.
+
+    A key that is not `folded` (None: of one version) keeps it. Raises InvalidRequest for a retract among versions that
+    are folded, unless they are ignored.
+    """
+    starts, ends = order.starts, order.ends
+    if not (kinds & 1).any():
+        return starts
+    adds = is_add(kinds[order.rows])
+    folded = starts != ends if folded is None else folded
+    if not ignore_delete:
+        if not adds[np.repeat(folded, ends - starts + 1)].all():
+            raise InvalidRequest(
+                "first-row met a -D or -U record, which it does not take: set ignore-delete to true to drop such "
+                "records, or leave them out."
+            )
+        return starts
+    found = first_fitting(adds, starts, ends)
+    return np.where(folded, found, starts)
+
+
+def deduplicate(order: KeyOrder, kinds: Kinds | None = None, *, ignore_delete: bool = False) -> Rows:
+    """Return the row that stands for each key, in key order, as `newest` says."""
+    found = newest(order, kinds, ignore_delete=ignore_delete)
+    rows: Rows = order.rows[found if found is order.ends else found[found != NONE]]
+    return rows
+
+
+def first_row(order: KeyOrder, kinds: Kinds | None, *, ignore_delete: bool = False) -> Rows:
+    """Return the row that stands for each key, in key order, as `oldest` says; `kinds` None: all are +I."""
+    if kinds is None:
+        return order.rows[order.starts]
+    found = oldest(order, kinds, ignore_delete=ignore_delete)
+    rows: Rows = order.rows[found[found != NONE]]
+    return rows
 
 
 def is_add(kinds: Kinds) -> npt.NDArray[np.bool_]:

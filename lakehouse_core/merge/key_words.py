@@ -54,6 +54,15 @@ def integer_words(values: npt.NDArray[Any]) -> Words:
     return values.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN
 
 
+def comparison_words(column: pa.Array) -> list[Words]:
+    """Return words that order values as Java compares single ones: -0.0 before 0.0, NaN equal to itself and last."""
+    if not pa.types.is_floating(column.type):
+        return _column_words(column)
+    doubles = fixed_values(column, np.dtype(f"f{column.type.bit_width // 8}")).astype(np.float64)
+    doubles[np.isnan(doubles)] = np.nan
+    return [_bit_order(doubles)]
+
+
 def _column_words(column: pa.Array) -> list[Words]:
     """Words of one column; those of null rows mean nothing."""
     kind = column.type
@@ -83,6 +92,10 @@ def _float_words(values: npt.NDArray[Any]) -> Words:
     doubles = values.astype(np.float64)  # Exact for float32, and a copy that may be changed.
     doubles[doubles == 0] = 0.0
     doubles[np.isnan(doubles)] = np.nan
+    return _bit_order(doubles)
+
+
+def _bit_order(doubles: npt.NDArray[np.float64]) -> Words:
     bits = doubles.view(np.uint64)
     return np.where(bits >= _SIGN, ~bits, bits ^ _SIGN)
 

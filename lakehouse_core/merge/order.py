@@ -4,7 +4,7 @@ Only key words are compared; a chunk's words nearly always pack into one. Sequen
 refine the order inside a key and never split it. Source: Paimon semantics, "Ordering of versions of one key" (B.3).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -32,6 +32,24 @@ class KeyOrder:
     def starts(self) -> Rows:
         """The position of each key's oldest version."""
         return np.concatenate([np.zeros(min(1, len(self.ends)), dtype=np.int64), self.ends[:-1] + 1])
+
+    def only(self, flags: npt.NDArray[np.bool_]) -> tuple["KeyOrder", Rows]:
+        """Return the order of the positions in `flags`, and which keys are left."""
+        if not len(flags):
+            return self, self.ends
+        counts = np.add.reduceat(flags.astype(np.int64), self.starts)
+        keys = np.flatnonzero(counts)
+        return KeyOrder(self.rows[flags], np.cumsum(counts[keys]) - 1), keys
+
+    def slices(self, row_count: int) -> Iterator["KeyOrder"]:
+        """Yield the order in parts of whole keys, each of about `row_count` rows; positions begin at 0 in each."""
+        first = 0
+        while first < len(self.ends):
+            start = int(self.ends[first - 1]) + 1 if first else 0
+            last = max(first + 1, int(np.searchsorted(self.ends, start + row_count)))
+            stop = int(self.ends[last - 1]) + 1
+            yield KeyOrder(self.rows[start:stop], self.ends[first:last] - start)
+            first = last
 
 
 def order_runs(words: Sequence[Words], row_count: int, tie_words: TieWords | None = None) -> KeyOrder:

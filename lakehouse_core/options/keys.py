@@ -8,7 +8,7 @@ from lakehouse_core.options.known import Treatment
 # Of an option that is carried out for some values only: those values.
 WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "type": frozenset({"table"}),
-    "merge-engine": frozenset({"deduplicate"}),
+    "merge-engine": frozenset({"deduplicate", "partial-update", "aggregation"}),
     "changelog-producer": frozenset({"none", "input"}),
     "file.format": frozenset({"parquet"}),
     "file.compression": frozenset({"zstd", "snappy", "gzip", "lz4", "none", "uncompressed"}),
@@ -64,17 +64,16 @@ CATALOG_KEYS: Final = frozenset(
 # Endings of `fields.<column>[,<column>…].<ending>`.
 FIELD_ENDINGS: Final[Mapping[str, Treatment]] = {
     "stats-mode": Treatment.HONOURED,
-    # The merge engines that read these are refused themselves.
-    "aggregate-function": Treatment.HARMLESS,
-    "ignore-retract": Treatment.HARMLESS,
-    "distinct": Treatment.HARMLESS,
-    "list-agg-delimiter": Treatment.HARMLESS,
-    "nested-key": Treatment.HARMLESS,
-    "nested-key-null-strategy": Treatment.HARMLESS,
-    "nested-sequence-field": Treatment.HARMLESS,
-    "count-limit": Treatment.HARMLESS,
-    "ts-field": Treatment.HARMLESS,
-    "sequence-group": Treatment.HARMLESS,
+    "aggregate-function": Treatment.HONOURED,
+    "ignore-retract": Treatment.HONOURED,
+    "distinct": Treatment.HONOURED,
+    "list-agg-delimiter": Treatment.HONOURED,
+    "nested-key": Treatment.HONOURED,
+    "nested-key-null-strategy": Treatment.HONOURED,
+    "nested-sequence-field": Treatment.HONOURED,
+    "count-limit": Treatment.HONOURED,
+    "ts-field": Treatment.HONOURED,
+    "sequence-group": Treatment.HONOURED,
     # A default of the column itself takes the place of this old option; a map layout changes the data files.
     "default-value": Treatment.REFUSED,
     "map": Treatment.REFUSED,

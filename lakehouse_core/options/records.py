@@ -106,6 +106,12 @@ class TableOptions:
     # What becomes of one key.
     merge_engine: MergeEngine = MergeEngine.DEDUPLICATE
     changelog_producer: ChangelogProducer = ChangelogProducer.NONE
+    # Compactions look up what lies above their output, so that a record there holds all that is older.
+    needs_lookup: bool = False
+    # Updates that change no column but the ignored ones are not told.
+    changelog_row_deduplicate: bool = False
+    changelog_ignored_fields: tuple[str, ...] = ()
+    deletion_vectors: bool = False
     sequence_fields: tuple[str, ...] = ()
     sequence_descending: bool = False
     rowkind_field: str | None = None
@@ -233,6 +239,10 @@ def _parse(source: _Source) -> TableOptions:
         bucket_function=BucketFunction(source.word("bucket-function.type")),
         merge_engine=MergeEngine(source.word("merge-engine")),
         changelog_producer=ChangelogProducer(source.word("changelog-producer")),
+        needs_lookup=_needs_lookup(source),
+        changelog_row_deduplicate=source.flag("changelog-producer.row-deduplicate"),
+        changelog_ignored_fields=source.names("changelog-producer.row-deduplicate-ignore-fields"),
+        deletion_vectors=source.flag("deletion-vectors.enabled"),
         sequence_fields=source.names("sequence.field"),
         sequence_descending=source.word("sequence.field.sort-order") == "descending",
         rowkind_field=source.text("rowkind.field"),
@@ -274,6 +284,15 @@ def _parse(source: _Source) -> TableOptions:
         commit=_commit(source),
         expiry=_expiry(source),
         changelog_expiry=_changelog_expiry(source, _expiry(source)),
+    )
+
+
+def _needs_lookup(source: _Source) -> bool:
+    return (
+        source.word("changelog-producer") == ChangelogProducer.LOOKUP
+        or source.word("merge-engine") == MergeEngine.FIRST_ROW
+        or source.flag("deletion-vectors.enabled")
+        or source.flag("force-lookup")
     )
 
 

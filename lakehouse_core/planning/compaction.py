@@ -6,6 +6,7 @@ append tables" (C.9). The strategy that picks runs by itself joins `plan_full_co
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import groupby
 from typing import Literal, TypeAlias
 
@@ -13,9 +14,19 @@ from lakehouse_core.planning.sections import Section, sections
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.levels import Levels, levels_of
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.sorted_run import KeyedFile
+from lakehouse_core.table.sorted_run import KeyedFile, SortedRun
 
 Reason: TypeAlias = Literal["full compaction", "small files"]
+
+
+class Telling(Enum):
+    """What a step tells the changelog, and how it finds out what was before."""
+
+    NOTHING = "nothing"
+    # Before is what the top level, which is the output, held.
+    TOP_LEVEL = "top level"
+    # Before is what the lowest level above 0 holds, within the compaction or beyond it; it may be marked deleted there.
+    LOOKUP = "lookup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +34,7 @@ class Upgrade:
     """Move the file to the output level in the metadata; its bytes stay."""
 
     file: DataFile
+    telling: Telling = Telling.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,7 @@ class Merge:
     """Read the sections in key order, merge each, and write the rows as new files of the output level."""
 
     sections: tuple[Section, ...]
+    telling: Telling = Telling.NOTHING
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -50,6 +63,7 @@ class CompactionPlan:
     drops_deletes: bool
     steps: tuple[Step, ...]
     reason: Reason
+    older: tuple[SortedRun, ...] = ()
 
     @property
     def files(self) -> tuple[DataFile, ...]:

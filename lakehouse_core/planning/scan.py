@@ -17,7 +17,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import AtomicType, DataField, DataType, Root, has_same_kind
 from lakehouse_core.format.partition_path import partition_path
-from lakehouse_core.options.records import BucketFunction
+from lakehouse_core.options import BucketFunction, MergeEngine
 from lakehouse_core.planning.readable import NOTHING_MARKED, check_files
 from lakehouse_core.planning.splits import FileGroup, append_groups, is_one_level, key_groups
 from lakehouse_core.table.data_file import DataFile
@@ -372,6 +372,9 @@ def _matching_files(
     if key_part is not None:
         keys = schema.key_fields
         files = [file for file in files if may_match(key_part, _key_ranges(file, file_schema(file.schema_id), keys))]
+    if schema.table_options.merge_engine not in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
+        # A merged row is made of several: what comes out, none of the files need hold.
+        return files
     # A merged row is a row of one of the files: a value that none of them holds cannot come out.
     return files if any(matches(file) for file in files) else ()
 

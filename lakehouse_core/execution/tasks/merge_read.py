@@ -13,12 +13,14 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
 from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader, data_file_key
 from lakehouse_core.format.data_types import DataField
-from lakehouse_core.merge.chunk import MergeRule, merge_chunk
-from lakehouse_core.merge.frontier import frontier_chunks
+from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
+from lakehouse_core.merge.frontier import Part, frontier_chunks
+from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.planning.sections import Section, oldest_first
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import SortedRun
@@ -27,8 +29,6 @@ from lakehouse_core.table.sorted_run import SortedRun
 CHUNK_ROWS: Final = 128 * 1024
 CHUNK_BYTES: Final = 32 << 20
 _LEAST_BATCH_ROWS: Final = 16
-# Of all runs together: what their readers hold of the files as they are stored.
-_HELD_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,53 +69,68 @@ def merged_records(
     column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear.
     """
     keep_freed_memory()
-    read = _with_merge_columns(fields, schema)
+    spec = merge_spec(schema)
+    read = with_merge_columns(fields, schema, spec)
+    # Engines that pick one version whole pick the right one anyway.
+    uses_levels = schema.table_options.needs_lookup and spec.engine not in BY_ROW
+    output = [field.name for field in fields] + ([SEQUENCE_NUMBER] if with_sequence_number else []) + [VALUE_KIND]
     for section in sections:
         runs, is_decided = oldest_first(section)
         needs_number = with_sequence_number or (len(runs) > 1 and not is_decided)
-        system = [SEQUENCE_NUMBER, VALUE_KIND] if needs_number else [VALUE_KIND]
-        output = [field.name for field in fields] + ([SEQUENCE_NUMBER] if with_sequence_number else []) + [VALUE_KIND]
-        rule = _rule(schema, is_decided=is_decided, drops_deletes=drops_deletes)
-        scan = _RunScan(
+        rule = MergeRule(
+            spec=spec,
+            kind_column=VALUE_KIND,
+            sequence_number=None if is_decided else SEQUENCE_NUMBER,
+            level=LEVEL if uses_levels else None,
+            drops_deletes=drops_deletes,
+        )
+        scan = RunScan(
             source=source,
             fields=tuple(read),
-            system=tuple(system),
+            system=(SEQUENCE_NUMBER, VALUE_KIND) if needs_number else (VALUE_KIND,),
             row_filter=row_filter if len(runs) == 1 else key_filter,
-            chunk_rows=CHUNK_ROWS // len(runs),
-            chunk_bytes=CHUNK_BYTES // len(runs),
-            held_bytes=_HELD_BYTES // len(runs),
+            with_level=uses_levels,
         )
-        chunks = frontier_chunks(
-            [scan.batches(run) for run in runs],
-            [[field.name for field in read].index(name) for name in rule.key_columns],
-            chunk_rows=CHUNK_ROWS,
-            chunk_bytes=CHUNK_BYTES,
-        )
-        for chunk in chunks:
+        for chunk in chunks_of([(scan, run) for run in runs], spec):
             yield from merge_chunk(chunk, rule, output)
 
 
+def chunks_of(runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec) -> Iterator[tuple[Part, ...]]:
+    """Yield key-complete chunks of the runs, the oldest of which comes first; all have the same columns."""
+    names = [field.name for field in runs[0][0].fields]
+    return frontier_chunks(
+        [scan.batches(run, sharing=len(runs)) for scan, run in runs],
+        [names.index(name) for name in spec.key_columns],
+        chunk_rows=CHUNK_ROWS,
+        chunk_bytes=CHUNK_BYTES,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RunScan:
-    """How the files of one section's runs are read."""
+class RunScan:
+    """How the files of a run are read. `row_filter` only leaves out row groups."""
 
     source: BucketFiles
     fields: tuple[DataField, ...]
     system: tuple[str, ...]
-    row_filter: Predicate | None
-    chunk_rows: int
-    chunk_bytes: int
-    held_bytes: int
+    row_filter: Predicate | None = None
+    with_level: bool = False
 
-    def batches(self, run: SortedRun) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a run; a file is opened when the one before it is used up."""
+    def batches(self, run: SortedRun, *, sharing: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a run, one of `sharing`; a file is opened when the one before it is used up."""
         for file in run.data_files:
             reader = self.source.open(file)
             try:
-                rows = batch_rows(reader.row_bytes(self.fields), self.chunk_rows, self.chunk_bytes)
-                yield from reader.batches(self.fields, system=self.system, batch_rows=rows, row_filter=self.row_filter)
+                rows = batch_rows(reader.row_bytes(self.fields), CHUNK_ROWS // sharing, CHUNK_BYTES // sharing)
+                found = reader.batches(self.fields, system=self.system, batch_rows=rows, row_filter=self.row_filter)
+                yield from (_leveled(batch, file.level) for batch in found) if self.with_level else found
             finally:
                 reader.close()
+
+
+def _leveled(batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
+    """Return the batch with the level of its file behind its columns."""
+    return batch.append_column(LEVEL, pa.repeat(pa.scalar(level, pa.int8()), batch.num_rows))
 
 
 def batch_rows(row_bytes: float, most_rows: int, most_bytes: int) -> int:
@@ -123,20 +138,12 @@ def batch_rows(row_bytes: float, most_rows: int, most_bytes: int) -> int:
     return max(_LEAST_BATCH_ROWS, min(most_rows, int(most_bytes / max(1.0, row_bytes))))
 
 
-def _with_merge_columns(fields: Sequence[DataField], schema: TableSchema) -> list[DataField]:
+def with_merge_columns(fields: Sequence[DataField], schema: TableSchema, spec: MergeSpec) -> list[DataField]:
     """The fields asked for, then those that the merge needs besides."""
-    needed = [*schema.key_fields, *map(schema.field, schema.table_options.sequence_fields)]
+    asked = {field.name for field in fields}
+    needed = [*schema.key_fields, *map(schema.field, spec.sequence_fields)]
+    for group in spec.groups:
+        # A group may follow others only, or remove the whole row.
+        if asked & {*group.fields, *group.protected} or set(group.fields) & set(spec.removing_fields):
+            needed += map(schema.field, group.fields)
     return list({field.name: field for field in [*fields, *needed]}.values())
-
-
-def _rule(schema: TableSchema, *, is_decided: bool, drops_deletes: bool) -> MergeRule:
-    options = schema.table_options
-    return MergeRule(
-        key_columns=schema.trimmed_primary_keys,
-        kind_column=VALUE_KIND,
-        sequence_number=None if is_decided else SEQUENCE_NUMBER,
-        sequence_fields=options.sequence_fields,
-        sequence_descending=options.sequence_descending,
-        ignore_delete=options.ignore_delete,
-        drops_deletes=drops_deletes,
-    )

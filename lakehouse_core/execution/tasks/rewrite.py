@@ -3,24 +3,27 @@
 Source: Paimon semantics, "Compaction task" (C.7) and "Compaction of append tables" (C.9).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.tasks.announced_merge import AnnouncedMerge
 from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
 from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
 from lakehouse_core.format.data_types import type_to_sql
-from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, Merge, Upgrade
+from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, Merge, Telling, Upgrade
+from lakehouse_core.planning.sections import sections
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.changes_json import messages_to_json
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sorted_run import keyed_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,53 +62,98 @@ def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
         verify=task.schema.table_options.read_verify,
     )
     output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
-    after: list[DataFile] = []
-    written: list[DataFile] = []
+    made = _Made()
     try:
-        for made, is_new in _results(task, files, output):
-            after.append(made)
-            written += [made] if is_new else []
+        _carry_out(task, files, output, made)
     except BaseException:
-        store.delete(f"{task.folder}/{file.file_name}" for file in written)
+        store.delete(f"{task.folder}/{file.file_name}" for file in made.written)
         raise
     return CommitMessage(
         partition=task.partition,
         bucket=task.bucket,
         total_buckets=task.total_buckets,
         compact_before=task.plan.files,
-        compact_after=tuple(after),
+        compact_after=tuple(made.after),
+        compact_changelog_files=tuple(made.changelog),
     )
 
 
-def _results(task: RewriteTask, files: BucketFiles, output: FileOutput) -> Iterator[tuple[DataFile, bool]]:
-    """Yield each file of the result, and whether it was written here."""
+@dataclass(slots=True)
+class _Made:
+    """What a task has made so far: `after` and `changelog` go into its answer, `written` lies on disk because of it."""
+
+    after: list[DataFile] = field(default_factory=list)
+    changelog: list[DataFile] = field(default_factory=list)
+    written: list[DataFile] = field(default_factory=list)
+
+    def add(self, records: Sequence[DataFile], changelog: Sequence[DataFile] = ()) -> None:
+        """Add files that were written."""
+        self.after += records
+        self.changelog += changelog
+        self.written += [*records, *changelog]
+
+
+def _carry_out(task: RewriteTask, files: BucketFiles, output: FileOutput, made: _Made) -> None:
     if isinstance(task.plan, AppendCompactionPlan):
         for group in task.plan.groups:
-            for file in _packed(task, group, files, output):
-                yield file, True
+            made.add(_packed(task, group, files, output))
         return
     for step in task.plan.steps:
-        if isinstance(step, Upgrade):
-            yield replace(step.file, level=task.plan.output_level), False
-        else:
-            for file in _merged(task, step, files, output):
-                yield file, True
+        match step:
+            case Upgrade(file, telling):
+                if telling is not Telling.NOTHING:
+                    made.add((), _told(task, task.plan, step, files, output))
+                made.after.append(replace(file, level=task.plan.output_level))
+            case Merge(_, Telling.NOTHING):
+                made.add(_merged(task, task.plan, step, files, output))
+            case Merge():
+                made.add(*_merged_and_told(task, task.plan, step, files, output))
 
 
-def _merged(task: RewriteTask, step: Merge, files: BucketFiles, output: FileOutput) -> tuple[DataFile, ...]:
-    assert isinstance(task.plan, CompactionPlan)
+def _merged(
+    task: RewriteTask, plan: CompactionPlan, step: Merge, files: BucketFiles, output: FileOutput
+) -> tuple[DataFile, ...]:
     records = merged_records(
         files,
         step.sections,
         task.schema,
         task.schema.fields,
         with_sequence_number=True,
-        drops_deletes=task.plan.drops_deletes,
+        drops_deletes=plan.drops_deletes,
     )
-    with DataFileWriter(output, task.folder, _file_kind(task.schema, level=task.plan.output_level)) as writer:
+    with DataFileWriter(output, task.folder, _file_kind(task.schema, level=plan.output_level)) as writer:
         for batch in records:
             writer.write(_storable(batch, task.schema))
         return writer.close()
+
+
+def _merged_and_told(
+    task: RewriteTask, plan: CompactionPlan, step: Merge, files: BucketFiles, output: FileOutput
+) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+    """Write the merged records and the changelog."""
+    merge = AnnouncedMerge(files=files, schema=task.schema, plan=plan)
+    with (
+        DataFileWriter(output, task.folder, _file_kind(task.schema, level=plan.output_level)) as records,
+        DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=plan.output_level)) as changelog,
+    ):
+        for chunk in merge.chunks(step.sections, step.telling):
+            records.write(_storable(chunk.records, task.schema))
+            if chunk.changelog is not None:
+                changelog.write(_storable(chunk.changelog, task.schema))
+        return records.close(), changelog.close()
+
+
+def _told(
+    task: RewriteTask, plan: CompactionPlan, step: Upgrade, files: BucketFiles, output: FileOutput
+) -> tuple[DataFile, ...]:
+    """Write the changelog of a file that itself stays as it is."""
+    merge = AnnouncedMerge(files=files, schema=task.schema, plan=plan)
+    alone = sections(keyed_files([step.file], [each.type for each in task.schema.key_fields]))
+    with DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=plan.output_level)) as changelog:
+        for chunk in merge.chunks(alone, step.telling):
+            if chunk.changelog is not None:
+                changelog.write(_storable(chunk.changelog, task.schema))
+        return changelog.close()
 
 
 def _packed(
@@ -132,10 +180,10 @@ def _copied(schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles
 
 def _storable(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     """Return the batch as it is. Raises InvalidRequest where it holds a null from before a column forbade them."""
-    for field in schema.fields:
-        if not field.type.nullable and batch.column(field.name).null_count:
+    for each in schema.fields:
+        if not each.type.nullable and batch.column(each.name).null_count:
             raise InvalidRequest(
-                f"Column {field.name!r} is {type_to_sql(field.type)} and rows from before it was hold null: make it "
+                f"Column {each.name!r} is {type_to_sql(each.type)} and rows from before it was hold null: make it "
                 "nullable again, or overwrite these rows; then compact."
             )
     return batch
@@ -149,3 +197,9 @@ def _file_kind(schema: TableSchema, *, level: int) -> FileKind:
         level=level,
         source=FileSource.COMPACT,
     )
+
+
+def _changelog_kind(schema: TableSchema, *, level: int) -> FileKind:
+    options = schema.table_options
+    target_bytes = options.target_file_size_bytes(has_key=True)
+    return FileKind(prefix=options.changelog_file_prefix, target_bytes=target_bytes, level=level)

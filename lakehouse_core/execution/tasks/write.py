@@ -4,9 +4,9 @@ Key tables: a buffer bounded in bytes; each flush sorts it and makes sorted leve
 the files of their bucket in the order in which they come. Source: Paimon semantics, B and C.1.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +17,19 @@ from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
 from lakehouse_core.execution.tasks.routing import Place, Router
 from lakehouse_core.execution.tasks.write_input import InputRows, Kinds, checked_rows
-from lakehouse_core.merge.chunk import take, take_all
-from lakehouse_core.merge.deduplicate import deduplicate
+from lakehouse_core.merge.deduplicate import deduplicate, first_row
 from lakehouse_core.merge.key_words import Words, key_words, sequence_words
-from lakehouse_core.merge.order import Rows, TieWords, order_rows
-from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.merge.order import KeyOrder, Rows, TieWords, order_rows
+from lakehouse_core.merge.records import Records
+from lakehouse_core.merge.reduce import reduce
+from lakehouse_core.merge.taking import take, take_all
+from lakehouse_core.options import ChangelogProducer, MergeEngine
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.file_columns import record_schema
+from lakehouse_core.table.file_columns import VALUE_KIND, record_schema
+from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.schema import TableSchema
 
 # Arrow addresses at most 2 GiB of text in one column.
@@ -108,6 +111,8 @@ class _KeyWriter:
     def __init__(self, task: WriteTask, output: FileOutput) -> None:
         self._task = task
         self._schema = task.schema
+        self._spec = merge_spec(task.schema)
+        self._record_names = record_schema(task.schema).names
         self._output = output
         self._router = Router(task.schema)
         self._results = _Results(task)
@@ -150,16 +155,14 @@ class _KeyWriter:
             self._flush_place(place_rows, words if rows is None else [word[rows] for word in words])
 
     def _flush_place(self, rows: "_PlaceRows", words: list[Words]) -> None:
-        """Sort and deduplicate the rows of one bucket; their arrival numbers them."""
+        """Sort and merge the rows of one bucket; their arrival numbers them."""
         options = self._schema.table_options
         order = order_rows(words, rows.count, self._tie_words(rows))
         changelog: tuple[DataFile, ...] = ()
         if options.changelog_producer is ChangelogProducer.INPUT:
-            changelog = self._files(rows, order.rows, options.changelog_file_prefix)
+            changelog = self._files(rows.place, _taken(rows, order.rows), options.changelog_file_prefix)
             self._results.add(rows.place, (), changelog)
-        kinds = rows.kinds if options.ignore_delete else None
-        winners = deduplicate(order, kinds, ignore_delete=options.ignore_delete)
-        self._results.add(rows.place, self._files(rows, winners, options.data_file_prefix))
+        self._results.add(rows.place, self._files(rows.place, self._merged(rows, order), options.data_file_prefix))
 
     def _tie_words(self, rows: "_PlaceRows") -> TieWords | None:
         options = self._schema.table_options
@@ -175,18 +178,39 @@ class _KeyWriter:
 
         return words
 
-    def _files(self, rows: "_PlaceRows", chosen: Rows, prefix: str) -> tuple[DataFile, ...]:
-        """Write the `chosen` rows, which are numbers in order of arrival."""
+    def _merged(self, rows: "_PlaceRows", order: KeyOrder) -> Iterator[pa.RecordBatch]:
+        """Yield the records that stay of each key, in key order."""
+        spec = self._spec
+        match spec.engine:
+            case MergeEngine.DEDUPLICATE:
+                yield from _taken(rows, deduplicate(order, rows.kinds, ignore_delete=spec.ignore_delete))
+            case MergeEngine.FIRST_ROW:
+                yield from _taken(rows, first_row(order, rows.kinds, ignore_delete=spec.ignore_delete))
+            case MergeEngine.PARTIAL_UPDATE | MergeEngine.AGGREGATION:
+                for part in order.slices(_TAKE_ROWS):
+                    records = Records([rows.records(part.rows)], VALUE_KIND)
+                    in_order = KeyOrder(np.arange(len(part.rows)), part.ends)
+                    yield reduce(records, in_order, spec, self._schema.column_names).batch(records, self._record_names)
+            case _:
+                assert_never(spec.engine)
+
+    def _files(self, place: Place, batches: Iterable[pa.RecordBatch], prefix: str) -> tuple[DataFile, ...]:
         options = self._schema.table_options
         kind = FileKind(
             prefix=prefix,
             target_bytes=options.target_file_size_bytes(has_key=True),
             target_rows=options.target_file_row_num,
         )
-        with DataFileWriter(self._output, rows.place.folder, kind) as writer:
-            for start in range(0, len(chosen), _TAKE_ROWS):
-                writer.write(rows.records(chosen[start : start + _TAKE_ROWS]))
+        with DataFileWriter(self._output, place.folder, kind) as writer:
+            for batch in batches:
+                writer.write(batch)
             return writer.close()
+
+
+def _taken(rows: "_PlaceRows", chosen: Rows) -> Iterator[pa.RecordBatch]:
+    """Yield the `chosen` rows, which are numbers in order of arrival."""
+    for start in range(0, len(chosen), _TAKE_ROWS):
+        yield rows.records(chosen[start : start + _TAKE_ROWS])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from lakehouse_core.format.data_types import Root, atomic_parts
 from lakehouse_core.options import (
     DYNAMIC_BUCKET,
     POSTPONE_BUCKET,
-    MergeEngine,
     TableOptions,
     about_option,
     check_writable,
@@ -76,8 +75,6 @@ def read_supported(schema: TableSchema, *, columns: Collection[str] | None = Non
     buckets, row tracking. Formats of single files are the file's matter, see `tasks.data_file`.
     """
     options = schema.table_options
-    if schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE:
-        raise _unsupported(table, "merge-engine", options.merge_engine)
     if options.bucket == POSTPONE_BUCKET:
         raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
     for key in _READ_SWITCHES:

@@ -1,0 +1,109 @@
+"""Merges sections of a bucket and tells what that changes, looking up what lies above where it must.
+
+Runs beyond the compaction are read along in key order, only where its keys are. Source: Paimon semantics, E.1 and E.2.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakehouse_core.execution.tasks.merge_read import BucketFiles, RunScan, chunks_of
+from lakehouse_core.format.data_types import AtomicType, Root
+from lakehouse_core.merge.chunk import LEVEL, MergeRule
+from lakehouse_core.merge.compact import Announcement, Compacted, compact_into_top, compact_with_lookup
+from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.planning.compaction import CompactionPlan, Telling
+from lakehouse_core.planning.sections import Section, oldest_first
+from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.merge_spec import merge_spec
+from lakehouse_core.table.predicate import And, Compare, Comparison, Predicate
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sorted_run import SortedRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedMerge:
+    """What is merged: sections of one plan, by the schema to write with."""
+
+    files: BucketFiles
+    schema: TableSchema
+    plan: CompactionPlan
+
+    def chunks(self, sections: Sequence[Section], telling: Telling) -> Iterator[Compacted]:
+        """Yield what becomes of the sections, chunk by chunk in key order; batches may be empty."""
+        for section in sections:
+            if telling is Telling.TOP_LEVEL:
+                yield from self._into_top(section)
+            else:
+                yield from self._with_lookup(section)
+
+    def _into_top(self, section: Section) -> Iterator[Compacted]:
+        runs, is_decided = oldest_first(section)
+        rule = self._rule(is_decided=is_decided)
+        for chunk in chunks_of([(self._scan(), run) for run in runs], rule.spec):
+            yield compact_into_top(chunk, rule, self._names, self._announcement, top_level=self.plan.output_level)
+
+    def _with_lookup(self, section: Section) -> Iterator[Compacted]:
+        beyond = self._beyond(section)
+        runs, is_decided = oldest_first((*section, *beyond))
+        looked_up = frozenset(index for index, run in enumerate(runs) if run in beyond)
+        rule = self._rule(is_decided=is_decided)
+        range_scan = self._scan(_key_range(section, self.schema))
+        scans = [(range_scan if index in looked_up else self._scan(), run) for index, run in enumerate(runs)]
+        tells = self.schema.table_options.changelog_producer is ChangelogProducer.LOOKUP
+        announcement = self._announcement if tells else None
+        for chunk in chunks_of(scans, rule.spec):
+            yield compact_with_lookup(chunk, rule, self._names, announcement, looked_up=looked_up)
+
+    def _beyond(self, section: Section) -> tuple[SortedRun, ...]:
+        """Return what lies above the output level and may hold keys of the section's level 0."""
+        if all(file.level for run in section for file in run.data_files):
+            return ()
+        low, high = min(run.min_key for run in section), max(run.max_key for run in section)
+        found = []
+        for run in self.plan.older:
+            files = tuple(keyed for keyed in run.files if keyed.max_key >= low and keyed.min_key <= high)
+            found += [SortedRun(files)] if files else []
+        return tuple(found)
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self.schema.column_names, SEQUENCE_NUMBER, VALUE_KIND]
+
+    @property
+    def _announcement(self) -> Announcement:
+        options = self.schema.table_options
+        if not options.changelog_row_deduplicate:
+            return Announcement()
+        ignored = {*options.changelog_ignored_fields, *self.schema.trimmed_primary_keys}
+        return Announcement(compared=tuple(name for name in self.schema.column_names if name not in ignored))
+
+    def _scan(self, row_filter: Predicate | None = None) -> RunScan:
+        return RunScan(
+            source=self.files,
+            fields=tuple(self.schema.fields),
+            system=(SEQUENCE_NUMBER, VALUE_KIND),
+            row_filter=row_filter,
+            with_level=True,
+        )
+
+    def _rule(self, *, is_decided: bool) -> MergeRule:
+        return MergeRule(
+            spec=merge_spec(self.schema),
+            kind_column=VALUE_KIND,
+            sequence_number=None if is_decided else SEQUENCE_NUMBER,
+            level=LEVEL if self.schema.table_options.needs_lookup else None,
+            drops_deletes=self.plan.drops_deletes,
+        )
+
+
+def _key_range(section: Section, schema: TableSchema) -> Predicate | None:
+    """Return a condition that all keys of the section satisfy, by their first column."""
+    first = schema.key_fields[0]
+    if isinstance(first.type, AtomicType) and first.type.root in (Root.FLOAT, Root.DOUBLE):
+        # Keys compare floating point otherwise than conditions do.
+        return None
+    low = min(run.min_key for run in section)[0]
+    high = max(run.max_key for run in section)[0]
+    return And(
+        (Compare(first.name, Comparison.GREATER_OR_EQUAL, low), Compare(first.name, Comparison.LESS_OR_EQUAL, high))
+    )

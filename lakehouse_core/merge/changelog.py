@@ -1,0 +1,96 @@
+"""What a compaction announces: for each key the record before and the record after it, as rows of a changelog.
+
+Source: Paimon semantics, "full-compaction" (E.1) and "lookup" (E.2).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_core.merge.actions import Kinds
+from lakehouse_core.merge.order import Rows
+from lakehouse_core.merge.positions import NONE, Flags
+from lakehouse_core.merge.records import Records
+from lakehouse_core.merge.taking import row_indices, take, take_indices
+
+INSERT: Final = 0
+UPDATE_BEFORE: Final = 1
+UPDATE_AFTER: Final = 2
+DELETE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions:
+    """For each key, in key order: `before`, a row of the records; `after`, a row of the results; NONE where absent."""
+
+    before: Rows
+    after: Rows
+
+    def only(self, keys: Flags) -> "Transitions":
+        """Return the transitions of some keys."""
+        return Transitions(self.before[keys], self.after[keys])
+
+
+def changelog(
+    records: Records, results: pa.RecordBatch, transitions: Transitions, compared: Sequence[str] | None
+) -> pa.RecordBatch | None:
+    """Return the rows that announce the transitions, -U before +U, None when there are none.
+
+    Columns are those of `results`. Updates that leave all columns in `compared` as they are stay unannounced; None
+    announces every update.
+    """
+    had, has = transitions.before != NONE, transitions.after != NONE
+    changes = had | has
+    if compared is not None:
+        changes &= ~_unchanged(records, results, transitions, compared)
+    if not changes.any():
+        return None
+    transitions, had, has = transitions.only(changes), had[changes], has[changes]
+    counts = had.astype(np.int64) + has
+    firsts = np.cumsum(counts) - counts
+    befores, afters = firsts[had], (firsts + had)[has]
+    kinds: Kinds = np.empty(int(counts.sum()), dtype=np.int8)
+    kinds[befores] = np.where(has, UPDATE_BEFORE, DELETE)[had]
+    kinds[afters] = np.where(had, UPDATE_AFTER, INSERT)[has]
+    places = np.empty(len(kinds), dtype=np.int64)
+    places[befores] = np.arange(len(befores))
+    places[afters] = len(befores) + np.arange(len(afters))
+    before, after, place = (row_indices(rows) for rows in (transitions.before[had], transitions.after[has], places))
+
+    def column(name: str) -> pa.Array:
+        if name == records.kind_column:
+            return pa.array(kinds)
+        old = take_indices(records.passing(name), before)
+        new = take_indices(results.column(name), after)
+        return take_indices(pa.concat_arrays([old, new.cast(old.type)]), place)
+
+    return pa.RecordBatch.from_arrays([column(name) for name in results.schema.names], results.schema.names)
+
+
+def _unchanged(records: Records, results: pa.RecordBatch, transitions: Transitions, compared: Sequence[str]) -> Flags:
+    """Say which keys have the same values before and after; each column is looked at only where all before were."""
+    same: Flags = (transitions.before != NONE) & (transitions.after != NONE)
+    for name in compared:
+        keys = np.flatnonzero(same)
+        if not len(keys):
+            break
+        old = take(records.passing(name), transitions.before[keys])
+        new = take(results.column(name), transitions.after[keys])
+        same[keys] = equal_values(old, new)
+    return same
+
+
+def equal_values(left: pa.Array, right: pa.Array) -> Flags:
+    """Say row by row which values are equal; null equals null."""
+    if pa.types.is_nested(left.type):
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        equal: Flags = np.array([one == other for one, other in pairs], dtype=bool)
+        return equal
+    equal = np.array(pc.fill_null(pc.equal(left, right), False).to_numpy(zero_copy_only=False), dtype=bool)
+    if left.null_count and right.null_count:
+        equal |= pc.and_(pc.is_null(left), pc.is_null(right)).to_numpy(zero_copy_only=False)
+    return equal

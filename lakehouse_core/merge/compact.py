@@ -1,0 +1,161 @@
+"""One chunk of a compaction that announces what it changes: the records that stay, and the changelog.
+
+Records carry the level of the file that they come from. Source: Paimon semantics, E.1 and E.2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakehouse_core.merge.changelog import Transitions, changelog
+from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
+from lakehouse_core.merge.deduplicate import is_add
+from lakehouse_core.merge.frontier import Part
+from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.merge.order import KeyOrder, Rows
+from lakehouse_core.merge.positions import NONE, Flags, greatest_fitting, last_fitting
+from lakehouse_core.merge.records import Records
+from lakehouse_core.merge.reduce import Reduced, reduce
+from lakehouse_core.options import MergeEngine
+
+PLACE: Final = "_PLACE"
+# Where a looked-up record lies, a BIGINT: the number of its file, and in the low bits its row.
+POSITION_BITS: Final = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """Which changes are told. `compared`: columns one of which an update must change to be told; None: every update."""
+
+    compared: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What a chunk becomes: the records that stay, the changelog, the places of looked-up records now superseded."""
+
+    records: pa.RecordBatch
+    changelog: pa.RecordBatch | None = None
+    superseded: Rows | None = None
+
+
+def compact_into_top(
+    parts: Sequence[Part], rule: MergeRule, names: Sequence[str], announcement: Announcement, *, top_level: int
+) -> Compacted:
+    """Merge a chunk into the top level: what was there is before, what is merged is after (E.1)."""
+    records = _records(parts, rule)
+    order = _order(parts, records, rule)
+    reduced = merged(records, order, rule, names)
+    is_top = _levels(records)[order.rows] == top_level
+    starts = order.starts
+    # The top level on its own changes nothing.
+    is_news = ~((starts == order.ends) & is_top[starts])
+    before = _row_or_none(order, last_fitting(is_top, starts, order.ends))
+    return _compacted(records, reduced, rule, names, _News(before, is_news, announcement))
+
+
+def compact_with_lookup(
+    parts: Sequence[Part],
+    rule: MergeRule,
+    names: Sequence[str],
+    announcement: Announcement | None,
+    *,
+    looked_up: frozenset[int],
+) -> Compacted:
+    """Merge a chunk with records of level 0. Before is what the levels above it say of the key (E.2).
+
+    Parts of the runs `looked_up` lie beyond the compaction: they answer for keys of level 0 that have no version at a
+    level above 0 within it. `announcement` None: no changelog is wanted.
+    """
+    records = _records(parts, rule)
+    order = _order(parts, records, rule)
+    beyond = np.repeat([part.run in looked_up for part in parts], [part.row_count for part in parts])[order.rows]
+    levels = _levels(records)[order.rows]
+    view = _LookupView(order, levels, beyond)
+    if rule.spec.engine is MergeEngine.FIRST_ROW:
+        kept, keys = order.only(~beyond)
+        reduced = reduce(records, kept, rule.spec, names, folded=np.full(len(keys), True))
+        # Whatever lies above level 0 came first.
+        is_new = ~view.has_high_inside[keys] & ~view.has_beyond[keys]
+        reduced = reduced.kept(is_new[reduced.keys] | view.has_high_inside[keys][reduced.keys])
+        before = np.full(len(keys), NONE)
+        return _compacted(records, reduced, rule, names, _News(before, is_new, announcement))
+    high = view.high()
+    keep = ~beyond & (levels == 0)
+    keep[high[(high != NONE) & view.is_inside]] = True
+    kept, keys = order.only(keep)
+    reduced = reduce(records, kept, rule.spec, names, folded=np.full(len(keys), True))
+    rows = _row_or_none(order, high)[keys]
+    before = np.where((rows != NONE) & is_add(records.kinds[np.maximum(rows, 0)]), rows, NONE)
+    compacted = _compacted(records, reduced, rule, names, _News(before, view.has_level_0[keys], announcement))
+    if PLACE not in records:
+        return compacted
+    found = high[(high != NONE) & view.is_inside]
+    places = fixed_values(records.column(PLACE), np.int64)[order.rows[found[beyond[found]]]]
+    return replace(compacted, superseded=places)
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """By key: the row before (or NONE), and whether what becomes of it is told, as `announcement` says."""
+
+    before: Rows
+    is_told: Flags
+    announcement: Announcement | None
+
+
+class _LookupView:
+    """What the positions of a chunk say about its keys."""
+
+    def __init__(self, order: KeyOrder, levels: npt.NDArray[np.int8], beyond: Flags) -> None:
+        self._order = order
+        self._levels = levels
+        self._beyond = beyond
+        starts, ends = order.starts, order.ends
+        self.has_level_0 = last_fitting(~beyond & (levels == 0), starts, ends) != NONE
+        self.has_high_inside = last_fitting(~beyond & (levels > 0), starts, ends) != NONE
+        self.has_beyond = last_fitting(beyond, starts, ends) != NONE
+        self.is_inside = self.has_level_0 | self.has_high_inside
+
+    def high(self) -> Rows:
+        """Return for each key the position of its version at the lowest level above 0, within before beyond."""
+        ages = self._levels.astype(np.uint64) + np.where(self._beyond, 1 << 8, 0).astype(np.uint64)
+        return greatest_fitting(self._levels > 0, [ages], self._order.starts, self._order.ends, smallest=True)
+
+
+def _records(parts: Sequence[Part], rule: MergeRule) -> Records:
+    return Records([batch for part in parts for batch in part.batches], rule.kind_column)
+
+
+def _order(parts: Sequence[Part], records: Records, rule: MergeRule) -> KeyOrder:
+    if len(parts) > 1:
+        return order_of(records, rule)
+    rows = np.arange(records.row_count, dtype=np.int64)
+    return KeyOrder(rows, rows)
+
+
+def _levels(records: Records) -> npt.NDArray[np.int8]:
+    levels: npt.NDArray[np.int8] = fixed_values(records.column(LEVEL), np.int8)
+    return levels
+
+
+def _row_or_none(order: KeyOrder, positions: Rows) -> Rows:
+    return np.where(positions == NONE, NONE, order.rows[np.maximum(positions, 0)])
+
+
+def _compacted(records: Records, reduced: Reduced, rule: MergeRule, names: Sequence[str], news: "_News") -> Compacted:
+    results = reduced.batch(records, names)
+    adds = is_add(reduced.kinds_in(records))
+    told = None
+    if news.announcement is not None:
+        after = np.full(len(news.before), NONE)
+        after[reduced.keys[adds]] = np.flatnonzero(adds)
+        transitions = Transitions(news.before, after).only(news.is_told)
+        told = changelog(records, results, transitions, news.announcement.compared)
+    if rule.drops_deletes and not adds.all():
+        results = results.filter(pa.array(adds))
+    return Compacted(records=results, changelog=told)
