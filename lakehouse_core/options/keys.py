@@ -64,17 +64,17 @@ CATALOG_KEYS: Final = frozenset(
 # Endings of `fields.<column>[,<column>…].<ending>`.
 FIELD_ENDINGS: Final[Mapping[str, Treatment]] = {
     "stats-mode": Treatment.HONOURED,
-    # The merge engines that read these are refused themselves.
-    "aggregate-function": Treatment.HARMLESS,
-    "ignore-retract": Treatment.HARMLESS,
-    "distinct": Treatment.HARMLESS,
-    "list-agg-delimiter": Treatment.HARMLESS,
-    "nested-key": Treatment.HARMLESS,
-    "nested-key-null-strategy": Treatment.HARMLESS,
-    "nested-sequence-field": Treatment.HARMLESS,
-    "count-limit": Treatment.HARMLESS,
-    "ts-field": Treatment.HARMLESS,
-    "sequence-group": Treatment.HARMLESS,
+    # Read by the merge engines that have functions and groups; see `table.merge_spec`.
+    "aggregate-function": Treatment.HONOURED,
+    "ignore-retract": Treatment.HONOURED,
+    "distinct": Treatment.HONOURED,
+    "list-agg-delimiter": Treatment.HONOURED,
+    "nested-key": Treatment.HONOURED,
+    "nested-key-null-strategy": Treatment.HONOURED,
+    "nested-sequence-field": Treatment.HONOURED,
+    "count-limit": Treatment.HONOURED,
+    "ts-field": Treatment.HONOURED,
+    "sequence-group": Treatment.HONOURED,
     # A default of the column itself takes the place of this old option; a map layout changes the data files.
     "default-value": Treatment.REFUSED,
     "map": Treatment.REFUSED,
