@@ -38,7 +38,7 @@ def decode_roaring64(data: bytes) -> Containers:
     """Return the containers. Raises InvalidRequest when the bytes are no such bitmap."""
     try:
         return _decode(_Bytes(data))
-    except (struct.error, ValueError, IndexError) as error:
+    except (struct.error, ValueError, LookupError) as error:
         raise InvalidRequest(
             f"{data[:16].hex()}… ({len(data)} bytes) is no 64-bit Roaring bitmap of Java's."
         ) from error

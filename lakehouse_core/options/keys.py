@@ -64,6 +64,7 @@ CATALOG_KEYS: Final = frozenset(
 # Endings of `fields.<column>[,<column>…].<ending>`.
 FIELD_ENDINGS: Final[Mapping[str, Treatment]] = {
     "stats-mode": Treatment.HONOURED,
+    # Read by the merge engines that have functions and groups; see `table.merge_spec`.
     "aggregate-function": Treatment.HONOURED,
     "ignore-retract": Treatment.HONOURED,
     "distinct": Treatment.HONOURED,

@@ -79,6 +79,10 @@ sequence.field.sort-order ascending|descending ascending
 rowkind.field text -
 ignore-delete bool false
 ignore-update-before bool false
+fields.default-aggregate-function text -
+aggregation.remove-record-on-delete bool false
+partial-update.remove-record-on-delete bool false
+partial-update.remove-record-on-sequence-group text -
 file.format text parquet
 file.compression text zstd
 file.compression.zstd-level int 1
@@ -396,10 +400,6 @@ lookup-compact radical|gentle radical
 lookup-compact.max-interval int -
 changelog-producer.row-deduplicate bool false
 changelog-producer.row-deduplicate-ignore-fields text -
-fields.default-aggregate-function text -
-aggregation.remove-record-on-delete bool false
-partial-update.remove-record-on-delete bool false
-partial-update.remove-record-on-sequence-group text -
 dynamic-bucket.target-row-num int 2000000
 dynamic-bucket.initial-buckets int -
 dynamic-bucket.max-buckets int -1

@@ -4,7 +4,7 @@ Field ids are never reused: whatever is added gets the next id, and files are re
 """
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeAlias, assert_never
@@ -34,6 +34,7 @@ from lakehouse_core.options import (
     parse_bool,
     parse_names,
 )
+from lakehouse_core.table.merge_spec import REMOVE_ON_SEQUENCE_GROUP
 from lakehouse_core.table.schema import SCHEMA_VERSION, TableSchema, check_no_twin, check_schema, write_supported
 
 # A column by its name, or a path to a nested field: names of fields, `element` of an array, `value` of a map.
@@ -177,8 +178,11 @@ _NEVER_CHANGEABLE: Final = frozenset({"type", "path", "primary-key", "partition"
 # Rows that a true dropped are gone: a false afterwards would promise what is not there.
 _ONLY_TO_TRUE: Final = frozenset({"ignore-delete", "ignore-update-before"})
 
-_COLUMN_LIST_OPTIONS: Final = ("bucket-key", "sequence.field", "rowkind.field")
-_COLUMN_LIST_ENDINGS: Final = (".sequence-group", ".nested-key")
+_COLUMN_LIST_OPTIONS: Final = ("bucket-key", "sequence.field", "rowkind.field", REMOVE_ON_SEQUENCE_GROUP)
+_COLUMN_LIST_ENDING: Final = ".sequence-group"
+# Options of a column that name fields of its rows, by the way to them. Java leaves these as they are when the field is
+# renamed, and renames them with a column of the same name: both break the table.
+_NESTED_LIST_ENDINGS: Final = {"nested-key": "element", "nested-sequence-field": "element", "ts-field": "value"}
 
 
 def apply_changes(
@@ -444,7 +448,7 @@ def _rename_column(schema: TableSchema, path: tuple[str, ...], new_name: str) ->
 
     renamed = _edit_row(schema, path, rename)
     if len(path) > 1:
-        return renamed
+        return replace(renamed, options=_renamed_nested(schema.options, path, new_name))
     old_name = path[0]
     return replace(
         renamed,
@@ -455,20 +459,34 @@ def _rename_column(schema: TableSchema, path: tuple[str, ...], new_name: str) ->
 
 def _renamed_option(key: str, value: str, old: str, new: str) -> tuple[str, str]:
     """Return the option with the column's new name wherever its key or its value names the column."""
-
-    def renamed(names: str) -> str:
-        parts = parse_names(names)
-        return ",".join(new if part == old else part for part in parts) if old in parts else names
-
     if key in _COLUMN_LIST_OPTIONS:
-        return key, renamed(value)
+        return key, _renamed_in_list(value, old, new)
     if not key.startswith("fields.") or key.count(".") < 2:
         return key, value
     head, middle, ending = key[:7], *key[7:].rsplit(".", 1)
     if middle.startswith(f"{old}."):
         # Endings with dots of their own, such as `map.…`.
         middle = new + middle[len(old) :]
-    return head + renamed(middle) + "." + ending, renamed(value) if key.endswith(_COLUMN_LIST_ENDINGS) else value
+    names_columns = key.endswith(_COLUMN_LIST_ENDING)
+    return (
+        head + _renamed_in_list(middle, old, new) + "." + ending,
+        _renamed_in_list(value, old, new) if names_columns else value,
+    )
+
+
+def _renamed_nested(options: Mapping[str, str], path: Sequence[str], new: str) -> dict[str, str]:
+    """Return the options after the field at the path of a column's rows has a new name."""
+    found = dict(options)
+    for ending, step in _NESTED_LIST_ENDINGS.items():
+        key = f"fields.{path[0]}.{ending}"
+        if key in found and tuple(path[1:-1]) == (step,):
+            found[key] = _renamed_in_list(found[key], path[-1], new)
+    return found
+
+
+def _renamed_in_list(names: str, old: str, new: str) -> str:
+    parts = parse_names(names)
+    return ",".join(new if part == old else part for part in parts) if old in parts else names
 
 
 # Options.

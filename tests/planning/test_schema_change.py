@@ -1,6 +1,7 @@
 """ALTER TABLE makes the next schema as Java makes it, and never one that misreads what is stored."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -170,6 +171,84 @@ def test_options_that_only_look_like_the_old_name_stay() -> None:
         "fields.e.aggregate-function": "sum",
         "fields.nn.ignore-retract": "true",
     }
+
+
+NESTED = "ARRAY<ROW<x INT, y STRING>>"
+NESTED_OPTIONS = {
+    "fields.r.aggregate-function": "nested_update",
+    "fields.r.nested-key": "x",
+    "fields.r.nested-sequence-field": "y, x",
+    "fields.r.count-limit": "3",
+    "fields.m.ts-field": "ts",
+    "partial-update.remove-record-on-sequence-group": "x",
+}
+
+
+def nested(options: dict[str, str]) -> TableSchema:
+    return new_schema(
+        {"k": "INT", "x": "INT", "n": "INT", "r": NESTED, "m": "MAP<INT, ROW<v INT, ts STRING>>"},
+        primary_keys=["k"],
+        options={"bucket": "1", **options},
+        now_millis=0,
+    )
+
+
+def test_a_renamed_column_is_renamed_in_options_about_merging_and_fields_of_that_name_stay() -> None:
+    schema = altered(nested(NESTED_OPTIONS), RenameColumn("x", "xx"), RenameColumn("r", "rr"), RenameColumn("m", "mm"))
+
+    assert dict(schema.options) == {
+        "bucket": "1",
+        "fields.rr.aggregate-function": "nested_update",
+        "fields.rr.nested-key": "x",
+        "fields.rr.nested-sequence-field": "y, x",
+        "fields.rr.count-limit": "3",
+        "fields.mm.ts-field": "ts",
+        "partial-update.remove-record-on-sequence-group": "xx",
+    }
+
+
+def test_a_renamed_field_is_renamed_in_the_options_of_its_column() -> None:
+    schema = altered(
+        nested(NESTED_OPTIONS),
+        RenameColumn(("r", "element", "x"), "id"),
+        RenameColumn(("m", "value", "ts"), "time"),
+    )
+
+    assert dict(schema.options) == {
+        **nested(NESTED_OPTIONS).options,
+        "fields.r.nested-key": "id",
+        "fields.r.nested-sequence-field": "y,id",
+        "fields.m.ts-field": "time",
+    }
+
+
+MERGING: list[tuple[dict[str, str], SchemaChange, str]] = [
+    ({"merge-engine": "aggregation", **NESTED_OPTIONS}, DropColumn("r"), "names the column 'r'"),
+    ({"merge-engine": "aggregation", **NESTED_OPTIONS}, DropColumn(("r", "element", "x")), "nested-key names 'x'"),
+    ({"merge-engine": "aggregation"}, SetOption("fields.x.aggregate-function", "summ"), "did you mean sum"),
+    ({"merge-engine": "partial-update", "fields.n.sequence-group": "x"}, DropColumn("x"), "names 'x', which is no"),
+    ({"merge-engine": "partial-update", "fields.n.sequence-group": "x"}, DropColumn("n"), "names the column 'n'"),
+    ({"merge-engine": "aggregation"}, SetOption("aggregation.remove-record-on-delete", "true"), "depends on it"),
+    ({"merge-engine": "partial-update"}, SetOption("partial-update.remove-record-on-delete", "true"), "depends on it"),
+    (
+        {"merge-engine": "partial-update", "fields.n.sequence-group": "x"},
+        SetOption("partial-update.remove-record-on-sequence-group", "n"),
+        "depends on it",
+    ),
+    ({"merge-engine": "aggregation"}, SetOption("merge-engine", "deduplicate"), "depends on it"),
+]
+
+
+@pytest.mark.parametrize(("options", "change", "says"), MERGING)
+def test_a_change_that_merging_does_not_take_is_refused(
+    options: dict[str, str], change: SchemaChange, says: str
+) -> None:
+    schema = replace(nested({}), options={"bucket": "1", **options})
+
+    with pytest.raises((InvalidRequest, UnsupportedFeature)) as caught:
+        altered(schema, change)
+
+    assert says in str(caught.value)
 
 
 def test_a_default_comes_and_goes() -> None:

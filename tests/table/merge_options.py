@@ -69,7 +69,7 @@ aggregation: fields.a.aggregate-function=count
 aggregation: fields.default-aggregate-function=sun
   refused fields.default-aggregate-function is 'sun'
 partial-update: fields.s.sequence-group=a; fields.a.aggregate-function=sun
-  later did you mean sum
+  refused did you mean sum
 aggregation: fields.a.aggregate-function=first_not_null_value
   ok
 aggregation: fields.a.aggregate-function=primary-key

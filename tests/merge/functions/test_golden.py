@@ -1,16 +1,14 @@
 """The functions on what Java Paimon aggregated: the operations of the golden tables, record by record."""
 
-import json
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from lakehouse_core.format.data_types import DataField, arrow_schema, column_of, parse_type, values_of
+from lakehouse_core.format.data_types import DataField, parse_type
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
 from lakehouse_core.table.schema import TableSchema
 from tests.golden import sets
-from tests.interop.values import Row, arrow_rows, java_rows
+from tests.merge.functions.folding import canonical, records, shown
 from tests.oracle.aggregation import Record, flushed, read
 
 pytestmark = pytest.mark.golden
@@ -29,36 +27,6 @@ def schema_of(doc: sets.Doc) -> TableSchema:
         highest_field_id=len(fields),
         primary_keys=tuple(doc["primaryKeys"]),
         options=doc["options"],
-    )
-
-
-def records(rows: list[Row], schema: TableSchema) -> list[Record]:
-    table = arrow_rows(rows, schema.fields)
-    columns = {field.name: values_of(table.column(field.name), field.type) for field in schema.fields}
-    return [
-        Record(row.get("_kind", "+I"), {name: column[index] for name, column in columns.items()})
-        for index, row in enumerate(rows)
-    ]
-
-
-def shown(found: dict[Any, Record], schema: TableSchema) -> list[str]:
-    columns = [
-        column_of([record.values[field.name] for record in found.values()], field.type) for field in schema.fields
-    ]
-    table = pa.Table.from_arrays(columns, schema=arrow_schema(schema.fields))
-    return canonical(java_rows(table, schema.fields))
-
-
-def canonical(rows: list[Row]) -> list[str]:
-    """What lies in arrays has no order: Java takes that of a hash map."""
-    return sorted(json.dumps(unordered(row), sort_keys=True) for row in rows)
-
-
-def unordered(value: Any) -> Any:
-    if isinstance(value, list):
-        return sorted((unordered(item) for item in value), key=json.dumps)
-    return (
-        {name: unordered(item) for name, item in value.items() if name != "_kind"} if isinstance(value, dict) else value
     )
 
 
