@@ -1,21 +1,29 @@
 """Compaction: what to rewrite in a bucket, what to lift without rewriting, and why.
 
-Source: Paimon semantics, "Full compaction pick" (C.5), "dropDelete" (C.6), "Compaction task" (C.7) and "Compaction of
-append tables" (C.9). The strategy that picks runs by itself joins `plan_full_compaction` here.
+Source: Paimon semantics, "Full compaction pick" (C.5), "dropDelete" (C.6) and "Compaction task" (C.7).
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from lakehouse_core.options import TableOptions
+from lakehouse_core.planning.append_compaction import (
+    NOTHING_MARKED,
+    AppendCompactionPlan,
+    Marked,
+    plan_append_compaction,
+)
+from lakehouse_core.planning.scan import file_ranges
 from lakehouse_core.planning.sections import Section, sections
+from lakehouse_core.planning.universal import Occasion, PickReason, last_full_compaction_millis, pick_runs
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.levels import Levels, levels_of
+from lakehouse_core.table.levels import Levels, LevelSortedRun, levels_of
+from lakehouse_core.table.record_expiry import RecordExpiry, is_expired
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.sorted_run import KeyedFile
+from lakehouse_core.table.sorted_run import KeyedFile, SortedRun
 
-Reason: TypeAlias = Literal["full compaction", "small files"]
+Reason: TypeAlias = PickReason | Literal["full compaction", "expired rows", "deleted rows", "all files asked for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +51,15 @@ Step: TypeAlias = Upgrade | Merge
 class CompactionPlan:
     """What to do with some files of one bucket of a key table, in key order.
 
-    `drops_deletes`: nothing older lies below the output level, so deleted rows need not be remembered.
+    `drops_deletes`: nothing older lies below the output level, so deleted rows need not be remembered. `older`: the
+    runs of the levels above the output level, level by level upwards, which stay; a lookup searches them in this order.
     """
 
     output_level: int
     drops_deletes: bool
     steps: tuple[Step, ...]
     reason: Reason
+    older: tuple[SortedRun, ...] = ()
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -63,56 +73,151 @@ class CompactionPlan:
         return sum(file.file_size for step in self.steps if isinstance(step, Merge) for file in step.files)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendCompactionPlan:
-    """Rewrite files of one bucket of an append table as few: each group one behind the other, in the order given."""
+def plan_bucket(
+    files: Sequence[DataFile],
+    schema: TableSchema,
+    *,
+    full: bool = True,
+    occasion: Occasion | None = None,
+    expired: Collection[str] = frozenset(),
+    marked: Marked = NOTHING_MARKED,
+) -> CompactionPlan | AppendCompactionPlan | None:
+    """Return the compaction of one bucket's live files, `full` or what the strategy picks; None: nothing to gain.
 
-    groups: tuple[tuple[DataFile, ...], ...]
-    reason: Reason
-
-    @property
-    def files(self) -> tuple[DataFile, ...]:
-        return tuple(file for group in self.groups for file in group)
-
-    @property
-    def rewritten_bytes(self) -> int:
-        return sum(file.file_size for file in self.files)
-
-
-def plan_full_compaction(levels: Levels, *, min_file_size_bytes: int) -> CompactionPlan | None:
-    """Return how to bring a bucket to its top level, or None when it is there.
-
-    Files of at least `min_file_size_bytes` that share no key with others are lifted, not rewritten.
+    `occasion` is for the strategy; without a last full compaction in it, the files tell. `expired`: names of files that
+    hold rows whose time is over. `marked`: those with deletion vectors. Raises CorruptTable when the files contradict
+    each other.
     """
-    if not levels.runs or (len(levels.runs) == 1 and levels.runs[0].level == levels.max_level):
+    options = schema.table_options
+    if schema.is_append:
+        return plan_append_compaction(files, options, full=full, marked=marked)
+    levels = levels_of(files, [field.type for field in schema.key_fields], level_count=options.num_levels)
+    if full:
+        return plan_full_compaction(levels, options, expired=expired, marked=marked)
+    assert occasion is not None
+    if occasion.last_full_millis is None:
+        occasion = replace(occasion, last_full_millis=last_full_compaction_millis(levels))
+    return plan_minor_compaction(levels, options, occasion, expired=expired)
+
+
+def expired_files(
+    files: Iterable[DataFile], expiry: RecordExpiry | None, file_schema: Callable[[int], TableSchema]
+) -> frozenset[str]:
+    """Return the names of the files whose statistics say that they hold rows whose time is over."""
+    if expiry is None:
+        return frozenset()
+    name, wanted = expiry.field.name, [expiry.field]
+    found = []
+    for file in files:
+        bounds = file_ranges(file, file_schema(file.schema_id), wanted).get(name)
+        if bounds is not None and is_expired(bounds.minimum, expiry):
+            found.append(file.file_name)
+    return frozenset(found)
+
+
+def plan_full_compaction(
+    levels: Levels, options: TableOptions, *, expired: Collection[str] = frozenset(), marked: Collection[str] = ()
+) -> CompactionPlan | None:
+    """Return how to bring a bucket to its top level, or None when it is there and needs no rewrite.
+
+    Large files that share no key with others are lifted, not rewritten. A bucket that is one run in its top level is
+    rewritten file by file: those with expired rows or deletion vectors, or all where the table asks for that.
+    """
+    if not levels.runs:
         return None
-    files = [keyed for leveled in levels.runs for keyed in leveled.run.files]
+    top = levels.max_level
+    if len(levels.runs) > 1 or levels.runs[0].level != top:
+        return _plan(levels, levels.runs, top, options, expired=expired, reason="full compaction")
+    takes_all = options.compaction.rewrites_all_files
+    files = [
+        keyed
+        for keyed in levels.runs[0].run.files
+        if takes_all or keyed.file.file_name in expired or keyed.file.file_name in marked
+    ]
+    if not files:
+        return None
+    if takes_all:
+        reason: Reason = "all files asked for"
+    else:
+        reason = "expired rows" if any(keyed.file.file_name in expired for keyed in files) else "deleted rows"
     return CompactionPlan(
-        output_level=levels.max_level,
-        drops_deletes=drops_deletes(levels.max_level, levels),
-        steps=compaction_steps(files, levels.max_level, levels, min_file_size_bytes=min_file_size_bytes),
-        reason="full compaction",
+        output_level=top,
+        drops_deletes=_drops_deletes(top, levels, options),
+        steps=tuple(Merge(sections([keyed])) for keyed in files),
+        reason=reason,
     )
 
 
-def drops_deletes(output_level: int, levels: Levels) -> bool:
-    """Say whether a compaction into `output_level` may forget deleted rows: nothing older lies below it."""
-    return output_level != 0 and output_level >= levels.highest_filled_level
+def plan_minor_compaction(
+    levels: Levels, options: TableOptions, occasion: Occasion, *, expired: Collection[str] = frozenset()
+) -> CompactionPlan | None:
+    """Return what the strategy picks next, or None when the runs may stay as they are."""
+    pick = pick_runs(levels, options.compaction, occasion)
+    if pick is None:
+        return None
+    return _plan(levels, pick.runs, pick.output_level, options, expired=expired, reason=pick.reason)
+
+
+def _plan(
+    levels: Levels,
+    runs: Sequence[LevelSortedRun],
+    output_level: int,
+    options: TableOptions,
+    *,
+    expired: Collection[str],
+    reason: Reason,
+) -> CompactionPlan:
+    files = [keyed for leveled in runs for keyed in leveled.run.files]
+    takes_all = options.compaction.rewrites_all_files
+    target_bytes = options.target_file_size_bytes(has_key=True)
+    return CompactionPlan(
+        output_level=output_level,
+        drops_deletes=_drops_deletes(output_level, levels, options),
+        steps=compaction_steps(
+            files,
+            output_level,
+            levels,
+            min_file_size_bytes=int(target_bytes * options.compaction.small_file_ratio),
+            rewritten=[keyed.file.file_name for keyed in files] if takes_all else expired,
+        ),
+        reason=reason,
+        older=tuple(leveled.run for leveled in levels.runs if leveled.level > output_level),
+    )
+
+
+def _drops_deletes(output_level: int, levels: Levels, options: TableOptions) -> bool:
+    return drops_deletes(output_level, levels, marks_deleted=options.compaction.marks_deleted)
+
+
+def drops_deletes(output_level: int, levels: Levels, *, marks_deleted: bool) -> bool:
+    """Say whether a compaction into `output_level` may forget deleted rows: nothing older lies below it.
+
+    `marks_deleted`: the table has deletion vectors, which mark whatever older there is.
+    """
+    return output_level != 0 and (output_level >= levels.highest_filled_level or marks_deleted)
 
 
 def compaction_steps(
-    files: Iterable[KeyedFile], output_level: int, levels: Levels, *, min_file_size_bytes: int
+    files: Iterable[KeyedFile],
+    output_level: int,
+    levels: Levels,
+    *,
+    min_file_size_bytes: int,
+    rewritten: Collection[str] = frozenset(),
 ) -> tuple[Step, ...]:
     """Return what to do with `files`, which are to end in `output_level`, in key order.
 
     Small neighbours are merged into one file on the way; a lone small file between large ones is not worth a rewrite.
+    Files named in `rewritten` are never just lifted.
     """
+    must_rewrite = frozenset(rewritten)
     steps: list[Step] = []
     pending: list[Section] = []
 
     def lift(keyed: KeyedFile) -> None:
         # The top level holds no deletes, so that what reads it alone need not look for them.
-        if output_level == levels.max_level and keyed.file.delete_row_count != 0:
+        holds_deletes = output_level == levels.max_level and keyed.file.delete_row_count != 0
+        if holds_deletes or keyed.file.file_name in must_rewrite:
             steps.append(Merge(sections([keyed])))
         elif keyed.file.level != output_level:
             steps.append(Upgrade(keyed.file))
@@ -137,55 +242,3 @@ def compaction_steps(
                 lift(keyed)
     flush()
     return tuple(steps)
-
-
-def plan_append_compaction(
-    files: Sequence[DataFile], *, target_file_size_bytes: int, small_file_ratio: float, is_ordered: bool
-) -> AppendCompactionPlan | None:
-    """Return which small files of one bucket (or of a partition without buckets) to pack, or None.
-
-    Small is below `target_file_size_bytes * small_file_ratio`. `is_ordered`: rows keep the order of their sequence
-    numbers, so only neighbours are packed; otherwise all small files are, oldest first, two target files to a group.
-    """
-    small_bytes = target_file_size_bytes * small_file_ratio
-    if is_ordered:
-        ordered = sorted(files, key=lambda file: (file.min_sequence_number, file.max_sequence_number, file.file_name))
-        neighbours = groupby(ordered, key=lambda file: file.file_size < small_bytes)
-        groups = [tuple(group) for is_small, group in neighbours if is_small]
-    else:
-        oldest = sorted(files, key=lambda file: file.creation_time_millis or 0)
-        groups = _bins([file for file in oldest if file.file_size < small_bytes], 2 * target_file_size_bytes)
-    groups = [group for group in groups if len(group) > 1]
-    return AppendCompactionPlan(groups=tuple(groups), reason="small files") if groups else None
-
-
-def _bins(files: Iterable[DataFile], full_bytes: int) -> list[tuple[DataFile, ...]]:
-    """Fill one bin after another, in order, each until it holds `full_bytes`."""
-    bins: list[tuple[DataFile, ...]] = []
-    current: list[DataFile] = []
-    for file in files:
-        current.append(file)
-        if len(current) > 1 and sum(one.file_size for one in current) >= full_bytes:
-            bins.append(tuple(current))
-            current = []
-    if current:
-        bins.append(tuple(current))
-    return bins
-
-
-def plan_bucket(files: Sequence[DataFile], schema: TableSchema) -> CompactionPlan | AppendCompactionPlan | None:
-    """Return the full compaction of one bucket's live files, or None when it has nothing to gain.
-
-    Raises CorruptTable when the files contradict each other.
-    """
-    options = schema.table_options
-    target_bytes = options.target_file_size_bytes(has_key=not schema.is_append)
-    if schema.is_append:
-        return plan_append_compaction(
-            files,
-            target_file_size_bytes=target_bytes,
-            small_file_ratio=options.small_file_ratio,
-            is_ordered=options.bucket > 0,
-        )
-    levels = levels_of(files, [field.type for field in schema.key_fields], level_count=options.num_levels)
-    return plan_full_compaction(levels, min_file_size_bytes=int(target_bytes * options.small_file_ratio))

@@ -3,7 +3,7 @@
 Source: Paimon semantics, C.7 and "Merge read details" (G.4).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.predicate import Predicate
+from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import SortedRun
 
@@ -62,11 +63,13 @@ def merged_records(
     drops_deletes: bool,
     key_filter: Predicate | None = None,
     row_filter: Predicate | None = None,
+    expiry: RecordExpiry | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield `fields` of the newest version of each key, the sequence number where asked for, and the kind.
 
     `key_filter` and `row_filter` only leave out row groups: the first, on key columns, everywhere; the second, on any
-    column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear.
+    column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear. `expiry`: rows
+    that are over are no versions at all.
     """
     keep_freed_memory()
     read = _with_merge_columns(fields, schema)
@@ -84,6 +87,7 @@ def merged_records(
             chunk_rows=CHUNK_ROWS // len(runs),
             chunk_bytes=CHUNK_BYTES // len(runs),
             held_bytes=_HELD_BYTES // len(runs),
+            expiry=expiry,
         )
         chunks = frontier_chunks(
             [scan.batches(run) for run in runs],
@@ -106,6 +110,7 @@ class _RunScan:
     chunk_rows: int
     chunk_bytes: int
     held_bytes: int
+    expiry: RecordExpiry | None
 
     def batches(self, run: SortedRun) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a run; a file is opened when the one before it is used up."""
@@ -113,9 +118,18 @@ class _RunScan:
             reader = self.source.open(file)
             try:
                 rows = batch_rows(reader.row_bytes(self.fields), self.chunk_rows, self.chunk_bytes)
-                yield from reader.batches(self.fields, system=self.system, batch_rows=rows, row_filter=self.row_filter)
+                found = reader.batches(self.fields, system=self.system, batch_rows=rows, row_filter=self.row_filter)
+                yield from found if self.expiry is None else _unexpired(found, self.expiry)
             finally:
                 reader.close()
+
+
+def _unexpired(batches: Iterable[pa.RecordBatch], expiry: RecordExpiry) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        over = expired_rows(batch, expiry)
+        kept = batch.filter(pa.array(~over)) if over.any() else batch
+        if kept.num_rows:
+            yield kept
 
 
 def batch_rows(row_bytes: float, most_rows: int, most_bytes: int) -> int:

@@ -14,12 +14,14 @@ from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, File
 from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
 from lakehouse_core.format.data_types import type_to_sql
-from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, Merge, Upgrade
+from lakehouse_core.planning.append_compaction import AppendCompactionPlan
+from lakehouse_core.planning.compaction import CompactionPlan, Merge, Upgrade
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.changes_json import messages_to_json
 from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.record_expiry import RecordExpiry
 from lakehouse_core.table.schema import TableSchema
 
 
@@ -27,7 +29,8 @@ from lakehouse_core.table.schema import TableSchema
 class RewriteTask:
     """The plan of one bucket and where it lies. `store` is rooted at the table, `folder` is the bucket's.
 
-    `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name.
+    `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name. `expiry`:
+    rows that are left out, because their time is over.
     """
 
     store: StoreSpec
@@ -38,6 +41,7 @@ class RewriteTask:
     total_buckets: int
     folder: str
     plan: CompactionPlan | AppendCompactionPlan
+    expiry: RecordExpiry | None = None
 
 
 def run_rewrite(task: RewriteTask) -> str:
@@ -101,6 +105,7 @@ def _merged(task: RewriteTask, step: Merge, files: BucketFiles, output: FileOutp
         task.schema.fields,
         with_sequence_number=True,
         drops_deletes=task.plan.drops_deletes,
+        expiry=task.expiry,
     )
     with DataFileWriter(output, task.folder, _file_kind(task.schema, level=task.plan.output_level)) as writer:
         for batch in records:
