@@ -469,7 +469,9 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             "At least 5 and at most 1 are to be retained: set 1 <= min <= max",
         ),
         (lambda w: w.orders.expire_snapshots(older_than=5), INVALID, "expected a timedelta or a datetime"),
-        (lambda w: w.orders.compact(), UNSUPPORTED, "only full compaction is there yet: ask for full=True"),
+        (lambda w: w.orders.compact(partition_idle=5), INVALID, "partition_idle=5: expected a timedelta of 0 or more"),
+        (lambda w: lc.connect(str(w.root)).compact("ordres"), MISSING, "No table fits 'ordres' in db. Did you mean"),
+        (lambda w: lc.connect(str(w.root)).compact(database="x?"), MISSING, "No database fits 'x?'"),
     ],
 }
 

@@ -4,6 +4,8 @@ Source: Paimon format, "Filesystem catalog". A table is there from the moment it
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
@@ -18,9 +20,10 @@ from lakehouse_core.catalog.names import (
     near,
     split_name,
 )
+from lakehouse_core.catalog.reports import CompactionReport
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.clock import Clock, SystemClock
-from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, UnsupportedFeature
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -227,6 +230,42 @@ class Catalog:
         if not self._store.rename_folder(old, _table_folder(database, table)):
             raise InvalidRequest(f"Table {target!r} exists already, or its folder does. Choose another name.")
         return self.table(target)
+
+    def compact(
+        self,
+        tables: str = "*",
+        *,
+        database: str = "*",
+        full: bool = False,
+        partition_idle: timedelta | None = None,
+        dry_run: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> tuple[CompactionReport, ...]:
+        """Compact each table whose name and database fit, one after the other, as `Table.compact` does.
+
+        In names `*` stands for any characters, `?` for one and `[…]` for one of some. Returns a report for each table,
+        by name; one that fails says so in `error`, and the others go on. Raises NotFound when no table fits.
+        """
+        reports = []
+        for name in self._fitting(database, tables):
+            try:
+                found = self.table(name).compact(
+                    full=full, partition_idle=partition_idle, dry_run=dry_run, properties=properties
+                )
+            except LakehouseError as error:
+                found = CompactionReport(table=name, dry_run=dry_run, error=error)
+            reports.append(found)
+        return tuple(reports)
+
+    def _fitting(self, database: str, tables: str) -> list[str]:
+        databases = [name for name in self.databases() if fnmatchcase(name, database)]
+        if not databases:
+            raise NotFound(f"No database fits {database!r} in {self.uri}. {near(database, self.databases())}")
+        found = [f"{name}.{table}" for name in databases for table in self.tables(name) if fnmatchcase(table, tables)]
+        if not found:
+            known = [table for name in databases for table in self.tables(name)]
+            raise NotFound(f"No table fits {tables!r} in {', '.join(databases)}. {near(tables, known)}")
+        return found
 
     def _existing(self, name: str, *, exist_ok: bool) -> Table:
         if not exist_ok:

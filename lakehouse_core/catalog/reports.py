@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from lakehouse_core.errors import LakehouseError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -54,7 +56,8 @@ class CommitReport(Report):
 class CompactionReport(Report):
     """Of compact. `buckets_conflicted` lost to another commit and stay as they are; compact again for them.
 
-    `files_after` is 0 in a dry run, which does not know how many files come out.
+    `files_after` is 0 in a dry run, which does not know how many files come out. `error`: of many tables, why this one
+    was not compacted.
     """
 
     commit_user: str = ""
@@ -66,6 +69,7 @@ class CompactionReport(Report):
     bytes_rewritten: int = 0
     # What each bucket needs, largest first; of long lists the first hundred.
     buckets: tuple[Mapping[str, Any], ...] = ()
+    error: LakehouseError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

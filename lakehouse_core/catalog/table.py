@@ -319,14 +319,16 @@ class Table:
         *,
         full: bool = False,
         partition: Mapping[str, Any] | None = None,
+        partition_idle: timedelta | None = None,
         dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> CompactionReport:
-        """Rewrite files into fewer: with `full` every bucket into its top level, else what needs it most.
+        """Rewrite files into fewer: with `full` every bucket into its top level, else what the strategy picks in each.
 
-        `partition`: only there, by some of its columns or all. Buckets that another commit changed meanwhile stay as
-        they are, and the report counts them. Raises CommitConflict when that was every bucket, InvalidRequest,
-        UnsupportedFeature (yet without `full`), TaskFailed, StorageUnavailable, CorruptTable.
+        The strategy picks once a call, and maybe nothing. `partition`: only there, by some of its columns or all.
+        `partition_idle`: only in partitions without a new file for so long. Buckets that another commit changed
+        meanwhile stay as they are, and the report counts them. Raises CommitConflict when that was every bucket,
+        InvalidRequest, UnsupportedFeature, TaskFailed, StorageUnavailable, CorruptTable.
         """
         started, before = self._clock.monotonic_seconds(), self._log.latest_id()
         result = compact(
@@ -335,6 +337,7 @@ class Table:
             self._engine,
             full=full,
             condition=partition_condition(partition or {}, self.schema),
+            idle_millis=_idle_millis(partition_idle),
             dry_run=dry_run,
             properties=properties or {},
             table=self.name,
@@ -483,6 +486,14 @@ class Table:
 
     def _seconds_since(self, started: float) -> float:
         return self._clock.monotonic_seconds() - started
+
+
+def _idle_millis(partition_idle: timedelta | None) -> int:
+    if partition_idle is None:
+        return 0
+    if not isinstance(partition_idle, timedelta) or partition_idle < timedelta():
+        raise InvalidRequest(f"partition_idle={partition_idle!r}: expected a timedelta of 0 or more.")
+    return partition_idle // timedelta(milliseconds=1)
 
 
 def _age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int | None:

@@ -7,23 +7,58 @@ import click
 from lakehouse_core.cli.help import Verb, VerbGroup
 from lakehouse_core.cli.options import json_option, parse_age
 from lakehouse_core.cli.output import print_report
-from lakehouse_core.cli.session import is_json, open_table, parse_assignments
+from lakehouse_core.cli.session import is_json, open_catalog, open_table, parse_assignments
+from lakehouse_core.errors import InvalidRequest
 
+# In the name of a table: it stands for many.
+_PATTERN: Final = frozenset("*?[")
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 
 
-@click.command("compact", cls=Verb, epilog="lakehouse compact sales.orders --full --partition dt=2013-01-01")
+@click.command(
+    "compact",
+    cls=Verb,
+    epilog="lakehouse compact sales.orders --full --partition dt=2013-01-01\n"
+    "lakehouse compact 'sales.*' --partition-idle 1h",
+)
 @click.argument("table")
-@click.option("--full", is_flag=True, help="Bring every bucket into its top level; the only way yet.")
+@click.option("--full", is_flag=True, help="Bring every bucket into its top level, not only what needs it most.")
 @click.option("--partition", multiple=True, metavar="K=V", help="Only this partition; once for each of its columns.")
+@click.option("--partition-idle", metavar="AGE", help="Only partitions without a new file for so long, as in 1h.")
 @_DRY_RUN
 @json_option
 @click.pass_context
-def compact(context: click.Context, *, table: str, full: bool, partition: tuple[str, ...], dry_run: bool) -> None:
-    """Rewrite the files of TABLE into fewer."""
-    opened = open_table(context, table)
-    report = opened.compact(full=full, partition=parse_assignments(partition), dry_run=dry_run)
-    print_report(report, as_json=is_json(context))
+def compact(
+    context: click.Context,
+    *,
+    table: str,
+    full: bool,
+    partition: tuple[str, ...],
+    partition_idle: str | None,
+    dry_run: bool,
+) -> None:
+    """Rewrite the files of TABLE into fewer; with * or ? in its name, of all tables that fit.
+
+    A table that fails does not stop the others; the exit code is that of the first failure.
+    """
+    idle = None if partition_idle is None else parse_age(partition_idle, "--partition-idle")
+    assignments = parse_assignments(partition)
+    if not _PATTERN.intersection(table):
+        report = open_table(context, table).compact(
+            full=full, partition=assignments, partition_idle=idle, dry_run=dry_run
+        )
+        print_report(report, as_json=is_json(context))
+        return
+    if assignments:
+        raise InvalidRequest(f"--partition goes with one table, and {table!r} stands for many: leave it out.")
+    database, _, tables = table.partition(".")
+    reports = open_catalog(context).compact(
+        tables or "*", database=database, full=full, partition_idle=idle, dry_run=dry_run
+    )
+    for each in reports:
+        print_report(each, as_json=is_json(context))
+    for error in (each.error for each in reports if each.error is not None):
+        raise error
 
 
 @click.command("compact-manifests", cls=Verb, epilog="lakehouse compact-manifests sales.orders")

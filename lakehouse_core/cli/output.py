@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from lakehouse_core.catalog.records import Records
-from lakehouse_core.catalog.reports import Report, VerifyReport
+from lakehouse_core.catalog.reports import CompactionReport, Report, VerifyReport
 from lakehouse_core.table.changes import BATCH_IDENTIFIER
 
-_HIDDEN_IN_TEXT: Final = frozenset({"report", "table", "snapshot_id", "commit_kind", "noop_reason", "dry_run"})
+_HIDDEN_IN_TEXT: Final = frozenset({"report", "table", "snapshot_id", "commit_kind", "noop_reason", "dry_run", "error"})
 _MOST_LISTED: Final = 20
 
 
@@ -77,6 +77,8 @@ def print_report(report: Report, *, as_json: bool) -> None:
 
 
 def _headline(report: Report) -> str:
+    if isinstance(report, CompactionReport) and report.error is not None:
+        return f"failed: {str(report.error).removeprefix(f'{report.table}: ')}"
     if report.noop_reason is not None:
         return f"nothing done: {report.noop_reason}"
     if report.dry_run:

@@ -6,24 +6,32 @@ A compaction that another commit overtakes in some buckets is applied in the oth
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeAlias
 
-from lakehouse_core.errors import CommitConflict, UnsupportedFeature
+from lakehouse_core.errors import CommitConflict
 from lakehouse_core.execution.commit import CommitResult, commit
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.rewrite import RewriteTask, run_rewrite
 from lakehouse_core.format.binary_row import deserialize_row
-from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, plan_bucket
+from lakehouse_core.planning.append_compaction import AppendCompactionPlan
+from lakehouse_core.planning.compaction import expired_files, plan_bucket
+from lakehouse_core.planning.compaction_plan import CompactionPlan
 from lakehouse_core.planning.readable import check_file, marked_files
 from lakehouse_core.planning.scan import partition_folder
+from lakehouse_core.planning.universal import Occasion
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
 from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, Keep
 from lakehouse_core.table.predicate import Predicate, holds
+from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
+
+# By partition, bucket and number of buckets.
+FilesByBucket: TypeAlias = dict[tuple[bytes, int, int], list[DataFile]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,32 +71,39 @@ def compact(
     *,
     full: bool,
     condition: Predicate | None = None,
+    idle_millis: int = 0,
     dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
     table: str = "",
 ) -> CompactionResult:
     """Compact the buckets of the partitions that satisfy the bound `condition`; all without one.
 
-    Raises CommitConflict when every bucket lost to another commit, UnsupportedFeature, CorruptTable, TaskFailed.
+    `full`: into one run each; else what the strategy picks in each, once. `idle_millis`: only the partitions that had
+    no new file for longer. Raises CommitConflict when every bucket lost to another commit, InvalidRequest,
+    UnsupportedFeature, CorruptTable, TaskFailed.
     """
     name = table or log.store.uri("")
     schema = schemas.latest()
     write_supported(schema, table=name)
-    if not full:
-        raise UnsupportedFeature(f"{name}: only full compaction is there yet: ask for full=True.")
+    expiry = record_expiry(schema, now_millis=log.clock.now_millis())
     snapshot = log.latest()
     if snapshot is None:
         return CompactionResult(noop_reason="the table is empty")
-    buckets, files = plan_compactions(log, schema, snapshot, condition)
+    by_bucket = _bucket_files(log, schema, snapshot, condition)
+    if idle_millis and not (by_bucket := _idle_buckets(by_bucket, log.clock.local_now_millis() - idle_millis)):
+        return CompactionResult(noop_reason="every partition had a new file within the idle time")
+    occasion = Occasion(now_millis=log.clock.local_now_millis())
+    buckets = _plan_buckets(by_bucket, schemas, schema, full=full, occasion=occasion, expiry=expiry)
+    files = [file for found in by_bucket.values() for file in found]
     planned = CompactionResult(
         buckets=buckets,
         file_count=len(files),
         size_bytes=sum(file.file_size for file in files),
-        noop_reason=None if buckets else _why_nothing(schema, files),
+        noop_reason=None if buckets else _why_nothing(schema, files, full=full),
     )
     if dry_run or not buckets:
         return planned
-    messages = _run(log, schemas, schema, engine(), buckets)
+    messages = _run(log, schema, engine(), _tasks(log, schemas, schema, buckets, expiry))
     staged = StagedCommit(
         table=name,
         commit_user=f"compaction-{log.clock.uuid()}",
@@ -102,29 +117,50 @@ def compact(
     return replace(planned, commit_user=staged.commit_user, commit=_commit(log, schemas, staged, buckets))
 
 
-def plan_compactions(
+def _bucket_files(
     log: SnapshotLog, schema: TableSchema, snapshot: Snapshot, condition: Predicate | None
-) -> tuple[tuple[BucketCompaction, ...], list[DataFile]]:
-    """Return what each bucket needs, largest first, and all the files that were looked at."""
-    by_bucket: dict[tuple[bytes, int, int], list[DataFile]] = {}
+) -> FilesByBucket:
+    by_bucket: FilesByBucket = {}
     marked = marked_files(log.index_entries(snapshot))
     for entry in log.live_entries(snapshot, keep=_keeps(schema, condition), with_stats=True):
         if entry.kind is EntryKind.ADD:
             check_file(entry.file, entry.bucket, marked)
             by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
+    return by_bucket
+
+
+def _idle_buckets(by_bucket: FilesByBucket, until_millis: int) -> FilesByBucket:
+    """Leave out the partitions with a file made at `until_millis` or later, local wall clock as if UTC."""
+    newest: dict[bytes, int] = {}
+    for (partition, _, _), files in by_bucket.items():
+        times = [file.creation_time_millis or 0 for file in files]
+        newest[partition] = max(newest.get(partition, 0), *times)
+    return {place: files for place, files in by_bucket.items() if newest[place[0]] < until_millis}
+
+
+def _plan_buckets(
+    by_bucket: FilesByBucket,
+    schemas: SchemaLog,
+    schema: TableSchema,
+    *,
+    full: bool,
+    occasion: Occasion,
+    expiry: RecordExpiry | None,
+) -> tuple[BucketCompaction, ...]:
+    """Return what each bucket needs, largest first."""
     types = [field.type for field in schema.partition_fields]
     found = []
     for (partition, bucket, total_buckets), files in by_bucket.items():
         folder = partition_folder(schema, deserialize_row(partition, types), bucket)
-        for plan in _task_plans(plan_bucket(files, schema), schema):
+        expired = expired_files(files, expiry, schemas.schema)
+        for plan in _task_plans(plan_bucket(files, schema, full=full, occasion=occasion, expired=expired), schema):
             found.append(
                 BucketCompaction(
                     partition=partition, bucket=bucket, total_buckets=total_buckets, folder=folder, plan=plan
                 )
             )
     # The longest task decides when all are done, so it begins first.
-    found.sort(key=lambda one: (-one.rewritten_bytes, one.folder))
-    return tuple(found), [file for files in by_bucket.values() for file in files]
+    return tuple(sorted(found, key=lambda one: (-one.rewritten_bytes, one.folder)))
 
 
 def _task_plans(
@@ -151,20 +187,38 @@ def _keeps(schema: TableSchema, condition: Predicate | None) -> Keep | None:
     return lambda partition, bucket, level: is_asked_for(partition)
 
 
-def _why_nothing(schema: TableSchema, files: Sequence[DataFile]) -> str:
+def _why_nothing(schema: TableSchema, files: Sequence[DataFile], *, full: bool) -> str:
     if not files:
         return "there are no files"
+    if not full:
+        return _why_nothing_is_picked(schema)
     if schema.is_append:
         return "no bucket has two small files that may be packed together"
     return "every bucket is one sorted run in its top level"
 
 
-def _run(
-    log: SnapshotLog, schemas: SchemaLog, schema: TableSchema, engine: Engine, buckets: Sequence[BucketCompaction]
-) -> tuple[CommitMessage, ...]:
+def _why_nothing_is_picked(schema: TableSchema) -> str:
+    options = schema.table_options.compaction
+    if schema.is_append:
+        return (
+            f"nowhere are {options.min_file_count} small files (compaction.min.file-num) waiting to be packed together"
+        )
+    return (
+        f"the strategy finds every bucket in good shape: at most {options.trigger_run_count} sorted runs "
+        "(num-sorted-run.compaction-trigger), each far smaller than the next"
+    )
+
+
+def _tasks(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    schema: TableSchema,
+    buckets: Sequence[BucketCompaction],
+    expiry: RecordExpiry | None,
+) -> list[RewriteTask]:
     ids = {file.schema_id for one in buckets for file in one.plan.files}
     file_schemas = {number: schemas.schema(number) for number in sorted(ids)}
-    tasks = [
+    return [
         RewriteTask(
             store=log.store.spec,
             schema=schema,
@@ -174,9 +228,15 @@ def _run(
             total_buckets=one.total_buckets,
             folder=one.folder,
             plan=one.plan,
+            expiry=expiry,
         )
         for one in buckets
     ]
+
+
+def _run(
+    log: SnapshotLog, schema: TableSchema, engine: Engine, tasks: Sequence[RewriteTask]
+) -> tuple[CommitMessage, ...]:
     messages: list[CommitMessage] = []
     try:
         for text in engine.run(run_rewrite, tasks):

@@ -17,8 +17,10 @@ from lakehouse_core.options.records import (
     ChangelogExpiryOptions,
     ChangelogProducer,
     CommitOptions,
+    CompactionOptions,
     ExpiryOptions,
     MergeEngine,
+    RecordExpiryOptions,
     TableOptions,
 )
 from lakehouse_core.options.units import (
@@ -40,9 +42,11 @@ __all__ = [
     "ChangelogExpiryOptions",
     "ChangelogProducer",
     "CommitOptions",
+    "CompactionOptions",
     "ExpiryOptions",
     "MergeEngine",
     "OptionKey",
+    "RecordExpiryOptions",
     "TableOptions",
     "Treatment",
     "about_option",

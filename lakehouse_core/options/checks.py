@@ -10,7 +10,7 @@ from typing import Final
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
-from lakehouse_core.options.records import TableOptions
+from lakehouse_core.options.records import CompactionOptions, TableOptions
 from lakehouse_core.options.units import (
     parse_bool,
     parse_duration,
@@ -28,12 +28,15 @@ _CATALOG_PREFIXES: Final = ("table-default.", "s3.", "s3a.", "fs.", "oss.", "had
 # Settings of one file format's writer, passed on to it by Java.
 _FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
 _MOST_ZSTD_LEVEL: Final = 22
+_DAY_HOURS: Final = 24
 _POSITIVE: Final = (
     "target-file-row-num",
     "target-file-size",
     "write-buffer-size",
     "num-levels",
     "num-sorted-run.compaction-trigger",
+    "compaction.min.file-num",
+    "lookup-compact.max-interval",
     "manifest.target-file-size",
     "source.split.target-size",
     "snapshot.num-retained.min",
@@ -82,8 +85,7 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
                 f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: "
                 "set 1 <= min <= max."
             )
-    if not 0 <= parsed.small_file_ratio <= 1:
-        raise InvalidRequest(f"Option compaction.small-file-ratio is {parsed.small_file_ratio}: expected 0 to 1.")
+    _check_compaction(parsed.compaction)
     if not 1 <= parsed.zstd_level <= _MOST_ZSTD_LEVEL:
         raise InvalidRequest(
             f"Option file.compression.zstd-level is {parsed.zstd_level}: expected 1 to {_MOST_ZSTD_LEVEL}."
@@ -99,6 +101,28 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
     folder = parsed.data_file_directory
     if folder is not None and any(part in ("", ".", "..") for part in folder.split("/")):
         raise InvalidRequest(f"Option data-file.path-directory is {folder!r}: expected a folder below the table's.")
+
+
+def _check_compaction(options: CompactionOptions) -> None:
+    for key, ratio in (
+        ("compaction.small-file-ratio", options.small_file_ratio),
+        ("compaction.delete-ratio-threshold", options.delete_ratio_threshold),
+    ):
+        if not 0 <= ratio <= 1:
+            raise InvalidRequest(f"Option {key} is {ratio}: expected 0 to 1.")
+    for key, hour in (
+        ("compaction.offpeak.start.hour", options.offpeak_start_hour),
+        ("compaction.offpeak.end.hour", options.offpeak_end_hour),
+    ):
+        if not -1 <= hour < _DAY_HOURS:
+            raise InvalidRequest(f"Option {key} is {hour}: expected an hour of the day, 0 to 23, or -1 for none.")
+    for key, percent in (
+        ("compaction.size-ratio", options.size_ratio_percent),
+        ("compaction.offpeak-ratio", options.offpeak_ratio_percent),
+        ("compaction.max-size-amplification-percent", options.max_size_amplification_percent),
+    ):
+        if percent < 0:
+            raise InvalidRequest(f"Option {key} is {percent}: expected a percentage of 0 or more.")
 
 
 def check_writable(options: Mapping[str, str], *, table: str) -> None:

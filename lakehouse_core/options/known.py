@@ -97,6 +97,22 @@ write-only bool false
 num-levels int -
 num-sorted-run.compaction-trigger int 5
 compaction.small-file-ratio float 0.7
+compaction.min.file-num int 5
+compaction.size-ratio int 1
+compaction.max-size-amplification-percent int 200
+compaction.offpeak.start.hour int -1
+compaction.offpeak.end.hour int -1
+compaction.offpeak-ratio int 0
+compaction.optimization-interval duration -
+compaction.total-size-threshold size -
+compaction.incremental-size-threshold size -
+compaction.force-up-level-0 bool false
+compaction.force-rewrite-all-files bool false
+compaction.delete-ratio-threshold float 0.2
+lookup-compact radical|gentle radical
+lookup-compact.max-interval int -
+record-level.expire-time duration -
+record-level.time-field text -
 overwrite-upgrade bool true
 metadata.stats-mode text truncate(16)
 metadata.stats-dense-store bool true
@@ -141,7 +157,6 @@ lakehouse.expire.max-skew duration 10min
         "Each changes a result, a file or a promise, and is not honoured yet: only its default is accepted.",
         """
 data-file.external-paths text -
-compaction.force-rewrite-all-files bool false
 path text -
 branch text main
 primary-key.nullable bool false
@@ -160,10 +175,6 @@ upsert-key text -
 scan.bucket int -
 commit.force-compact bool false
 write.sequence-number-init-mode scan|snapshot scan
-compaction.force-up-level-0 bool false
-compaction.optimization-interval duration -
-compaction.total-size-threshold size -
-compaction.incremental-size-threshold size -
 table-read.sequence-number.enabled bool false
 key-value.sequence_number.enabled bool false
 sequence.snapshot-ordering bool false
@@ -207,8 +218,6 @@ local-merge-buffer-size size -
 commit.force-create-snapshot bool false
 deletion-vectors.enabled bool false
 delete.force-produce-changelog bool false
-record-level.expire-time duration -
-record-level.time-field text -
 commit.user-prefix text -
 force-lookup bool false
 scan.fallback-branch text -
@@ -357,12 +366,6 @@ batch-scan-mode none|compact none
         "They steer when other engines compact by themselves; here a caller asks for each compaction.",
         """
 num-sorted-run.stop-trigger int -
-compaction.min.file-num int 5
-compaction.size-ratio int 1
-compaction.max-size-amplification-percent int 200
-compaction.offpeak.start.hour int -1
-compaction.offpeak.end.hour int -1
-compaction.offpeak-ratio int 0
 compaction.file-num-limit int 100000
         """,
     ),
@@ -378,7 +381,6 @@ provider text -
         Treatment.HARMLESS,
         "They refine a feature whose own switch is refused.",
         """
-compaction.delete-ratio-threshold float 0.2
 lookup.local-file-type sort|hash sort
 lookup.hash-load-factor float 0.75
 lookup.cache-rows int 10000
@@ -396,8 +398,6 @@ lookup.remote-file.level-threshold int -2147483648
 lookup.merge-buffer-size size 8mb
 lookup.merge-records-threshold int 1024
 lookup-wait bool true
-lookup-compact radical|gentle radical
-lookup-compact.max-interval int -
 changelog-producer.row-deduplicate bool false
 changelog-producer.row-deduplicate-ignore-fields text -
 dynamic-bucket.target-row-num int 2000000

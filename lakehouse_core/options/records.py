@@ -95,6 +95,44 @@ class ChangelogExpiryOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOptions:
+    """When files of a bucket are rewritten, and which. Ratios are percent but where they say so, sizes bytes.
+
+    `forces_level_0`: no file may stay at level 0, because lookups need it or the table says so; with a
+    `gentle_interval` only at each so many-th trigger that finds nothing else to do.
+    """
+
+    trigger_run_count: int = 5
+    max_size_amplification_percent: int = 200
+    size_ratio_percent: int = 1
+    # Hours of the local day, the first included, the second not; -1 is none.
+    offpeak_start_hour: int = -1
+    offpeak_end_hour: int = -1
+    offpeak_ratio_percent: int = 0
+    full_interval_millis: int | None = None
+    total_size_threshold_bytes: int | None = None
+    incremental_size_threshold_bytes: int | None = None
+    forces_level_0: bool = False
+    gentle_interval: int | None = None
+    # Deletion vectors mark older versions of a row, so that what deletes it is not needed above level 0.
+    marks_deleted: bool = False
+    rewrites_all_files: bool = False
+    # Files below this share of the target file size are small.
+    small_file_ratio: float = 0.7
+    # Of append tables: so many small files are worth a rewrite, and so large a share of deleted rows.
+    min_file_count: int = 5
+    delete_ratio_threshold: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordExpiryOptions:
+    """Rows whose time lies further back than `age_seconds` go when their file is rewritten."""
+
+    age_seconds: int
+    time_field: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
     """What a table's options say. Sizes are bytes; names as given by the user."""
 
@@ -150,9 +188,9 @@ class TableOptions:
 
     # Levels and compaction.
     num_levels: int = 6
-    compaction_min_file_num: int = 5
-    small_file_ratio: float = 0.7
     overwrite_upgrade: bool = True
+    compaction: CompactionOptions = CompactionOptions()
+    record_expiry: RecordExpiryOptions | None = None
 
     # Reading.
     split_target_bytes: int = 128 << 20
@@ -226,6 +264,12 @@ class _Source:
     def millis(self, key: str) -> int:
         return parse_duration(key, self.required(key))
 
+    def size_if_set(self, key: str) -> int | None:
+        return self.size(key) if self.has(key) else None
+
+    def millis_if_set(self, key: str) -> int | None:
+        return self.millis(key) if self.has(key) else None
+
     def has(self, key: str) -> bool:
         return self.text(key) is not None
 
@@ -271,9 +315,9 @@ def _parse(source: _Source) -> TableOptions:
         partition_legacy_name=source.flag("partition.legacy-name"),
         dynamic_partition_overwrite=source.flag("dynamic-partition-overwrite"),
         num_levels=levels,
-        compaction_min_file_num=source.whole("compaction.min.file-num"),
-        small_file_ratio=source.fraction("compaction.small-file-ratio"),
         overwrite_upgrade=source.flag("overwrite-upgrade"),
+        compaction=_compaction(source),
+        record_expiry=_record_expiry(source),
         split_target_bytes=source.size("source.split.target-size"),
         split_open_cost_bytes=source.size("source.split.open-file-cost"),
         read_grace_millis=source.millis("lakehouse.read.grace"),
@@ -306,6 +350,39 @@ def _commit(source: _Source) -> CommitOptions:
         max_stall_millis=source.millis("lakehouse.commit.max-stall"),
         ignore_empty=source.flag(ignore_empty) if source.has(ignore_empty) else None,
     )
+
+
+def _compaction(source: _Source) -> CompactionOptions:
+    trigger = source.whole(COMPACTION_TRIGGER_KEY)
+    interval = "lookup-compact.max-interval"
+    looks_up = _needs_lookup(source)
+    is_gentle = looks_up and source.word("lookup-compact") == "gentle"
+    longest = source.whole(interval) if source.has(interval) else 2 * trigger
+    return CompactionOptions(
+        trigger_run_count=trigger,
+        max_size_amplification_percent=source.whole("compaction.max-size-amplification-percent"),
+        size_ratio_percent=source.whole("compaction.size-ratio"),
+        offpeak_start_hour=source.whole("compaction.offpeak.start.hour"),
+        offpeak_end_hour=source.whole("compaction.offpeak.end.hour"),
+        offpeak_ratio_percent=source.whole("compaction.offpeak-ratio"),
+        full_interval_millis=source.millis_if_set("compaction.optimization-interval"),
+        total_size_threshold_bytes=source.size_if_set("compaction.total-size-threshold"),
+        incremental_size_threshold_bytes=source.size_if_set("compaction.incremental-size-threshold"),
+        forces_level_0=looks_up or source.flag("compaction.force-up-level-0"),
+        gentle_interval=max(trigger, longest) if is_gentle else None,
+        marks_deleted=source.flag("deletion-vectors.enabled"),
+        rewrites_all_files=source.flag("compaction.force-rewrite-all-files"),
+        small_file_ratio=source.fraction("compaction.small-file-ratio"),
+        min_file_count=source.whole("compaction.min.file-num"),
+        delete_ratio_threshold=source.fraction("compaction.delete-ratio-threshold"),
+    )
+
+
+def _record_expiry(source: _Source) -> RecordExpiryOptions | None:
+    age = source.millis_if_set("record-level.expire-time")
+    if age is None:
+        return None
+    return RecordExpiryOptions(age_seconds=age // 1000, time_field=source.text("record-level.time-field"))
 
 
 def _expiry(source: _Source) -> ExpiryOptions:

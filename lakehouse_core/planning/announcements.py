@@ -7,7 +7,7 @@ tells what leaves level 0. Source: Paimon semantics, "full-compaction" (E.1) and
 from dataclasses import replace
 
 from lakehouse_core.options import ChangelogProducer, MergeEngine, TableOptions
-from lakehouse_core.planning.compaction import CompactionPlan, Merge, Step, Telling, Upgrade
+from lakehouse_core.planning.compaction_plan import CompactionPlan, Merge, Step, Telling, Upgrade
 from lakehouse_core.planning.sections import sections
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import KeyedFile, keyed_files

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakehouse_core.planning.compaction import AppendCompactionPlan, Merge, plan_bucket
+from lakehouse_core.planning.append_compaction import AppendCompactionPlan
+from lakehouse_core.planning.compaction import plan_bucket
+from lakehouse_core.planning.compaction_plan import Merge
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.levels import levels_of
 from lakehouse_core.table.schema import TableSchema
@@ -20,7 +22,7 @@ class BucketFigures:
 def bucket_figures(files: Sequence[DataFile], schema: TableSchema) -> BucketFigures:
     """Return the figures of one bucket's live files. Raises CorruptTable when the files contradict each other."""
     options = schema.table_options
-    small_bytes = options.target_file_size_bytes(has_key=not schema.is_append) * options.small_file_ratio
+    small_bytes = options.target_file_size_bytes(has_key=not schema.is_append) * options.compaction.small_file_ratio
     return BucketFigures(
         # Asked of the plan, so that nobody starts a compaction for files that it would leave alone.
         small_file_count=sum(file.file_size < small_bytes for file in _rewritten(files, schema)),

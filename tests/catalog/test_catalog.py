@@ -134,3 +134,44 @@ def test_a_handle_sees_the_columns_that_another_one_added(catalog, tmp_path):
         {"k": 1, "v": "a", "note": None},
         {"k": 2, "v": "b", "note": "new"},
     ]
+
+
+def test_all_tables_of_a_pattern_are_compacted_with_a_report_each(catalog):
+    for name in ("sales.orders", "sales.order_items", "sales.people"):
+        made(catalog, name).write(ROW)
+    catalog.create_database("archive")
+    made(catalog, "archive.orders")
+
+    reports = catalog.compact("order*", database="sales", full=True, properties={"note": "nightly"})
+
+    assert [(report.table, report.commit_kind, report.error) for report in reports] == [
+        ("sales.order_items", "COMPACT", None),
+        ("sales.orders", "COMPACT", None),
+    ]
+    assert catalog.table("sales.orders").snapshot().properties["note"] == "nightly"
+    assert [report.table for report in catalog.compact(dry_run=True)] == [
+        "archive.orders",
+        "sales.order_items",
+        "sales.orders",
+        "sales.people",
+    ]
+    with pytest.raises(lc.NotFound, match=r"No table fits 'z\*' in sales\. There are: order_items, orders, people"):
+        catalog.compact("z*", database="sales")
+    with pytest.raises(lc.NotFound, match="No database fits 'sale'"):
+        catalog.compact(database="sale")
+
+
+def test_a_table_that_cannot_be_compacted_says_so_in_its_report_and_stops_no_other(catalog, tmp_path):
+    for name in ("sales.a", "sales.b", "sales.c"):
+        made(catalog, name).write(ROW)
+    schema = tmp_path / "lake" / "sales.db" / "b" / "schema" / "schema-0"
+    text = schema.read_text()
+    schema.write_text("{")
+
+    reports = catalog.compact(database="sales", full=True)
+    schema.write_text(text)
+
+    assert [report.table for report in reports if report.error is None] == ["sales.a", "sales.c"]
+    assert isinstance(reports[1].error, lc.CorruptTable)
+    assert "sales.b" in str(reports[1].error)
+    assert isinstance(reports[1].to_dict()["error"], str)

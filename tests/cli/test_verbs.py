@@ -135,3 +135,33 @@ def test_the_warehouse_comes_from_the_command_line_too(home, capsys, monkeypatch
 
     assert run(["-w", str(home / "other"), "create", "d.t", "--schema", "orders.yaml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["table"] == "d.t"
+
+
+def test_many_tables_are_compacted_at_once_and_one_that_fails_stops_no_other(shell, orders, home):
+    for name in ("a", "b"):
+        shell("create", f"sales.{name}", "--schema", "orders.yaml")
+        shell("write", f"sales.{name}", "orders.csv")
+    (schema,) = (home / "wh" / "sales.db" / "a" / "schema").glob("schema-0")
+    schema.write_text("{")
+
+    answer = shell("compact", "sales.?", "--full")
+
+    assert answer.code == 5
+    assert answer.err.startswith("lakehouse: sales.a: ")
+    assert answer.lines[0].startswith("sales.a: failed: ")
+    assert [line for line in answer.lines if line.startswith("sales.b: snapshot 2 (COMPACT)")]
+    assert not [line for line in answer.lines if line.startswith("sales.orders")]
+
+    (broken, done) = (json.loads(line) for line in shell("compact", "sales.?", "--json").lines)
+    assert (broken["table"], broken["snapshot_id"]) == ("sales.a", None)
+    assert "schema-0" in broken["error"]
+    assert (done["error"], done["noop_reason"][:12]) == (None, "the strategy")
+    (home / "wh" / "sales.db" / "a").rename(home / "broken")
+
+
+def test_partitions_in_use_are_left_alone(shell, orders):
+    shell("write", orders, "orders.csv")
+
+    answer = shell("compact", orders, "--full", "--partition-idle", "1h")
+
+    assert answer.lines[0] == "sales.orders: nothing done: every partition had a new file within the idle time"

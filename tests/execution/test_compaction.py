@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import CommitConflict, TaskFailed, UnsupportedFeature
+from lakehouse_core.errors import CommitConflict, TaskFailed
 from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.compaction import CompactionResult, compact
 from lakehouse_core.execution.engines.local import LocalEngine
@@ -21,7 +22,11 @@ from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.read_point import Latest
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.changes import Append, CommitKind
+from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.schema import new_schema
+
+# All runs are rewritten only where the others outweigh the oldest hundredfold.
+COSTLY = {"compaction__max_size_amplification_percent": "10000"}
 
 
 class SpyEngine(LocalEngine):
@@ -70,12 +75,26 @@ class Database:
 
     def compact(self, engine: LocalEngine | None = None, **arguments: Any) -> CompactionResult:
         chosen = engine or SpyEngine()
-        return compact(self.log, self.schemas, lambda: chosen, full=True, **arguments)
+        return compact(self.log, self.schemas, lambda: chosen, **{"full": True, **arguments})
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def set_options(self, **options: str) -> None:
+        """Let the next version of the schema have the options of the first, and these."""
+        first, latest = self.schemas.schema(0), self.schemas.latest()
+        assert self.schemas.create(replace(first, id=latest.id + 1, options={**first.options, **options}))
+
+    def live_files(self) -> list[DataFile]:
+        """The live files, smallest row count first."""
+        latest = self.log.latest()
+        assert latest is not None
+        return sorted((entry.file for entry in self.log.live_entries(latest)), key=lambda file: file.row_count)
+
+    def rows_in_order(self) -> list[tuple[Any, ...]]:
         plan = plan_read(self.log, self.schemas, Latest(), table="t", columns=None, condition=lambda schema: None)
         batches = list(scan_batches(plan, self.log, Latest()))
-        return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+        return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted(self.rows_in_order())
 
     def levels(self) -> list[int]:
         latest = self.log.latest()
@@ -256,8 +275,195 @@ def test_a_failing_task_leaves_nothing_of_the_others():
     assert table.data_files() == files
 
 
-def test_what_the_strategy_picks_is_not_there_yet():
-    table = key_table()
+def test_a_minor_compaction_waits_until_the_runs_are_many():
+    table = key_table(bucket="1")
+    for number in range(4):
+        table.write(rows((number, "a")))
 
-    with pytest.raises(UnsupportedFeature, match="ask for full=True"):
-        compact(table.log, table.schemas, SpyEngine, full=False)
+    result = table.compact(full=False)
+
+    assert result.commit is None
+    assert result.noop_reason == (
+        "the strategy finds every bucket in good shape: at most 5 sorted runs "
+        "(num-sorted-run.compaction-trigger), each far smaller than the next"
+    )
+    assert table.levels() == [0, 0, 0, 0]
+
+    table.write(rows((4, "a")))
+    (compacted,) = table.compact(full=False).buckets
+
+    assert (compacted.plan.reason, table.levels()) == ("size amplification", [5])
+
+
+def test_a_minor_compaction_spares_what_is_old_and_large():
+    table = key_table(bucket="1", **COSTLY)
+    table.write(rows(*((key, f"{key * 2654435761 % 2**32:x}") for key in range(3000))))
+    table.compact()
+    for number in range(4):
+        table.write(rows((number, "new")))
+    before = table.rows()
+
+    (compacted,) = table.compact(full=False).buckets
+
+    assert (compacted.plan.reason, len(compacted.plan.files)) == ("size ratio", 4)
+    assert table.levels() == [4, 5]
+    assert table.rows() == before
+    assert compacted.plan.older[0].row_count == 3000
+
+
+def test_deletes_are_kept_while_older_rows_lie_above_and_forgotten_with_them():
+    table = key_table(bucket="1", **COSTLY)
+    table.write(rows(*((key, f"{key * 2654435761 % 2**32:x}") for key in range(3000))))
+    table.compact()
+    for key in range(4):
+        table.write([{"k": key, "v": "", "op": "-D"}], rowkind_column="op")
+
+    table.compact(full=False)
+
+    assert [row[0] for row in table.rows()] == list(range(4, 3000))
+    assert sorted(file.row_count for file in table.live_files()) == [4, 3000]
+    table.compact()
+    assert [file.row_count for file in table.live_files()] == [2996]
+    assert [row[0] for row in table.rows()] == list(range(4, 3000))
+
+
+def test_one_minor_compaction_is_one_pick_and_the_next_may_pick_again():
+    """Sizes of 1, 1, 3, 4, 100: the two newest are of like size, then what they became is one run too many."""
+    table = key_table(bucket="1", **COSTLY, num_sorted_run__compaction_trigger="3", num_levels="6")
+    force = {"compaction.force-up-level-0": "true"}
+    values = [f"{key * 2654435761 % 2**32:x}" for key in range(40_000)]
+    for count, first in ((40_000, 0), (1_600, 10_000), (1_200, 20_000)):
+        table.write(rows(*((first + key, values[key]) for key in range(count))))
+        table.set_options(**force)
+        table.compact(full=False)
+        table.set_options()
+    for _ in range(2):
+        table.write(rows(*((30_000 + key, values[key]) for key in range(400))))
+    before = table.rows()
+
+    first = table.compact(full=False).buckets[0].plan
+    levels_between = table.levels()
+    second = table.compact(full=False).buckets[0].plan
+
+    assert (first.reason, first.output_level, levels_between) == ("size ratio", 2, [2, 3, 4, 5])
+    assert (second.reason, table.levels()) == ("number of sorted runs", [4, 5])
+    assert table.rows() == before
+    table.check()
+
+
+def test_a_table_that_is_compacted_after_every_write_reads_the_same():
+    table = key_table(bucket="2", num_sorted_run__compaction_trigger="3")
+    plain = key_table(bucket="2")
+    reasons, kept = set(), 0
+    for number in range(25):
+        written = [
+            {"k": number * 7919 % 60 + step, "v": f"{number}", "op": "-D" if (number + step) % 6 == 0 else "+I"}
+            for step in range(number % 9 + 1)
+        ]
+        for each in (table, plain):
+            each.write(written, rowkind_column="op")
+        result = table.compact(full=False)
+        reasons |= {one.plan.reason for one in result.buckets}
+        kept += result.commit is None
+
+        assert table.rows() == plain.rows(), number
+        table.check()
+
+    assert reasons >= {"size amplification", "size ratio"}
+    assert kept > 0
+    assert len(table.levels()) < len(plain.levels())
+
+
+def test_a_minor_compaction_packs_append_files_when_enough_wait():
+    table = Database({"v": "INT", "p": "STRING"}, [], ["p"], compaction__min__file_num="3")
+    for number in range(3):
+        table.write([{"v": number, "p": "a"}, *([{"v": number, "p": "b"}] if number else [])])
+    before = table.rows()
+
+    result = table.compact(full=False)
+
+    assert [one.folder for one in result.buckets] == ["p=a/bucket-0"]
+    assert (table.rows(), len(table.levels())) == (before, 3)
+    assert table.compact(full=False).noop_reason == (
+        "nowhere are 3 small files (compaction.min.file-num) waiting to be packed together"
+    )
+    table.check()
+
+
+def test_a_minor_compaction_keeps_the_order_of_a_bucket_of_an_append_table():
+    table = Database({"v": "INT"}, bucket="1", bucket_key="v", compaction__min__file_num="3")
+    for number in (5, 3, 9, 1):
+        table.write([{"v": number}])
+
+    table.compact(full=False)
+
+    assert [file.row_count for file in table.live_files()] == [1, 3]
+    assert [row[0] for row in table.rows_in_order()] == [5, 3, 9, 1]
+
+
+def test_partitions_that_had_a_new_file_lately_are_left_alone():
+    table = Database({"k": "INT", "p": "STRING"}, ["k", "p"], ["p"], bucket="1")
+    for p in "aabb":
+        table.write([{"k": 1, "p": p}])
+        table.clock.advance(1800)
+    hour = 3_600_000
+
+    assert table.compact(idle_millis=3 * hour).noop_reason == "every partition had a new file within the idle time"
+    result = table.compact(idle_millis=hour + 1)
+
+    assert [one.folder for one in result.buckets] == ["p=a/bucket-0"]
+    assert table.levels() == [0, 0, 5]
+
+
+def test_where_the_table_asks_for_it_a_full_compaction_rewrites_what_lies_in_its_place():
+    table = key_table(bucket="1", compaction__force_rewrite_all_files="true")
+    table.write(rows((1, "a")))
+    table.compact()
+    (first,) = table.live_files()
+
+    (compacted,) = table.compact().buckets
+
+    assert compacted.plan.reason == "all files asked for"
+    assert {file.file_name for file in table.live_files()} != {first.file_name}
+    assert (table.rows(), table.levels()) == ([(1, "a")], [5])
+    table.check()
+
+
+def test_rows_whose_time_is_over_go_with_the_next_compaction_of_their_file():
+    table = Database(
+        {"k": "INT", "t": "BIGINT", "v": "STRING"},
+        ["k"],
+        bucket="1",
+        record_level__expire_time="1 h",
+        record_level__time_field="t",
+    )
+    now = table.clock.now_millis()
+    seconds = now // 1000
+    table.write([{"k": 1, "t": seconds, "v": "young"}, {"k": 2, "t": now - 3_600_999, "v": "in ms, just over"}])
+    table.write([{"k": 3, "t": None, "v": "no time"}, {"k": 4, "t": seconds - 3600, "v": "not over yet"}])
+
+    assert len(table.rows()) == 4
+    table.compact()
+    assert [row[2] for row in table.rows()] == ["young", "no time", "not over yet"]
+
+    assert table.compact().noop_reason == "every bucket is one sorted run in its top level"
+    table.clock.advance(10)
+    (compacted,) = table.compact().buckets
+
+    assert compacted.plan.reason == "expired rows"
+    assert [row[2] for row in table.rows()] == ["young", "no time"]
+    assert table.levels() == [5]
+    table.check()
+
+
+def test_an_expired_row_is_no_version_so_that_an_older_one_with_a_later_time_stays():
+    table = Database(
+        {"k": "INT", "t": "INT"}, ["k"], bucket="1", record_level__expire_time="1 h", record_level__time_field="t"
+    )
+    seconds = table.clock.now_millis() // 1000
+    table.write([{"k": 1, "t": seconds}])
+    table.write([{"k": 1, "t": seconds - 7200}])
+
+    table.compact()
+
+    assert table.rows() == [(1, seconds)]

@@ -47,9 +47,20 @@ def test_a_key_table_counts_small_files_to_rewrite_and_runs(files: list[DataFile
 
 @pytest.mark.parametrize(
     ("sizes", "small"),
-    [([100], 0), ([100, 100], 2), ([100, LARGE], 0), ([100, LARGE, 100], 0), ([100, 100, LARGE, 100], 2)],
+    [
+        ([100], 0),
+        ([100, 100], 2),
+        ([100, LARGE], 0),
+        ([LARGE, 100, LARGE], 0),
+        # Most are small: a full compaction takes the large one between them along.
+        ([100, LARGE, 100], 2),
+        ([100, 100, LARGE, 100], 3),
+        ([LARGE, 100, 100, LARGE, LARGE], 2),
+    ],
 )
-def test_an_ordered_append_table_counts_only_small_neighbours(sizes: list[int], small: int) -> None:
+def test_an_ordered_append_table_counts_the_small_files_that_a_full_compaction_takes(
+    sizes: list[int], small: int
+) -> None:
     schema = new_schema({"k": "INT"}, options={"bucket": "1", "bucket-key": "k"}, now_millis=0)
     files = [file(number, 0, 1, 9, size) for number, size in enumerate(sizes)]
 

@@ -11,11 +11,12 @@ from lakehouse_core.format.data_types import AtomicType, Root
 from lakehouse_core.merge.chunk import LEVEL, MergeRule
 from lakehouse_core.merge.compact import Announcement, Compacted, compact_into_top, compact_with_lookup
 from lakehouse_core.options import ChangelogProducer
-from lakehouse_core.planning.compaction import CompactionPlan, Telling
+from lakehouse_core.planning.compaction_plan import CompactionPlan, Telling
 from lakehouse_core.planning.sections import Section, oldest_first
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import And, Compare, Comparison, Predicate
+from lakehouse_core.table.record_expiry import RecordExpiry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import SortedRun
 
@@ -27,6 +28,7 @@ class AnnouncedMerge:
     files: BucketFiles
     schema: TableSchema
     plan: CompactionPlan
+    expiry: RecordExpiry | None = None
 
     def chunks(self, sections: Sequence[Section], telling: Telling) -> Iterator[Compacted]:
         """Yield what becomes of the sections, chunk by chunk in key order; batches may be empty."""
@@ -84,6 +86,7 @@ class AnnouncedMerge:
             system=(SEQUENCE_NUMBER, VALUE_KIND),
             row_filter=row_filter,
             with_level=True,
+            expiry=self.expiry,
         )
 
     def _rule(self, *, is_decided: bool) -> MergeRule:

@@ -3,7 +3,7 @@
 Source: Paimon semantics, C.7 and "Merge read details" (G.4).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
 from lakehouse_core.table.predicate import Predicate
+from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import SortedRun
 
@@ -62,11 +63,13 @@ def merged_records(
     drops_deletes: bool,
     key_filter: Predicate | None = None,
     row_filter: Predicate | None = None,
+    expiry: RecordExpiry | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield `fields` of the newest version of each key, the sequence number where asked for, and the kind.
 
     `key_filter` and `row_filter` only leave out row groups: the first, on key columns, everywhere; the second, on any
-    column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear.
+    column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear. `expiry`: rows
+    that are over are no versions at all.
     """
     keep_freed_memory()
     spec = merge_spec(schema)
@@ -90,6 +93,7 @@ def merged_records(
             system=(SEQUENCE_NUMBER, VALUE_KIND) if needs_number else (VALUE_KIND,),
             row_filter=row_filter if len(runs) == 1 else key_filter,
             with_level=uses_levels,
+            expiry=expiry,
         )
         for chunk in chunks_of([(scan, run) for run in runs], spec):
             yield from merge_chunk(chunk, rule, output)
@@ -115,6 +119,7 @@ class RunScan:
     system: tuple[str, ...]
     row_filter: Predicate | None = None
     with_level: bool = False
+    expiry: RecordExpiry | None = None
 
     def batches(self, run: SortedRun, *, sharing: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a run, one of `sharing`; a file is opened when the one before it is used up."""
@@ -123,6 +128,7 @@ class RunScan:
             try:
                 rows = batch_rows(reader.row_bytes(self.fields), CHUNK_ROWS // sharing, CHUNK_BYTES // sharing)
                 found = reader.batches(self.fields, system=self.system, batch_rows=rows, row_filter=self.row_filter)
+                found = found if self.expiry is None else _unexpired(found, self.expiry)
                 yield from (_leveled(batch, file.level) for batch in found) if self.with_level else found
             finally:
                 reader.close()
@@ -131,6 +137,14 @@ class RunScan:
 def _leveled(batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
     """Return the batch with the level of its file behind its columns."""
     return batch.append_column(LEVEL, pa.repeat(pa.scalar(level, pa.int8()), batch.num_rows))
+
+
+def _unexpired(batches: Iterable[pa.RecordBatch], expiry: RecordExpiry) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        over = expired_rows(batch, expiry)
+        kept = batch.filter(pa.array(~over)) if over.any() else batch
+        if kept.num_rows:
+            yield kept
 
 
 def batch_rows(row_bytes: float, most_rows: int, most_bytes: int) -> int:

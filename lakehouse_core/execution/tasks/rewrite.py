@@ -15,13 +15,15 @@ from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, File
 from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
 from lakehouse_core.format.data_types import type_to_sql
-from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, Merge, Telling, Upgrade
+from lakehouse_core.planning.append_compaction import AppendCompactionPlan
+from lakehouse_core.planning.compaction_plan import CompactionPlan, Merge, Telling, Upgrade
 from lakehouse_core.planning.sections import sections
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.changes_json import messages_to_json
 from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.record_expiry import RecordExpiry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import keyed_files
 
@@ -30,7 +32,8 @@ from lakehouse_core.table.sorted_run import keyed_files
 class RewriteTask:
     """The plan of one bucket and where it lies. `store` is rooted at the table, `folder` is the bucket's.
 
-    `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name.
+    `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name. `expiry`:
+    rows that are left out, because their time is over.
     """
 
     store: StoreSpec
@@ -41,6 +44,7 @@ class RewriteTask:
     total_buckets: int
     folder: str
     plan: CompactionPlan | AppendCompactionPlan
+    expiry: RecordExpiry | None = None
 
 
 def run_rewrite(task: RewriteTask) -> str:
@@ -120,6 +124,7 @@ def _merged(
         task.schema.fields,
         with_sequence_number=True,
         drops_deletes=plan.drops_deletes,
+        expiry=task.expiry,
     )
     with DataFileWriter(output, task.folder, _file_kind(task.schema, level=plan.output_level)) as writer:
         for batch in records:
@@ -131,7 +136,7 @@ def _merged_and_told(
     task: RewriteTask, plan: CompactionPlan, step: Merge, files: BucketFiles, output: FileOutput
 ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
     """Write the merged records and the changelog."""
-    merge = AnnouncedMerge(files=files, schema=task.schema, plan=plan)
+    merge = AnnouncedMerge(files=files, schema=task.schema, plan=plan, expiry=task.expiry)
     with (
         DataFileWriter(output, task.folder, _file_kind(task.schema, level=plan.output_level)) as records,
         DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=plan.output_level)) as changelog,
@@ -147,7 +152,7 @@ def _told(
     task: RewriteTask, plan: CompactionPlan, step: Upgrade, files: BucketFiles, output: FileOutput
 ) -> tuple[DataFile, ...]:
     """Write the changelog of a file that itself stays as it is."""
-    merge = AnnouncedMerge(files=files, schema=task.schema, plan=plan)
+    merge = AnnouncedMerge(files=files, schema=task.schema, plan=plan, expiry=task.expiry)
     alone = sections(keyed_files([step.file], [each.type for each in task.schema.key_fields]))
     with DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=plan.output_level)) as changelog:
         for chunk in merge.chunks(alone, step.telling):

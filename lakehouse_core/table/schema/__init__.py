@@ -2,7 +2,7 @@
 
 from lakehouse_core.table.schema.creation import ColumnDeclarations, new_schema
 from lakehouse_core.table.schema.record import SCHEMA_VERSION, TableSchema, parse_schema, serialize_schema
-from lakehouse_core.table.schema.rules import RESERVED_NAMES, RESERVED_PREFIX, check_no_twin, check_schema
+from lakehouse_core.table.schema.rules import RESERVED_NAMES, RESERVED_PREFIX, check_no_twin, check_schema, time_field
 from lakehouse_core.table.schema.support import read_supported, write_supported
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "parse_schema",
     "read_supported",
     "serialize_schema",
+    "time_field",
     "write_supported",
 ]

@@ -43,6 +43,8 @@ _VECTORS: Final = "deletion-vectors.enabled"
 
 # Their values may lie in several columns or in other files.
 _UNSUPPORTED_ROOTS: Final = frozenset({Root.VARIANT, Root.BLOB})
+# What a row's time may be, by which it expires.
+_TIME_ROOTS: Final = (Root.INT, Root.BIGINT, Root.TIMESTAMP, Root.TIMESTAMP_LTZ)
 
 
 def check_schema(schema: TableSchema) -> None:
@@ -55,6 +57,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_sequence(schema)
     _check_rowkind_and_changelog(schema)
     _check_merging(schema)
+    _check_record_expiry(schema)
     _check_defaults(schema)
 
 
@@ -262,6 +265,28 @@ def _check_merging(schema: TableSchema) -> None:
             f"changelog-producer is full-compaction and {_VECTORS} is true: take none, input or lookup."
         )
     merge_spec(schema)
+
+
+def _check_record_expiry(schema: TableSchema) -> None:
+    if schema.table_options.record_expiry is None:
+        return
+    if not schema.primary_keys:
+        raise InvalidRequest("record-level.expire-time is for tables with a primary key: declare one, or remove it.")
+    time_field(schema)
+
+
+def time_field(schema: TableSchema) -> DataField:
+    """Return the column that says how old a row is. Raises InvalidRequest unless there is one that holds a time."""
+    options, key = schema.table_options.record_expiry, "record-level.time-field"
+    if options is None or options.time_field is None:
+        raise InvalidRequest(f"record-level.expire-time is set and {key} is not: name the column of the time.")
+    field = _named(schema, key, options.time_field)
+    if not isinstance(field.type, AtomicType) or field.type.root not in _TIME_ROOTS:
+        raise InvalidRequest(
+            f"{key} names {field.name}, a {type_to_sql(field.type)}: expected INT or BIGINT, seconds since 1970 "
+            "(BIGINT also milliseconds), or a timestamp."
+        )
+    return field
 
 
 def _named(schema: TableSchema, option: str, name: str) -> DataField:

@@ -12,7 +12,8 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, StorageUnavailable
 from lakehouse_core.execution.tasks import rewrite as rewrite_module
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.planning.compaction import AppendCompactionPlan, plan_bucket
+from lakehouse_core.planning.append_compaction import AppendCompactionPlan
+from lakehouse_core.planning.compaction import plan_bucket
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore, MemoryStore
 from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import FileSource
