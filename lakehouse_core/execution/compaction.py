@@ -15,7 +15,8 @@ from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.rewrite import RewriteTask, run_rewrite
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, plan_bucket
-from lakehouse_core.planning.readable import check_file, marked_files
+from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.planning.readable import check_file, deletion_files
 from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
 from lakehouse_core.table.changes_json import messages_from_json
@@ -107,10 +108,15 @@ def plan_compactions(
 ) -> tuple[tuple[BucketCompaction, ...], list[DataFile]]:
     """Return what each bucket needs, largest first, and all the files that were looked at."""
     by_bucket: dict[tuple[bytes, int, int], list[DataFile]] = {}
-    marked = marked_files(log.index_entries(snapshot))
+    deletions = deletion_files(log.index_entries(snapshot), BucketFolders(schema))
     for entry in log.live_entries(snapshot, keep=_keeps(schema, condition), with_stats=True):
         if entry.kind is EntryKind.ADD:
-            check_file(entry.file, entry.bucket, marked)
+            check_file(entry.file, entry.bucket)
+            if entry.file.file_name in deletions:
+                raise UnsupportedFeature(
+                    f"{entry.file.file_name}: {deletions[entry.file.file_name].key} marks rows of it as deleted, "
+                    "whatever deletion-vectors.enabled says now. Have Java Paimon compact the table."
+                )
             by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
     types = [field.type for field in schema.partition_fields]
     found = []
