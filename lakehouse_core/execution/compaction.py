@@ -15,7 +15,7 @@ from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.rewrite import RewriteTask, run_rewrite
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.compaction import AppendCompactionPlan, CompactionPlan, plan_bucket
-from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.planning.live_files import BucketFolders, message_files
 from lakehouse_core.planning.readable import check_file, deletion_files
 from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
@@ -231,9 +231,10 @@ def _commit(
 
 def _delete_outputs(log: SnapshotLog, schema: TableSchema, messages: Sequence[CommitMessage]) -> None:
     """Delete files that no snapshot names and none will. Upgraded files are not ours to delete."""
-    types = [field.type for field in schema.partition_fields]
+    folders = BucketFolders(schema)
     for message in messages:
-        folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
-        before = {file.file_name for file in message.compact_before}
-        made = [file.file_name for file in message.compact_after if file.file_name not in before]
-        log.store.delete(f"{folder}/{name}" for name in made)
+        upgraded = {file.file_name for file in message.compact_before}
+        made = replace(
+            message, compact_after=tuple(file for file in message.compact_after if file.file_name not in upgraded)
+        )
+        log.store.delete([file.key for file in message_files(made, folders, named_by="the compaction")])

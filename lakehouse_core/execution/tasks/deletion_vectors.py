@@ -3,7 +3,7 @@
 Source: Paimon semantics, "Deletion vectors" (F); the bytes are those of `format.deletion_vector`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from lakehouse_core.format.deletion_vector import Positions, VectorSpan, check_i
 from lakehouse_core.merge.chunk import take_all
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.manifest import DeletionVectorRange
 
 
 def load_positions(store: ObjectStore, deletion: DeletionFile, data_file_name: str) -> Positions:
@@ -31,6 +32,15 @@ def load_positions(store: ObjectStore, deletion: DeletionFile, data_file_name: s
     check_index_file(start, deletion.key)
     where = f"{deletion.key}, at {deletion.offset} for {data_file_name}"
     return decode_vector(data, deletion.length, where, cardinality=deletion.cardinality)
+
+
+def read_vectors(data: bytes, key: str, vectors: Iterable[DeletionVectorRange]) -> Iterator[tuple[str, Positions]]:
+    """Yield the data files of an index file, which holds `data`, with the rows that it marks. Raises CorruptTable."""
+    check_index_file(data, key)
+    for vector in vectors:
+        where = f"{key}, at {vector.offset} for {vector.data_file_name}"
+        rows = decode_vector(data[vector.offset :], vector.length, where, cardinality=vector.cardinality)
+        yield vector.data_file_name, rows
 
 
 def remaining_rows(batches: Iterator[pa.RecordBatch], positions: Positions) -> Iterator[pa.RecordBatch]:
