@@ -4,11 +4,12 @@ A compaction that another commit overtakes in some buckets is applied in the oth
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
-from lakehouse_core.errors import CommitConflict, UnsupportedFeature
+from lakehouse_core.errors import CommitConflict, LakehouseError, UnsupportedFeature
 from lakehouse_core.execution.commit import CommitResult, commit
+from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -21,6 +22,7 @@ from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
 from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import EntryKind, Keep
 from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -29,13 +31,17 @@ from lakehouse_core.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCompaction:
-    """What one bucket needs. `plan.reason` says why; `folder` is relative to the table."""
+    """What one bucket needs. `plan.reason` says why; `folder` is relative to the table.
+
+    `deletions`: by file name, where the vectors lie of rows that are marked as deleted.
+    """
 
     partition: bytes
     bucket: int
     total_buckets: int
     folder: str
     plan: CompactionPlan | AppendCompactionPlan
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
 
     @property
     def rewritten_bytes(self) -> int:
@@ -80,7 +86,9 @@ def compact(
     snapshot = log.latest()
     if snapshot is None:
         return CompactionResult(noop_reason="the table is empty")
-    buckets, files = plan_compactions(log, schema, snapshot, condition)
+    indexes = log.index_entries(snapshot)
+    deletions = deletion_files(indexes, BucketFolders(schema))
+    buckets, files = plan_compactions(log, schema, snapshot, condition, deletions)
     planned = CompactionResult(
         buckets=buckets,
         file_count=len(files),
@@ -90,6 +98,11 @@ def compact(
     if dry_run or not buckets:
         return planned
     messages = _run(log, schemas, schema, engine(), buckets)
+    try:
+        messages = without_vectors(log, schema, messages, indexes)
+    except LakehouseError:
+        _delete_outputs(log, schema, messages)
+        raise
     staged = StagedCommit(
         table=name,
         commit_user=f"compaction-{log.clock.uuid()}",
@@ -104,19 +117,17 @@ def compact(
 
 
 def plan_compactions(
-    log: SnapshotLog, schema: TableSchema, snapshot: Snapshot, condition: Predicate | None
+    log: SnapshotLog,
+    schema: TableSchema,
+    snapshot: Snapshot,
+    condition: Predicate | None,
+    deletions: Mapping[str, DeletionFile],
 ) -> tuple[tuple[BucketCompaction, ...], list[DataFile]]:
     """Return what each bucket needs, largest first, and all the files that were looked at."""
     by_bucket: dict[tuple[bytes, int, int], list[DataFile]] = {}
-    deletions = deletion_files(log.index_entries(snapshot), BucketFolders(schema))
     for entry in log.live_entries(snapshot, keep=_keeps(schema, condition), with_stats=True):
         if entry.kind is EntryKind.ADD:
             check_file(entry.file, entry.bucket)
-            if entry.file.file_name in deletions:
-                raise UnsupportedFeature(
-                    f"{entry.file.file_name}: {deletions[entry.file.file_name].key} marks rows of it as deleted, "
-                    "whatever deletion-vectors.enabled says now. Have Java Paimon compact the table."
-                )
             by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
     types = [field.type for field in schema.partition_fields]
     found = []
@@ -125,7 +136,14 @@ def plan_compactions(
         for plan in _task_plans(plan_bucket(files, schema), schema):
             found.append(
                 BucketCompaction(
-                    partition=partition, bucket=bucket, total_buckets=total_buckets, folder=folder, plan=plan
+                    partition=partition,
+                    bucket=bucket,
+                    total_buckets=total_buckets,
+                    folder=folder,
+                    plan=plan,
+                    deletions={
+                        file.file_name: deletions[file.file_name] for file in plan.files if file.file_name in deletions
+                    },
                 )
             )
     # The longest task decides when all are done, so it begins first.
@@ -180,6 +198,7 @@ def _run(
             total_buckets=one.total_buckets,
             folder=one.folder,
             plan=one.plan,
+            deletions=one.deletions,
         )
         for one in buckets
     ]

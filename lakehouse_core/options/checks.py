@@ -36,6 +36,7 @@ _POSITIVE: Final = (
     "num-sorted-run.compaction-trigger",
     "manifest.target-file-size",
     "source.split.target-size",
+    "deletion-vector.index-file.target-size",
     "snapshot.num-retained.min",
     "changelog.num-retained.min",
     "snapshot.expire.limit",

@@ -124,7 +124,6 @@ class TableOptions:
     # Updates that change no column but the ignored ones are not told.
     changelog_row_deduplicate: bool = False
     changelog_ignored_fields: tuple[str, ...] = ()
-    deletion_vectors: bool = False
     sequence_fields: tuple[str, ...] = ()
     sequence_descending: bool = False
     rowkind_field: str | None = None
@@ -265,7 +264,6 @@ def _parse(source: _Source) -> TableOptions:
         needs_lookup=_needs_lookup(source),
         changelog_row_deduplicate=source.flag("changelog-producer.row-deduplicate"),
         changelog_ignored_fields=source.names("changelog-producer.row-deduplicate-ignore-fields"),
-        deletion_vectors=source.flag("deletion-vectors.enabled"),
         sequence_fields=source.names("sequence.field"),
         sequence_descending=source.word("sequence.field.sort-order") == "descending",
         rowkind_field=source.text("rowkind.field"),

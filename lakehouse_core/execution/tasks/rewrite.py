@@ -22,6 +22,7 @@ from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.changes_json import messages_to_json
 from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import keyed_files
 
@@ -31,6 +32,7 @@ class RewriteTask:
     """The plan of one bucket and where it lies. `store` is rooted at the table, `folder` is the bucket's.
 
     `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name.
+    `deletions`: by file name, where the vectors of rows that are marked as deleted lie; these rows are left out.
     """
 
     store: StoreSpec
@@ -41,6 +43,7 @@ class RewriteTask:
     total_buckets: int
     folder: str
     plan: CompactionPlan | AppendCompactionPlan
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
 
 
 def run_rewrite(task: RewriteTask) -> str:
@@ -60,6 +63,7 @@ def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
         folder=task.folder,
         schemas={task.schema.id: task.schema, **task.file_schemas},
         verify=task.schema.table_options.read_verify,
+        deletions=task.deletions,
     )
     output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
     made = _Made()
@@ -173,7 +177,7 @@ def _copied(schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles
         reader = files.open(file)
         try:
             rows = batch_rows(reader.row_bytes(schema.fields), CHUNK_ROWS, CHUNK_BYTES)
-            yield from reader.batches(schema.fields, batch_rows=rows)
+            yield from reader.batches(schema.fields, batch_rows=rows, without=files.deleted_rows(file))
         finally:
             reader.close()
 

@@ -65,7 +65,7 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
         )
     if options.bucket == POSTPONE_BUCKET:
         raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
-    if options.deletion_vectors.enabled:
+    if schema.primary_keys and options.deletion_vectors.enabled:
         raise _unsupported(table, "deletion-vectors.enabled", "true")
 
 
