@@ -227,7 +227,7 @@ def _check_sequence(schema: TableSchema) -> None:
 
 
 def _check_rowkind_and_changelog(schema: TableSchema) -> None:
-    """Rules 11, 19 and 20."""
+    """Rules 11 and 19."""
     options = schema.table_options
     if options.rowkind_field is not None:
         field = _named(schema, "rowkind.field", options.rowkind_field)
@@ -237,17 +237,6 @@ def _check_rowkind_and_changelog(schema: TableSchema) -> None:
         raise InvalidRequest(
             f"changelog-producer is {options.changelog_producer}: only a table with a primary key has a changelog. "
             "Declare one, or remove the option."
-        )
-    if not schema.primary_keys or not options.deletion_vectors.enabled:
-        return
-    if options.merge_engine is MergeEngine.FIRST_ROW:
-        raise InvalidRequest(
-            "deletion-vectors.enabled is true and merge-engine is first-row, which never deletes: remove one of them."
-        )
-    if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
-        raise InvalidRequest(
-            "deletion-vectors.enabled is true and changelog-producer is full-compaction: set it to none, input or "
-            "lookup."
         )
 
 
