@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.format.deletion_vector import Positions, VectorSpan, check_index_file, decode_vector
-from lakehouse_core.merge.chunk import take_all
+from lakehouse_core.merge.taking import take_all
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import DeletionVectorRange
