@@ -181,7 +181,6 @@ def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None
         ("merge-engine", "partial-update"),
         ("changelog-producer", "lookup"),
         ("changelog-producer", "full-compaction"),
-        ("deletion-vectors.enabled", "true"),
         ("file.format", "orc"),
         ("file.format.per.level", "0:avro"),
         ("row-tracking.enabled", "true"),

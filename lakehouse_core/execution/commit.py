@@ -36,6 +36,7 @@ from lakehouse_core.planning.commit import (
     next_snapshot,
 )
 from lakehouse_core.planning.conflicts import Conflict
+from lakehouse_core.planning.index_files import combined_indexes
 from lakehouse_core.planning.ledger import LEDGER_PROPERTY, Ledger
 from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.manifest_merge import must_change, replace_inputs
@@ -123,6 +124,7 @@ class _Committer:
             log.store, clock, options=options, partition_types=[field.type for field in schema.partition_fields]
         )
         self._delta = _Delta(self._writer)
+        self._index = _IndexManifest(log, self._writer)
         self._merge: _Merge | None = None
         self._looked_at: Snapshot | None = None
         self._may_be_applied = False
@@ -206,11 +208,13 @@ class _Committer:
     def _prepare(self, ready: "_Ready") -> tuple[Snapshot, set[str], int]:
         """Return the next snapshot, the names of what it names, and how many users the ledger lost."""
         base_list = self._writer.write_list(ready.base)
+        index_manifest = self._index.after(ready.latest, ready.changes)
         lists = WrittenLists(
             base=base_list,
             delta=self._delta.list,
             changelog=self._delta.changelog_list,
-            checksums=self._checksums(base_list),
+            index_manifest=index_manifest,
+            checksums=self._checksums(base_list, index_manifest),
         )
         snapshot = next_snapshot(
             ready.latest,
@@ -228,6 +232,7 @@ class _Committer:
         noted, forgotten = ready.ledger.with_commit(snapshot)
         properties = {**snapshot.properties, LEDGER_PROPERTY: noted.to_json()}
         named = {base_list.name, *(manifest.file_name for manifest in ready.base), *self._delta.names}
+        named |= {index_manifest} if index_manifest is not None else set()
         return snapshot.model_copy(update={"properties": properties}), named, forgotten
 
     def _merged(self, current: Sequence[ManifestFile], schema: TableSchema) -> Sequence[ManifestFile]:
@@ -247,30 +252,28 @@ class _Committer:
                 return merged
         return merge_minor(self._log, self._writer, current, min_count=options.manifest_merge_min_count)
 
-    def _checksums(self, base: NamedListFile) -> str:
+    def _checksums(self, base: NamedListFile, index_manifest: str | None) -> str:
         lists = (base, self._delta.list, self._delta.changelog_list)
-        return checksums_to_text({one.name: self._writer.checksum_of(one.name) for one in lists if one is not None})
+        names = [one.name for one in lists if one is not None]
+        names += [index_manifest] if index_manifest is not None else []
+        return checksums_to_text({name: self._writer.checksum_of(name) for name in names})
 
     def _check_new_files(self, changes: Changes, schema: TableSchema) -> None:
         """Raise CommitConflict when a file is missing that the snapshot would name, CorruptTable at a wrong size."""
         folders = BucketFolders(schema)
-        for entry in new_files(changes):
-            folder = folders.of(entry.partition, entry.bucket)
-            sizes = {entry.file.file_name: entry.file.file_size, **dict.fromkeys(entry.file.extra_files)}
-            for name, expected in sizes.items():
-                key = f"{folder}/{name}"
-                try:
-                    size = self._log.store.size(key)
-                except NotFound as error:
-                    raise CommitConflict(
-                        f"{key}: the commit adds it, but it is missing: it was removed as an orphan, or never written. "
-                        "Nothing was applied: write the data again."
-                    ) from error
-                if expected is not None and size != expected:
-                    raise CorruptTable(
-                        f"{key}: it has {size} bytes, its writer recorded {expected}. Nothing was applied: "
-                        "write the data again."
-                    )
+        for file in new_files(changes, folders):
+            try:
+                size = self._log.store.size(file.key)
+            except NotFound as error:
+                raise CommitConflict(
+                    f"{file.key}: the commit adds it, but it is missing: it was removed as an orphan, or never "
+                    "written. Nothing was applied: write the data again."
+                ) from error
+            if file.size is not None and size != file.size:
+                raise CorruptTable(
+                    f"{file.key}: it has {size} bytes, its writer recorded {file.size}. Nothing was applied: "
+                    "write the data again."
+                )
 
     def _replayed(self, snapshot_ids: tuple[int, ...]) -> CommitResult:
         snapshots = []
@@ -328,6 +331,28 @@ class _Delta:
         self.names = {manifest.file_name for manifest in (*delta, *changelog)}
         self.names |= {one.name for one in lists if one is not None}
         self._of = changes
+
+
+class _IndexManifest:
+    """The index manifest after some changes, written again only when the one before it is another."""
+
+    def __init__(self, log: SnapshotLog, writer: ManifestWriter) -> None:
+        self._log = log
+        self._writer = writer
+        self._of: tuple[str | None, Changes] | None = None
+        self._name: str | None = None
+
+    def after(self, latest: Snapshot | None, changes: Changes) -> str | None:
+        """Return its name, None where the changes have no index files or leave none."""
+        if not changes.indexes:
+            return None
+        of = (None if latest is None else latest.index_manifest, changes)
+        if of != self._of:
+            live = [] if latest is None else self._log.index_entries(latest)
+            entries = combined_indexes(live, changes.indexes)
+            self._name = self._writer.write_index_manifest(entries) if entries else None
+            self._of = of
+        return self._name
 
 
 def _check_schemas(schemas: SchemaLog, staged: StagedCommit) -> None:

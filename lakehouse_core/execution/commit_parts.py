@@ -13,6 +13,7 @@ from lakehouse_core.planning.commit import (
     Changes,
     append_changes,
     compact_changes,
+    conflicts_of,
     is_compaction,
     overwritten,
     surviving,
@@ -22,7 +23,6 @@ from lakehouse_core.planning.commit import (
 from lakehouse_core.planning.conflicts import (
     Conflict,
     check_itself,
-    find_conflicts,
     manifests_of_partitions,
     needs_live_files,
     refuse,
@@ -30,7 +30,13 @@ from lakehouse_core.planning.conflicts import (
 )
 from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.table.changes import Append, CommitKind, CommitMessage, StagedCommit
-from lakehouse_core.table.manifest import EntryKind, ManifestEntry, merge_entries
+from lakehouse_core.table.manifest import (
+    DELETION_VECTORS,
+    EntryKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    merge_entries,
+)
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -91,8 +97,9 @@ class _AppendPart:
         bucket = schema.table_options.bucket
         if needs_live_files(changes.kind, changes.entries, bucket=bucket, bucket_settings=settings):
             live = self._live.at(latest, changes.partitions, schema)
-            _refuse_indexed(self._log, latest, changes)
-            if conflicts := find_conflicts(live, changes.entries, schema):
+            indexes = _indexes(self._log, latest)
+            _refuse_indexed(indexes, changes)
+            if conflicts := conflicts_of(changes, live, schema, indexes):
                 raise refuse(conflicts, _describer(schema))
         return changes
 
@@ -115,6 +122,7 @@ class _OverwritePart:
         if covers is None:
             return self._added
         live: list[ManifestEntry] = []
+        indexes = _indexes(self._log, latest)
         if latest is not None:
             self._refuse_unseen(latest, covers, schema)
             found = self._log.live_entries(latest, keep=lambda partition, bucket, _: bucket >= 0 and covers(partition))
@@ -122,9 +130,10 @@ class _OverwritePart:
         added = self._added
         if self._upgrades and schema.table_options.overwrite_upgrade:
             added = upgraded(added, schema)
-        changes = with_removed(added, live)
-        _refuse_indexed(self._log, latest, changes)
-        if conflicts := find_conflicts(live, changes.entries, schema, rescales=True):
+        covered = [entry for entry in indexes if entry.bucket >= 0 and covers(entry.partition)]
+        changes = with_removed(added, live, (entry for entry in covered if entry.index_type == DELETION_VECTORS))
+        _refuse_indexed(indexes, changes)
+        if conflicts := conflicts_of(changes, live, schema, indexes, rescales=True):
             raise refuse(conflicts, _describer(schema))
         return changes
 
@@ -176,12 +185,13 @@ class _CompactPart:
     def changes_at(self, latest: Snapshot | None, schema: TableSchema) -> Changes:
         partitions = frozenset(message.partition for message in self._messages)
         live = self._live.at(latest, partitions, schema)
-        left, lost = surviving(self._messages, live, schema)
+        indexes = _indexes(self._log, latest)
+        left, lost = surviving(self._messages, live, schema, indexes)
         self.lost = tuple(lost)
         if lost and not left:
             raise refuse(lost, _describer(schema))
         changes = compact_changes(left)
-        _refuse_indexed(self._log, latest, changes)
+        _refuse_indexed(indexes, changes)
         return changes
 
 
@@ -222,13 +232,15 @@ class _LiveFiles:
             return None
 
 
-def _refuse_indexed(log: SnapshotLog, latest: Snapshot | None, changes: Changes) -> None:
-    """Raise UnsupportedFeature when files go that index files speak of: the index would have to change with them."""
+def _indexes(log: SnapshotLog, latest: Snapshot | None) -> list[IndexManifestEntry]:
+    return [] if latest is None else log.index_entries(latest)
+
+
+def _refuse_indexed(indexes: Iterable[IndexManifestEntry], changes: Changes) -> None:
+    """Raise UnsupportedFeature when files go that other indexes speak of: these would have to change with them."""
     touched = {(entry.partition, entry.bucket) for entry in changes.entries if entry.kind is EntryKind.DELETE}
-    if latest is None or latest.index_manifest is None or not touched:
-        return
-    for index in log.index_entries(latest):
-        if (index.partition, index.bucket) in touched:
+    for index in indexes:
+        if index.index_type != DELETION_VECTORS and (index.partition, index.bucket) in touched:
             raise UnsupportedFeature(
                 f"{index.file_name}: bucket {index.bucket} has a {index.index_type} index, which this release does not "
                 "change. Nothing was applied; use another engine for this table."

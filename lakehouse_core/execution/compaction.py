@@ -4,26 +4,29 @@ A compaction that another commit overtakes in some buckets is applied in the oth
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeAlias
 
-from lakehouse_core.errors import CommitConflict
+from lakehouse_core.errors import CommitConflict, LakehouseError
 from lakehouse_core.execution.commit import CommitResult, commit
+from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.rewrite import RewriteTask, run_rewrite
 from lakehouse_core.format.binary_row import deserialize_row
-from lakehouse_core.planning.append_compaction import AppendCompactionPlan
+from lakehouse_core.planning.append_compaction import AppendCompactionPlan, MarkedRows
 from lakehouse_core.planning.compaction import expired_files, plan_bucket
 from lakehouse_core.planning.compaction_plan import CompactionPlan
-from lakehouse_core.planning.readable import check_file, marked_files
+from lakehouse_core.planning.live_files import BucketFolders, message_files
+from lakehouse_core.planning.readable import check_file, deletion_files
 from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.planning.universal import Occasion
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
 from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import EntryKind, Keep
 from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
@@ -36,13 +39,17 @@ FilesByBucket: TypeAlias = dict[tuple[bytes, int, int], list[DataFile]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCompaction:
-    """What one bucket needs. `plan.reason` says why; `folder` is relative to the table."""
+    """What one bucket needs. `plan.reason` says why; `folder` is relative to the table.
+
+    `deletions`: by file name, where the vectors lie of rows that are marked as deleted.
+    """
 
     partition: bytes
     bucket: int
     total_buckets: int
     folder: str
     plan: CompactionPlan | AppendCompactionPlan
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
 
     @property
     def rewritten_bytes(self) -> int:
@@ -93,7 +100,9 @@ def compact(
     if idle_millis and not (by_bucket := _idle_buckets(by_bucket, log.clock.local_now_millis() - idle_millis)):
         return CompactionResult(noop_reason="every partition had a new file within the idle time")
     occasion = Occasion(now_millis=log.clock.local_now_millis())
-    buckets = _plan_buckets(by_bucket, schemas, schema, full=full, occasion=occasion, expiry=expiry)
+    indexes = log.index_entries(snapshot)
+    deletions = deletion_files(indexes, BucketFolders(schema))
+    buckets = _plan_buckets(by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry)
     files = [file for found in by_bucket.values() for file in found]
     planned = CompactionResult(
         buckets=buckets,
@@ -104,6 +113,11 @@ def compact(
     if dry_run or not buckets:
         return planned
     messages = _run(log, schema, engine(), _tasks(log, schemas, schema, buckets, expiry))
+    try:
+        messages = without_vectors(log, schema, messages, indexes)
+    except LakehouseError:
+        _delete_outputs(log, schema, messages)
+        raise
     staged = StagedCommit(
         table=name,
         commit_user=f"compaction-{log.clock.uuid()}",
@@ -121,10 +135,9 @@ def _bucket_files(
     log: SnapshotLog, schema: TableSchema, snapshot: Snapshot, condition: Predicate | None
 ) -> FilesByBucket:
     by_bucket: FilesByBucket = {}
-    marked = marked_files(log.index_entries(snapshot))
     for entry in log.live_entries(snapshot, keep=_keeps(schema, condition), with_stats=True):
         if entry.kind is EntryKind.ADD:
-            check_file(entry.file, entry.bucket, marked)
+            check_file(entry.file, entry.bucket)
             by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
     return by_bucket
 
@@ -142,6 +155,7 @@ def _plan_buckets(
     by_bucket: FilesByBucket,
     schemas: SchemaLog,
     schema: TableSchema,
+    deletions: Mapping[str, DeletionFile],
     *,
     full: bool,
     occasion: Occasion,
@@ -153,10 +167,19 @@ def _plan_buckets(
     for (partition, bucket, total_buckets), files in by_bucket.items():
         folder = partition_folder(schema, deserialize_row(partition, types), bucket)
         expired = expired_files(files, expiry, schemas.schema)
-        for plan in _task_plans(plan_bucket(files, schema, full=full, occasion=occasion, expired=expired), schema):
+        vectors = {file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions}
+        marked = {name: MarkedRows(count=one.cardinality, index_file=one.key) for name, one in vectors.items()}
+        picked = plan_bucket(files, schema, full=full, occasion=occasion, expired=expired, marked=marked)
+        for plan in _task_plans(picked, schema):
+            names = {file.file_name for file in plan.files}
             found.append(
                 BucketCompaction(
-                    partition=partition, bucket=bucket, total_buckets=total_buckets, folder=folder, plan=plan
+                    partition=partition,
+                    bucket=bucket,
+                    total_buckets=total_buckets,
+                    folder=folder,
+                    plan=plan,
+                    deletions={name: vector for name, vector in vectors.items() if name in names},
                 )
             )
     # The longest task decides when all are done, so it begins first.
@@ -229,6 +252,7 @@ def _tasks(
             folder=one.folder,
             plan=one.plan,
             expiry=expiry,
+            deletions=one.deletions,
         )
         for one in buckets
     ]
@@ -285,9 +309,10 @@ def _commit(
 
 def _delete_outputs(log: SnapshotLog, schema: TableSchema, messages: Sequence[CommitMessage]) -> None:
     """Delete files that no snapshot names and none will. Upgraded files are not ours to delete."""
-    types = [field.type for field in schema.partition_fields]
+    folders = BucketFolders(schema)
     for message in messages:
-        folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
-        before = {file.file_name for file in message.compact_before}
-        made = [file.file_name for file in message.compact_after if file.file_name not in before]
-        log.store.delete(f"{folder}/{name}" for name in made)
+        upgraded = {file.file_name for file in message.compact_before}
+        made = replace(
+            message, compact_after=tuple(file for file in message.compact_after if file.file_name not in upgraded)
+        )
+        log.store.delete([file.key for file in message_files(made, folders, named_by="the compaction")])

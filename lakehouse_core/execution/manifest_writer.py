@@ -15,8 +15,10 @@ from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import checksum
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
+    IndexManifestEntry,
     ManifestEntry,
     ManifestFile,
+    encode_index_manifest,
     encode_manifest,
     encode_manifest_list,
     summarize_manifest,
@@ -89,6 +91,12 @@ class ManifestWriter:
         name = f"manifest-list-{self._uuid}-{len(self._checksums)}"
         self._write(name, data)
         return NamedListFile(name=name, size=len(data))
+
+    def write_index_manifest(self, entries: Iterable[IndexManifestEntry]) -> str:
+        """Write an index manifest: all index files that are live. Return its name."""
+        name = f"index-manifest-{self._uuid}-{len(self._checksums)}"
+        self._write(name, encode_index_manifest(entries, codec=self._codec))
+        return name
 
     def flush(self) -> None:
         """Make sure that everything written so far lasts. Raises StorageUnavailable when it does not."""

@@ -21,6 +21,7 @@ from lakehouse_core.planning.live_files import (
     index_file,
     lineages,
     manifest_file,
+    message_files,
     metadata_files,
     needed,
     root_of,
@@ -127,6 +128,11 @@ class FileReader:
         self._store = store
         self._folders = folders
         self._lists: dict[str, list[ManifestFile]] = {}
+
+    @property
+    def folders(self) -> BucketFolders:
+        """Where the buckets of the table lie."""
+        return self._folders
 
     def manifests(self, named: NamedList) -> list[ManifestFile]:
         if named.name not in self._lists:
@@ -257,17 +263,7 @@ def pending_files(reader: FileReader, pending: Iterable[tuple[str, StagedCommit]
     keys: set[str] = set()
     for named_by, staged in pending:
         for message in staged.messages:
-            added = (
-                *message.new_files,
-                *message.changelog_files,
-                *message.compact_after,
-                *message.compact_changelog_files,
-            )
-            for file in added:
-                files = reader.data_files(
-                    message.partition, message.bucket, file, kind=FileKind.DATA, named_by=named_by
-                )
-                keys.update(named.key for named in files)
+            keys.update(file.key for file in message_files(message, reader.folders, named_by=named_by))
     return keys
 
 

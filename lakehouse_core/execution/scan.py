@@ -15,8 +15,9 @@ from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ReadTask, read_split
 from lakehouse_core.format.data_types import arrow_type
+from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, newest_until, shown_time
-from lakehouse_core.planning.readable import marked_files
+from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.planning.scan import ScanScope, plan_splits
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.table.predicate import Predicate, beyond, columns_of
@@ -130,11 +131,12 @@ def scan_batches(plan: ScanPlan, log: SnapshotLog, point: ReadPoint) -> Iterator
 
 
 def count_rows(plan: ScanPlan, log: SnapshotLog, point: ReadPoint) -> int:
-    """Return the number of rows. Splits that need no merge are not opened, unless a condition is left to be tested."""
+    """Return the number of rows. Splits of which the metadata tells it are not opened, unless a condition is left."""
     total = 0
     for task in _tasks(replace(plan, columns=())):
-        if task.split.raw and plan.predicate is None:
-            total += task.split.row_count
+        known = task.split.exact_row_count if plan.predicate is None else None
+        if known is not None:
+            total += known
         else:
             total += sum(batch.num_rows for batch in guarded(read_split(task), log, plan, point))
     return total
@@ -255,8 +257,8 @@ def _plan(
     wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
     keep = None if scope.is_everything else scope.keeps_entry
     entries = log.entry_columns(wanted, keep=keep, with_stats=scope.needs_statistics)
-    marked = marked_files(log.index_entries(snapshot))
-    planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema, marked=marked)
+    deletions = deletion_files(log.index_entries(snapshot), BucketFolders(schema))
+    planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema, deletions=deletions)
     return ScanPlan(
         table=table,
         store=log.store.spec,

@@ -12,6 +12,7 @@ from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, Unsupp
 from lakehouse_core.execution.roots import branch_prefixes, ids_in, load_plans, pending_commits, tag_names
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.tasks.deletion_vectors import read_vectors
 from lakehouse_core.execution.tasks.merge_read import BucketFiles
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.options import ChangelogProducer
@@ -28,6 +29,7 @@ from lakehouse_core.planning.findings import (
     row_count_findings,
     schema_missing,
     unreadable,
+    vector_findings,
 )
 from lakehouse_core.planning.live_files import (
     BucketFolders,
@@ -59,7 +61,14 @@ from lakehouse_core.table.layout import (
     snapshot_key,
     tag_key,
 )
-from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, ManifestEntry, ManifestFile, file_identifier
+from lakehouse_core.table.manifest import (
+    DELETION_VECTORS,
+    EntryKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFile,
+    file_identifier,
+)
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot, parse_tag
 
@@ -118,6 +127,7 @@ class _Verification:
         self._files: Mapping[str, int] = {}
         self._described: set[str] = set()
         self._unreadable: set[str] = set()
+        self._vectors_read: set[str] = set()
 
     def findings(self) -> tuple[Finding, ...]:
         boundary = self._boundary()
@@ -174,6 +184,19 @@ class _Verification:
             self._described.add(key)
             self.report(manifest_findings(named.name, manifest, entries), rooted.root.key)
         return entries
+
+    def vectors(self, key: str, index: IndexManifestEntry, row_counts: Mapping[str, int], root_key: str) -> None:
+        """Decode the vectors of an index file that is there whole, once, and look for their rows in the data files."""
+        if key in self._vectors_read or self._files.get(key) != index.file_size:
+            return
+        self._vectors_read.add(key)
+
+        def read() -> list[tuple[str, int]]:
+            found = read_vectors(self._store.read(key), key, index.deletion_vectors or ())
+            return [(name, int(rows[-1])) for name, rows in found if len(rows)]
+
+        highest = self.read(Promise.NAMED_FILES, key, read, root_key)
+        self.report(vector_findings(key, highest or (), row_counts), root_key)
 
     def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
         return self._log.index_entries(snapshot)
@@ -346,6 +369,7 @@ class _BranchCheck:
         touched = _buckets(files if is_first else changes)
         self._look_at(rooted, files, FileKind.DATA)
         self._all.report(live.bucket_findings(key, touched, self._folders.of, self._key_types), key)
+        self._vectors(rooted, live)
         changelog_rows = None
         if rooted.root.changelog is not None:
             changelog_rows = self._changelog(rooted)
@@ -361,6 +385,21 @@ class _BranchCheck:
             ),
             key,
         )
+
+    def _vectors(self, rooted: _Rooted, live: LiveFiles) -> None:
+        """Look into the deletion vectors of `rooted`, whose files are `live`."""
+        if rooted.root.index_manifest is None:
+            return
+        key = manifest_key(rooted.root.index_manifest)
+        indexes = self._all.read(
+            Promise.NAMED_FILES, key, lambda: self._all.index_entries(rooted.snapshot), rooted.root.key
+        )
+        for index in indexes or ():
+            if index.index_type == DELETION_VECTORS and index.external_path is None:
+                file = self._all.read(Promise.NAMED_FILES, key, partial(self._index_file, index, key), rooted.root.key)
+                if file is not None:
+                    row_counts = live.row_counts(index.partition, index.bucket)
+                    self._all.vectors(file.key, index, row_counts, rooted.root.key)
 
     def _changelog(self, rooted: _Rooted) -> int | None:
         """Look at the files of a changelog and return their rows; None when they cannot be told."""
@@ -402,15 +441,14 @@ class _BranchCheck:
     def _index_files(self, snapshot: Snapshot) -> list[NamedFile]:
         assert snapshot.index_manifest is not None
         return [
-            index_file(
-                entry.file_name,
-                entry.file_size,
-                folder=self._folders.of_index(entry.partition, entry.bucket),
-                named_by=snapshot.index_manifest,
-            )
+            self._index_file(entry, snapshot.index_manifest)
             for entry in self._all.index_entries(snapshot)
             if entry.external_path is None
         ]
+
+    def _index_file(self, entry: IndexManifestEntry, named_by: str) -> NamedFile:
+        folder = self._folders.of_index(entry.partition, entry.bucket)
+        return index_file(entry.file_name, entry.file_size, folder=folder, named_by=named_by)
 
     def _look_at(self, rooted: _Rooted, entries: Iterable[ManifestEntry], kind: FileKind) -> None:
         """Check that the files of `entries` are there, and that their schemas and keys can be read."""

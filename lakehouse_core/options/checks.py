@@ -39,6 +39,7 @@ _POSITIVE: Final = (
     "lookup-compact.max-interval",
     "manifest.target-file-size",
     "source.split.target-size",
+    "deletion-vector.index-file.target-size",
     "snapshot.num-retained.min",
     "changelog.num-retained.min",
     "snapshot.expire.limit",

@@ -143,6 +143,11 @@ commit.max-retry-wait duration 10s
 alter-column-null-to-not-null.disabled bool true
 disable-explicit-type-casting bool false
 add-column-before-partition bool false
+deletion-vectors.enabled bool false
+deletion-vectors.modifiable bool false
+deletion-vector.index-file.target-size size 2mb
+deletion-vectors.merge-on-read bool false
+deletion-vectors.bitmap64 bool false
 snapshot.clean-empty-directories bool false
 consumer.changelog-only bool false
 tag.time-expire-enabled bool true
@@ -216,7 +221,6 @@ scan.plan-auto-tag-for-read.time-retained duration -
 parquet.enable.dictionary int -
 local-merge-buffer-size size -
 commit.force-create-snapshot bool false
-deletion-vectors.enabled bool false
 delete.force-produce-changelog bool false
 commit.user-prefix text -
 force-lookup bool false
@@ -412,10 +416,6 @@ postpone.batch-write-fixed-bucket.max-parallelism int 2048
 postpone.default-bucket-num int 1
 postpone.target-row-num-per-bucket int -
 postpone.target-size-per-bucket size 1gb
-deletion-vectors.modifiable bool false
-deletion-vector.index-file.target-size size 2mb
-deletion-vectors.merge-on-read bool false
-deletion-vectors.bitmap64 bool false
 partition.expiration-strategy text values-time
 partition.expiration-check-interval duration 1h
 partition.expiration-max-num int 100

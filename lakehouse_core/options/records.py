@@ -133,6 +133,19 @@ class RecordExpiryOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionVectorOptions:
+    """Whether rows are marked as deleted beside the files that hold them; `bits64`: in the form for large files.
+
+    `merge_on_read`: of a key table what no compaction has seen yet is read too, which needs a merge.
+    """
+
+    enabled: bool = False
+    merge_on_read: bool = False
+    bits64: bool = False
+    index_file_target_bytes: int = 2 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
     """What a table's options say. Sizes are bytes; names as given by the user."""
 
@@ -149,7 +162,6 @@ class TableOptions:
     # Updates that change no column but the ignored ones are not told.
     changelog_row_deduplicate: bool = False
     changelog_ignored_fields: tuple[str, ...] = ()
-    deletion_vectors: bool = False
     sequence_fields: tuple[str, ...] = ()
     sequence_descending: bool = False
     rowkind_field: str | None = None
@@ -203,9 +215,19 @@ class TableOptions:
     explicit_casts_disabled: bool = False
     add_column_before_partition: bool = False
 
+    deletion_vectors: DeletionVectorOptions = DeletionVectorOptions()
     commit: CommitOptions = CommitOptions()
     expiry: ExpiryOptions = ExpiryOptions()
     changelog_expiry: ChangelogExpiryOptions = ChangelogExpiryOptions()
+
+    @property
+    def skips_level_0(self) -> bool:
+        """Whether readers of a table with these options and a primary key leave out what no compaction has seen.
+
+        Its compactions look older versions of a key up: the files above level 0 hold each key once.
+        """
+        vectors = self.deletion_vectors
+        return self.merge_engine is MergeEngine.FIRST_ROW or (vectors.enabled and not vectors.merge_on_read)
 
     def target_file_size_bytes(self, has_key: bool) -> int:
         """Return where data files roll: 128 MB with a primary key, 256 MB without, unless set."""
@@ -286,7 +308,6 @@ def _parse(source: _Source) -> TableOptions:
         needs_lookup=_needs_lookup(source),
         changelog_row_deduplicate=source.flag("changelog-producer.row-deduplicate"),
         changelog_ignored_fields=source.names("changelog-producer.row-deduplicate-ignore-fields"),
-        deletion_vectors=source.flag("deletion-vectors.enabled"),
         sequence_fields=source.names("sequence.field"),
         sequence_descending=source.word("sequence.field.sort-order") == "descending",
         rowkind_field=source.text("rowkind.field"),
@@ -325,6 +346,12 @@ def _parse(source: _Source) -> TableOptions:
         null_to_not_null_disabled=source.flag("alter-column-null-to-not-null.disabled"),
         explicit_casts_disabled=source.flag("disable-explicit-type-casting"),
         add_column_before_partition=source.flag("add-column-before-partition"),
+        deletion_vectors=DeletionVectorOptions(
+            enabled=source.flag("deletion-vectors.enabled"),
+            merge_on_read=source.flag("deletion-vectors.merge-on-read"),
+            bits64=source.flag("deletion-vectors.bitmap64"),
+            index_file_target_bytes=source.size("deletion-vector.index-file.target-size"),
+        ),
         commit=_commit(source),
         expiry=_expiry(source),
         changelog_expiry=_changelog_expiry(source, _expiry(source)),

@@ -39,10 +39,12 @@ def announced(plan: CompactionPlan, schema: TableSchema, *, top_level: int) -> C
 def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_top: bool) -> Step:
     """Return what becomes of a level-0 file that shares no key with others of its compaction."""
     keeps_bytes = is_top or (options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields)
-    if options.deletion_vectors and keyed.file.delete_row_count != 0:
+    if options.deletion_vectors.enabled and keyed.file.delete_row_count != 0:
         # Deleted rows are marked where they lie; their records themselves are of no more use.
         keeps_bytes = False
     if not keeps_bytes:
         return Merge(sections([keyed]), telling=Telling.LOOKUP)
-    is_of_use = options.changelog_producer is ChangelogProducer.LOOKUP or (options.deletion_vectors and not is_top)
+    is_of_use = options.changelog_producer is ChangelogProducer.LOOKUP or (
+        options.deletion_vectors.enabled and not is_top
+    )
     return Upgrade(keyed.file, telling=Telling.LOOKUP if is_of_use else Telling.NOTHING)

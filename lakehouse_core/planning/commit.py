@@ -4,16 +4,19 @@ Sources: Paimon semantics, "Commit protocol and manifest merge"; the reliability
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final, assert_never
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import parse_literal
 from lakehouse_core.planning.conflicts import Conflict, find_conflicts
+from lakehouse_core.planning.index_files import find_index_conflicts, index_entry
 from lakehouse_core.planning.ledger import LEDGER_PROPERTY, NONCE_PROPERTY
+from lakehouse_core.planning.live_files import BucketFolders, FileKind, NamedFile
 from lakehouse_core.table.changes import (
     BATCH_IDENTIFIER,
     Append,
@@ -25,7 +28,9 @@ from lakehouse_core.table.changes import (
 )
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.manifest import EntryKind, ManifestEntry
+from lakehouse_core.table.index_file import IndexFile
+from lakehouse_core.table.layout import index_key
+from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -35,23 +40,29 @@ RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, CHECKSU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What one snapshot does: data files that come and go, in order, and the changelog files it adds."""
+    """What one snapshot does: data and index files that come and go, in order, and the changelog files it adds."""
 
     kind: CommitKind
     entries: tuple[ManifestEntry, ...] = ()
     changelog: tuple[ManifestEntry, ...] = ()
+    indexes: tuple[IndexManifestEntry, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not self.entries and not self.changelog
+        return not self.entries and not self.changelog and not self.indexes
 
     @property
     def partitions(self) -> frozenset[bytes]:
-        return frozenset(entry.partition for entry in self.entries)
+        return frozenset(partition for partition, _ in self.buckets)
 
     @property
     def buckets(self) -> frozenset[tuple[bytes, int]]:
-        return frozenset((entry.partition, entry.bucket) for entry in self.entries)
+        return frozenset(
+            {
+                *((entry.partition, entry.bucket) for entry in self.entries),
+                *((entry.partition, entry.bucket) for entry in self.indexes),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +75,15 @@ class NamedListFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLists:
-    """The lists that a new snapshot names, with their checksums by name."""
+    """The lists that a new snapshot names, with their checksums by name.
+
+    `index_manifest` counts where the changes have index files: None when none is left.
+    """
 
     base: NamedListFile
     delta: NamedListFile
     changelog: NamedListFile | None = None
+    index_manifest: str | None = None
     checksums: str
 
 
@@ -90,7 +105,9 @@ def check_staged(staged: StagedCommit) -> None:
             raise InvalidRequest(f"Snapshot property {name!r} = {value!r}: names and values are text.")
     if taken := sorted(RESERVED_PROPERTIES & staged.properties.keys()):
         raise InvalidRequest(f"Snapshot property {taken[0]!r} is reserved for the committer. Choose another name.")
-    if not isinstance(staged.mode, Append) and any(message.deleted_files for message in staged.messages):
+    if not isinstance(staged.mode, Append) and any(
+        message.deleted_files or message.deleted_index_files for message in staged.messages
+    ):
         raise InvalidRequest("An overwrite decides itself which files go: its messages may not delete any.")
     for message in staged.messages:
         for file in (*message.new_files, *message.changelog_files, *message.compact_after):
@@ -103,10 +120,13 @@ def check_staged(staged: StagedCommit) -> None:
 def append_changes(staged: StagedCommit) -> Changes:
     """Return what the first snapshot does, without the files that an overwrite removes: `with_removed` adds them.
 
-    Deleting files makes a commit an OVERWRITE. The changelog files of an overwrite are not kept, as in Java.
+    Deleting files or rows makes a commit an OVERWRITE. The changelog files of an overwrite are not kept, as in Java.
     """
     overwrites = not isinstance(staged.mode, Append)
-    deletes = any(message.deleted_files for message in staged.messages)
+    indexes = _index_entries(staged.messages, attrgetter("deleted_index_files"), attrgetter("new_index_files"))
+    deletes = any(message.deleted_files for message in staged.messages) or any(
+        index.index_type == DELETION_VECTORS for index in indexes
+    )
     entries = [
         *(_entry(EntryKind.ADD, message, file) for message in staged.messages for file in message.new_files),
         *(_entry(EntryKind.DELETE, message, file) for message in staged.messages for file in message.deleted_files),
@@ -118,6 +138,7 @@ def append_changes(staged: StagedCommit) -> Changes:
         kind=CommitKind.OVERWRITE if overwrites or deletes else CommitKind.APPEND,
         entries=tuple(entries),
         changelog=() if overwrites else tuple(changelog),
+        indexes=indexes,
     )
 
 
@@ -132,16 +153,23 @@ def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
         changelog=tuple(
             _entry(EntryKind.ADD, message, file) for message in messages for file in message.compact_changelog_files
         ),
+        indexes=_index_entries(
+            messages, attrgetter("compact_deleted_index_files"), attrgetter("compact_new_index_files")
+        ),
     )
 
 
 def surviving(
-    messages: Sequence[CommitMessage], live: Sequence[ManifestEntry], schema: TableSchema
+    messages: Sequence[CommitMessage],
+    live: Sequence[ManifestEntry],
+    schema: TableSchema,
+    indexes: Sequence[IndexManifestEntry] = (),
 ) -> tuple[list[CommitMessage], list[Conflict]]:
-    """Return the compactions that still fit the `live` files of their partitions, and why the others do not."""
+    """Return the compactions that still fit the `live` files of their partitions and the table's index files, and why
+    the others do not."""
     left, lost = list(messages), []
     while left:
-        conflicts = find_conflicts(live, compact_changes(left).entries, schema)
+        conflicts = conflicts_of(compact_changes(left), live, schema, indexes)
         if not conflicts:
             break
         lost.extend(conflicts)
@@ -149,8 +177,30 @@ def surviving(
     return left, lost
 
 
+def conflicts_of(
+    changes: Changes,
+    live: Sequence[ManifestEntry],
+    schema: TableSchema,
+    indexes: Sequence[IndexManifestEntry] = (),
+    *,
+    rescales: bool = False,
+) -> list[Conflict]:
+    """Return what speaks against the changes: see `find_conflicts` and `find_index_conflicts`."""
+    has_buckets = not schema.is_append or schema.table_options.bucket > 0
+    return [
+        *find_conflicts(live, changes.entries, schema, rescales=rescales),
+        *find_index_conflicts(indexes, changes.indexes, changes.entries, live, has_buckets=has_buckets),
+    ]
+
+
 def is_compaction(message: CommitMessage) -> bool:
-    return bool(message.compact_before or message.compact_after or message.compact_changelog_files)
+    return bool(
+        message.compact_before
+        or message.compact_after
+        or message.compact_changelog_files
+        or message.compact_new_index_files
+        or message.compact_deleted_index_files
+    )
 
 
 def is_compaction_only(staged: StagedCommit) -> bool:
@@ -183,10 +233,16 @@ def overwritten(staged: StagedCommit, schema: TableSchema) -> Callable[[bytes], 
             assert_never(staged.mode)
 
 
-def with_removed(changes: Changes, live: Iterable[ManifestEntry]) -> Changes:
-    """Return the overwrite that also removes the `live` files. Removals come first: bucket counts may differ."""
+def with_removed(
+    changes: Changes, live: Iterable[ManifestEntry], indexes: Iterable[IndexManifestEntry] = ()
+) -> Changes:
+    """Return the overwrite that also removes the `live` files, data and index.
+
+    Removals come first: bucket counts may differ.
+    """
     removed = (replace(entry, kind=EntryKind.DELETE) for entry in live)
-    return replace(changes, entries=(*removed, *changes.entries))
+    unmarked = (replace(entry, kind=EntryKind.DELETE) for entry in indexes)
+    return replace(changes, entries=(*removed, *changes.entries), indexes=(*unmarked, *changes.indexes))
 
 
 def upgraded(changes: Changes, schema: TableSchema) -> Changes:
@@ -253,7 +309,7 @@ def next_snapshot(
         delta_manifest_list_size=lists.delta.size,
         changelog_manifest_list=None if lists.changelog is None else lists.changelog.name,
         changelog_manifest_list_size=None if lists.changelog is None else lists.changelog.size,
-        index_manifest=None if previous is None else previous.index_manifest,
+        index_manifest=_index_manifest(previous, changes, lists),
         commit_user=commit_user,
         commit_identifier=commit_identifier,
         commit_kind=changes.kind,
@@ -268,9 +324,25 @@ def next_snapshot(
     )
 
 
-def new_files(changes: Changes) -> list[ManifestEntry]:
-    """Return the entries whose files must lie on disk before a snapshot may name them."""
-    return [entry for entry in (*changes.entries, *changes.changelog) if entry.kind is EntryKind.ADD]
+def _index_manifest(previous: Snapshot | None, changes: Changes, lists: WrittenLists) -> str | None:
+    if changes.indexes:
+        return lists.index_manifest
+    return None if previous is None else previous.index_manifest
+
+
+def new_files(changes: Changes, folders: BucketFolders) -> Iterator[NamedFile]:
+    """Yield the files that must lie on disk before a snapshot may name them."""
+    for entry in (*changes.entries, *changes.changelog):
+        if entry.kind is EntryKind.ADD:
+            folder = folders.of(entry.partition, entry.bucket)
+            sizes = {entry.file.file_name: entry.file.file_size, **dict.fromkeys(entry.file.extra_files)}
+            for name, size in sizes.items():
+                yield NamedFile(key=f"{folder}/{name}", kind=FileKind.DATA, size=size)
+    for index in changes.indexes:
+        if index.kind is EntryKind.ADD:
+            beside = folders.of_index(index.partition, index.bucket)
+            key = index_key(index.file_name) if beside is None else f"{beside}/{index.file_name}"
+            yield NamedFile(key=key, kind=FileKind.INDEX, size=index.file_size)
 
 
 def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
@@ -278,7 +350,21 @@ def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
     if message.partition != conflict.partition or conflict.bucket not in (None, message.bucket):
         return False
     names = {file.file_name for file in (*message.compact_before, *message.compact_after)}
+    names |= {file.file_name for file in (*message.compact_new_index_files, *message.compact_deleted_index_files)}
     return conflict.file_name is None or conflict.file_name in names
+
+
+def _index_entries(
+    messages: Iterable[CommitMessage],
+    gone: Callable[[CommitMessage], Iterable[IndexFile]],
+    new: Callable[[CommitMessage], Iterable[IndexFile]],
+) -> tuple[IndexManifestEntry, ...]:
+    return tuple(
+        index_entry(kind, message.partition, message.bucket, file)
+        for message in messages
+        for kind, files in ((EntryKind.DELETE, gone(message)), (EntryKind.ADD, new(message)))
+        for file in files
+    )
 
 
 def _entry(kind: EntryKind, message: CommitMessage, file: DataFile) -> ManifestEntry:

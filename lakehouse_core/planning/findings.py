@@ -146,6 +146,24 @@ def manifest_findings(named_by: str, manifest: ManifestFile, entries: Sequence[M
         )
 
 
+def vector_findings(
+    index_key: str, vectors: Iterable[tuple[str, int]], row_counts: Mapping[str, int]
+) -> Iterator[Finding]:
+    """Check that vectors stay within their data files; `vectors` are names of data files and highest positions.
+
+    A vector of a file that is gone says nothing: Java leaves some behind.
+    """
+    for name, highest in vectors:
+        if name in row_counts and highest >= row_counts[name]:
+            yield Finding(
+                promise=Promise.NAMED_FILES,
+                object=index_key,
+                found=f"it marks row {highest} of {name} as deleted",
+                expected=f"rows 0 to {row_counts[name] - 1}, which the file has",
+                advice="Restore it from a copy of the table; until then read snapshots that do not need it.",
+            )
+
+
 def row_count_findings(
     key: str, snapshot: Snapshot, *, total: int, delta: int, changelog: int | None
 ) -> Iterator[Finding]:
@@ -197,6 +215,10 @@ class LiveFiles:
                     expected="exactly the files of the snapshot before it",
                     advice=KEEP_EVIDENCE,
                 )
+
+    def row_counts(self, partition: bytes, bucket: int) -> dict[str, int]:
+        """Return the rows of each live file of a bucket, by its name."""
+        return {entry.file.file_name: entry.file.row_count for entry in self._buckets[partition, bucket].values()}
 
     def bucket_findings(
         self, key: str, touched: Iterable[_Bucket], where: Callable[[bytes, int], str], key_types: Sequence[DataType]

@@ -11,6 +11,7 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.partition_path import partition_path
 from lakehouse_core.options import parse_bool
+from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.layout import bucket_folder, index_key, manifest_key, statistics_key
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
@@ -168,6 +169,22 @@ def data_files(
     for extra in extra_files:
         found.append(NamedFile(key=f"{folder}/{plain_name(extra, named_by)}", kind=FileKind.EXTRA, size=None))
     return tuple(found)
+
+
+def message_files(message: CommitMessage, folders: "BucketFolders", *, named_by: str) -> Iterator[NamedFile]:
+    """Yield the files that a commit of the message would add, upgraded ones too; none that lies outside the table."""
+    data = (*message.new_files, *message.compact_after)
+    changelog = (*message.changelog_files, *message.compact_changelog_files)
+    folder = folders.of(message.partition, message.bucket)
+    for files, kind in ((data, FileKind.DATA), (changelog, FileKind.CHANGELOG)):
+        for file in files:
+            if file.external_path is None:
+                yield from data_files(
+                    file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=named_by
+                )
+    beside = folders.of_index(message.partition, message.bucket)
+    for index in (*message.new_index_files, *message.compact_new_index_files):
+        yield index_file(index.file_name, index.file_size, folder=beside, named_by=named_by)
 
 
 def plain_name(name: str, named_by: str) -> str:

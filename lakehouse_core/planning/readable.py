@@ -1,50 +1,57 @@
 """Which live files can be read rightly, whatever the table's options say now: options change, files stay.
 
-A file in another format, outside the table or with deleted rows marked elsewhere is refused by its name before anything
-is read or rewritten. Source: Paimon format, "Manifest record", "Index manifest record", "Deletion vector files".
+A file in another format or outside the table is refused by its name before anything is read or rewritten. Rows that an
+index marks as deleted are never read. Source: Paimon format, "Manifest record", "Index manifest record".
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.avro_columns import Longs
 from lakehouse_core.options import POSTPONE_BUCKET
+from lakehouse_core.planning.live_files import BucketFolders, index_file
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.manifest import EntryColumns, IndexManifestEntry
+from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.manifest import DELETION_VECTORS, EntryColumns, IndexManifestEntry
 
 _FORMAT: Final = "parquet"
-_DELETION_VECTORS: Final = "DELETION_VECTORS"
-NOTHING_MARKED: Final[Mapping[str, str]] = {}
+NOTHING_DELETED: Final[Mapping[str, DeletionFile]] = {}
 
 
-def marked_files(indexes: Iterable[IndexManifestEntry]) -> dict[str, str]:
-    """Return the data files of which index files mark rows as deleted, each with such an index file.
+def deletion_files(indexes: Iterable[IndexManifestEntry], folders: BucketFolders) -> dict[str, DeletionFile]:
+    """Return, by the name of the data file, where the vectors of rows that are marked as deleted lie.
 
-    Raises UnsupportedFeature for an index file of which this is not told.
+    They may speak of files that are gone. Raises UnsupportedFeature for an index file of which this is not told, or
+    that lies outside the table; CorruptTable where two vectors speak of one data file.
     """
-    marked: dict[str, str] = {}
+    found: dict[str, DeletionFile] = {}
     for index in indexes:
-        if index.index_type != _DELETION_VECTORS:
+        if index.index_type != DELETION_VECTORS:
             continue
-        if index.deletion_vectors is None and index.row_count:
+        if (index.deletion_vectors is None and index.row_count) or index.external_path is not None:
+            what = "not told of which files" if index.external_path is None else f"from {index.external_path}"
             raise UnsupportedFeature(
-                f"{index.file_name}: it marks deleted rows, not told of which files (deletion-vectors.enabled). "
-                "Use Java Paimon."
+                f"{index.file_name}: it marks deleted rows, {what} (deletion-vectors.enabled). Use Java Paimon."
             )
-        marked.update((vector.data_file_name, index.file_name) for vector in index.deletion_vectors or ())
-    return marked
+        folder = folders.of_index(index.partition, index.bucket)
+        key = index_file(index.file_name, index.file_size, folder=folder, named_by="the index manifest").key
+        for vector in index.deletion_vectors or ():
+            deletion = DeletionFile(key=key, offset=vector.offset, length=vector.length, cardinality=vector.cardinality)
+            if found.setdefault(vector.data_file_name, deletion) is not deletion:
+                raise CorruptTable(
+                    f"{key}: it marks rows of {vector.data_file_name} as deleted, and so does "
+                    f"{found[vector.data_file_name].key}; one vector per data file is right. "
+                    "Do not compact or expire; run `lakehouse verify` and keep its report."
+                )
+    return found
 
 
-def check_file(file: DataFile, bucket: int, marked: Mapping[str, str] = NOTHING_MARKED) -> None:
-    """Raise UnsupportedFeature, naming file and option, unless the rows of the file are what a Parquet reader finds.
-
-    `marked`: what `marked_files` tells of the snapshot.
-    """
+def check_file(file: DataFile, bucket: int) -> None:
+    """Raise UnsupportedFeature, naming file and option, unless the rows of the file are what a Parquet reader finds."""
     name = file.file_name
     if not name.endswith(f".{_FORMAT}"):
         raise UnsupportedFeature(
@@ -65,21 +72,14 @@ def check_file(file: DataFile, bucket: int, marked: Mapping[str, str] = NOTHING_
             f"{name}: it lies in bucket {bucket}, where rows wait for one (bucket = {POSTPONE_BUCKET}). Have Java "
             "Paimon compact the table, or read it there."
         )
-    if name in marked:
-        raise UnsupportedFeature(
-            f"{name}: {marked[name]} marks rows of it as deleted, whatever deletion-vectors.enabled says now. Have "
-            "Java Paimon compact the table in full, or read it there."
-        )
 
 
-def check_files(entries: EntryColumns, rows: Longs, marked: Mapping[str, str] = NOTHING_MARKED) -> None:
+def check_files(entries: EntryColumns, rows: Longs) -> None:
     """Raise as `check_file` does for the first of these rows that it refuses."""
     if not len(rows):
         return
     named = pc.ends_with(entries.file_names, f".{_FORMAT}").to_numpy()
     rare = np.array([one.external_path is not None or one.write_cols is not None for one in entries.rares])
     refused = ~named[rows] | rare[entries.rare_codes[rows]] | (entries.buckets[rows] < 0)
-    if marked:
-        refused |= pc.is_in(entries.file_names, pa.array(marked, pa.string())).to_numpy()[rows]
     for entry in entries.take(rows[refused][:1]).entries():
-        check_file(entry.file, entry.bucket, marked)
+        check_file(entry.file, entry.bucket)

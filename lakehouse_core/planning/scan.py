@@ -1,7 +1,8 @@
 """Scans: which files of a snapshot a condition needs, and in which splits they are read.
 
 Nothing that may match is ever left out; what is kept too much costs time. Values of a key table are judged after its
-merge only, so a file of it is left out by its keys, a whole bucket by its values.
+merge only, so a file of it is left out by its keys, a whole bucket by its values; where compactions keep each key once,
+level 0 is not read and the others are judged like those of an append table.
 Source: Paimon semantics, "Planning a batch scan" (G.3) and "Split generation" (G.4).
 """
 
@@ -18,9 +19,17 @@ from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import AtomicType, DataField, DataType, Root, has_same_kind
 from lakehouse_core.format.partition_path import partition_path
 from lakehouse_core.options import BucketFunction, MergeEngine
-from lakehouse_core.planning.readable import NOTHING_MARKED, check_files
-from lakehouse_core.planning.splits import FileGroup, append_groups, is_one_level, key_groups
+from lakehouse_core.planning.readable import NOTHING_DELETED, check_files
+from lakehouse_core.planning.splits import (
+    FileGroup,
+    append_groups,
+    holds_keys_once,
+    is_one_level,
+    key_groups,
+    raw_groups,
+)
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry, ManifestFile, bucket_rows, live_rows
 from lakehouse_core.table.predicate import (
@@ -64,6 +73,7 @@ class ScanScope:
         self._partitions: dict[bytes, PartitionScope | None] = {}
         self._buckets: dict[tuple[bytes, int], frozenset[int] | None] = {}
         self._same_buckets: dict[int, bool] = {}
+        self._skips_level_0 = not schema.is_append and schema.table_options.skips_level_0
 
     @property
     def schema(self) -> TableSchema:
@@ -72,7 +82,12 @@ class ScanScope:
     @property
     def is_everything(self) -> bool:
         """Whether no entry can be left out."""
-        return self._predicate is None
+        return self._predicate is None and not self._skips_level_0
+
+    @property
+    def first_level(self) -> int:
+        """The lowest level that is read."""
+        return 1 if self._skips_level_0 else 0
 
     @property
     def needs_statistics(self) -> bool:
@@ -80,7 +95,9 @@ class ScanScope:
         return self._row_part is not None
 
     def keeps_manifest(self, manifest: ManifestFile) -> bool:
-        """Return whether the manifest may hold an entry of a partition that the condition needs."""
+        """Return whether the manifest may hold an entry of a level that is read, in a partition that is needed."""
+        if manifest.max_level is not None and manifest.max_level < self.first_level:
+            return False
         if self._partition_part is None:
             return True
         names = self._schema.partition_keys
@@ -93,8 +110,8 @@ class ScanScope:
         return may_match(self._partition_part, ranges)
 
     def keeps_entry(self, partition: bytes, bucket: int, level: int) -> bool:
-        """Return whether the condition needs the partition. An entry and the one that undoes it get the same answer."""
-        return self._predicate is None or self.partition(partition) is not None
+        """Return whether partition and level are read. An entry and the one that undoes it get the same answer."""
+        return level >= self.first_level and (self._predicate is None or self.partition(partition) is not None)
 
     def keeps_bucket(self, partition: bytes, bucket: int, total_buckets: int, file_schema: TableSchema) -> bool:
         """Return whether a row that matches may lie in the bucket, one of `total_buckets` as its entries say."""
@@ -198,12 +215,12 @@ def plan_splits(
     *,
     snapshot_id: int,
     file_schema: Callable[[int], TableSchema],
-    marked: Mapping[str, str] = NOTHING_MARKED,
+    deletions: Mapping[str, DeletionFile] = NOTHING_DELETED,
 ) -> PlannedFiles:
     """Return the splits of the live files among `entries`, which are in commit order, that a scan needs.
 
-    `file_schema` returns the schema by its id; `marked` is what `marked_files` tells of the snapshot. Raises
-    CorruptTable for entries that cannot be read, UnsupportedFeature for files that would be read wrongly.
+    `file_schema` returns the schema by its id; `deletions` is what `deletion_files` tells of the snapshot.
+    Raises CorruptTable for entries that cannot be read, UnsupportedFeature for files that would be read wrongly.
     """
     live = live_rows(entries)
     wanted = []
@@ -212,11 +229,13 @@ def plan_splits(
         if len(rows):
             wanted.append(replace(bucket, rows=rows))
     if wanted:
-        check_files(entries, np.concatenate([bucket.rows for bucket in wanted]), marked)
+        check_files(entries, np.concatenate([bucket.rows for bucket in wanted]))
 
     def make() -> Iterator[Split]:
         for bucket, files in _files_of(entries, wanted):
-            yield from _bucket_splits(bucket, files, scope, snapshot_id, file_schema)
+            yield from _bucket_splits(
+                bucket, files, scope, snapshot_id=snapshot_id, file_schema=file_schema, deletions=deletions
+            )
 
     count = sum(len(bucket.rows) for bucket in wanted)
     return PlannedFiles(
@@ -234,6 +253,7 @@ def _wanted_rows(
 ) -> Longs:
     """Return the live rows of a bucket that a row to find may lie in."""
     rows = bucket.rows[live[bucket.rows]]
+    rows = rows[entries.levels[rows] >= scope.first_level]
     if scope.is_everything or not len(rows):
         return rows
     if scope.partition(bucket.partition) is None:
@@ -268,8 +288,10 @@ def _bucket_splits(
     bucket: BucketRows,
     entries: Sequence[ManifestEntry],
     scope: ScanScope,
+    *,
     snapshot_id: int,
     file_schema: Callable[[int], TableSchema],
+    deletions: Mapping[str, DeletionFile],
 ) -> Iterator[Split]:
     partition = scope.partition(bucket.partition)
     assert partition is not None
@@ -284,6 +306,9 @@ def _bucket_splits(
             folder=folder,
             files=group.files,
             raw=group.raw,
+            deletions={
+                file.file_name: deletions[file.file_name] for file in group.files if file.file_name in deletions
+            },
         )
 
 
@@ -366,7 +391,7 @@ def _matching_files(
     def matches(file: DataFile) -> bool:
         return may_match(rest, file_ranges(file, file_schema(file.schema_id), schema.fields))
 
-    if schema.is_append or is_one_level(files):
+    if _is_read_file_by_file(files, schema) or is_one_level(files):
         return [file for file in files if matches(file)]
     key_part = within(rest, schema.trimmed_primary_keys)
     if key_part is not None:
@@ -384,7 +409,16 @@ def _groups(files: Sequence[DataFile], schema: TableSchema) -> list[FileGroup]:
     sizes = {"target_bytes": options.split_target_bytes, "open_cost_bytes": options.split_open_cost_bytes}
     if schema.is_append:
         return append_groups(files, **sizes)
+    if _is_read_file_by_file(files, schema):
+        return raw_groups(files, **sizes)
     return key_groups(files, [each.type for each in schema.key_fields], **sizes)
+
+
+def _is_read_file_by_file(files: Sequence[DataFile], schema: TableSchema) -> bool:
+    """Return whether the rows of each file that are not marked as deleted are the answer, whatever other files hold."""
+    options = schema.table_options
+    looks_up = options.deletion_vectors.enabled or options.merge_engine is MergeEngine.FIRST_ROW
+    return schema.is_append or (looks_up and holds_keys_once(files))
 
 
 def partition_folder(schema: TableSchema, values: Sequence[Any], bucket: int) -> str:

@@ -532,7 +532,10 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
             "Create a new table."
         )
     if key == "deletion-vectors.enabled" and not _flag(schema, "deletion-vectors.modifiable"):
-        raise InvalidRequest(f"Option {key} cannot change once there is data.")
+        raise InvalidRequest(
+            f"Option {key} cannot change once there is data, unless deletion-vectors.modifiable is true. Set that "
+            "first, and compact the table in full afterwards."
+        )
     if key in _ONLY_TO_TRUE and old is not None and parse_bool(key, old) and not parse_bool(key, new or "false"):
         raise InvalidRequest(f"Option {key} is true and rows have been dropped by it: it cannot become {new}.")
 

@@ -28,7 +28,12 @@ class FileGroup:
 def append_groups(files: Sequence[DataFile], *, target_bytes: int, open_cost_bytes: int) -> list[FileGroup]:
     """Return the files of one bucket of an append table, oldest first, packed to about `target_bytes`."""
     ordered = sorted(files, key=lambda file: file.min_sequence_number)
-    bins = pack(ordered, attrgetter("file_size"), target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
+    return raw_groups(ordered, target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
+
+
+def raw_groups(files: Sequence[DataFile], *, target_bytes: int, open_cost_bytes: int) -> list[FileGroup]:
+    """Return files of one bucket, each of which is read alone, packed in their order to about `target_bytes`."""
+    bins = pack(files, attrgetter("file_size"), target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
     return [FileGroup(files=tuple(group), raw=True) for group in bins]
 
 
@@ -57,12 +62,20 @@ def key_groups(
                 merged.append(members)
     sizes = {"target_bytes": target_bytes, "open_cost_bytes": open_cost_bytes}
     return [
-        *(FileGroup(files=tuple(group), raw=True) for group in pack(plain, attrgetter("file_size"), **sizes)),
+        *raw_groups(plain, **sizes),
         *(
             FileGroup(files=tuple(file for members in group for file in members), raw=False)
             for group in pack(merged, _size_of, **sizes)
         ),
     ]
+
+
+def holds_keys_once(files: Sequence[DataFile]) -> bool:
+    """Return whether each file of a bucket is the answer for its keys, where its compactions look older versions up.
+
+    They mark what they find as deleted, or leave it: the files above level 0 hold each key once, and no deletes.
+    """
+    return all(file.level > 0 and not file.delete_row_count for file in files)
 
 
 def is_one_level(files: Sequence[DataFile]) -> bool:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.index_file import IndexFile
 
 # Batch commits carry no batch number of their own. Stored in snapshots. Never change.
 BATCH_IDENTIFIER = 2**63 - 1
@@ -23,7 +24,11 @@ class CommitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """What one task did to one bucket. `partition` is a serialized BinaryRow."""
+    """What one task did to one bucket. `partition` is a serialized BinaryRow.
+
+    Whoever changes an index file writes another and deletes it: `new_index_files` and `deleted_index_files` go with
+    the new files, the other two with the compaction.
+    """
 
     partition: bytes
     bucket: int
@@ -34,6 +39,19 @@ class CommitMessage:
     compact_before: tuple[DataFile, ...] = ()
     compact_after: tuple[DataFile, ...] = ()
     compact_changelog_files: tuple[DataFile, ...] = ()
+    new_index_files: tuple[IndexFile, ...] = ()
+    deleted_index_files: tuple[IndexFile, ...] = ()
+    compact_new_index_files: tuple[IndexFile, ...] = ()
+    compact_deleted_index_files: tuple[IndexFile, ...] = ()
+
+    @property
+    def has_index_files(self) -> bool:
+        return bool(
+            self.new_index_files
+            or self.deleted_index_files
+            or self.compact_new_index_files
+            or self.compact_deleted_index_files
+        )
 
 
 @dataclass(frozen=True, slots=True)

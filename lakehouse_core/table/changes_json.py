@@ -1,7 +1,7 @@
 """Staged commits and commit messages as JSON: what a pipeline keeps between two steps, and what tasks answer with.
 
-Version 1. Rule: a text is understood whole or refused, for a commit built on half of it would lose files. Bytes are
-base64; a field that has its default is left out. Names follow Paimon's DataFileMeta and commit messages.
+Versions 1 and 2. Rule: a text is understood whole or refused, for a commit built on half of it would lose files. Bytes
+are base64; a field that has its default is left out. Names follow Paimon's DataFileMeta and commit messages.
 """
 
 import base64
@@ -21,18 +21,22 @@ from lakehouse_core.table.changes import (
     WriteMode,
 )
 from lakehouse_core.table.data_file import DataFile, FileSource, SimpleStats
+from lakehouse_core.table.index_file import IndexFile
+from lakehouse_core.table.manifest import DeletionVectorRange
 
 T = TypeVar("T")
 
-# Stored between the steps of pipelines. Raise it when the meaning of a field changes; version 1 stays readable.
-VERSION = 1
+# Stored between the steps of pipelines. Raise it when the meaning of a field changes; older versions stay readable.
+# What has no index files is written as version 1, for a release before them to commit.
+VERSION = 2
+_WITHOUT_INDEX_FILES = 1
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 def staged_to_json(staged: StagedCommit) -> str:
     """Return `staged` as one line of JSON that `staged_from_json` turns back into an equal value."""
-    return _dump({"version": VERSION, **_STAGED.encode(staged)})
+    return _dump({"version": _version_of(staged.messages), **_STAGED.encode(staged)})
 
 
 def staged_from_json(text: str) -> StagedCommit:
@@ -42,7 +46,7 @@ def staged_from_json(text: str) -> StagedCommit:
 
 def messages_to_json(messages: Sequence[CommitMessage]) -> str:
     """Return the messages of one task as one line of JSON."""
-    return _dump({"version": VERSION, "messages": [_MESSAGE.encode(message) for message in messages]})
+    return _dump({"version": _version_of(messages), "messages": [_MESSAGE.encode(message) for message in messages]})
 
 
 def messages_from_json(text: str) -> tuple[CommitMessage, ...]:
@@ -54,6 +58,10 @@ def messages_from_json(text: str) -> tuple[CommitMessage, ...]:
     if not isinstance(found, list):
         _refuse("commit messages: messages", found, "a list")
     return tuple(_MESSAGE.decode(item, f"commit messages[{index}]") for index, item in enumerate(found))
+
+
+def _version_of(messages: Sequence[CommitMessage]) -> int:
+    return VERSION if any(message.has_index_files for message in messages) else _WITHOUT_INDEX_FILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,7 @@ class _Record(Generic[T]):
         if not isinstance(value, dict):
             _refuse(where, value, "an object")
         if unknown := value.keys() - self._by_name.keys():
-            _refuse(f"{where}.{min(unknown)}", value[min(unknown)], "no such field in version 1")
+            _refuse(f"{where}.{min(unknown)}", value[min(unknown)], f"no such field in version {VERSION}")
         arguments = {}
         for field in self._fields:
             if field.name in value:
@@ -123,8 +131,8 @@ def _load(text: str, what: str) -> dict[str, Any]:
             f"{what}: its version is {version}, this release reads up to {VERSION}. Commit it with the release that "
             "staged it, or upgrade."
         )
-    if type(version) is not int or version != VERSION:
-        _refuse(f"{what}.version", version, f"{VERSION}")
+    if type(version) is not int or version < _WITHOUT_INDEX_FILES:
+        _refuse(f"{what}.version", version, f"{_WITHOUT_INDEX_FILES} to {VERSION}")
     return document
 
 
@@ -282,6 +290,20 @@ _FILE = _Record(
         "write_cols_sequences": _or_none(_tuple_of(_INT)),
     },
 )
+_VECTOR = _Record(
+    DeletionVectorRange,
+    {"data_file_name": _NAME, "offset": _COUNT, "length": _COUNT, "cardinality": _or_none(_COUNT)},
+)
+_INDEX = _Record(
+    IndexFile,
+    {
+        "index_type": _TEXT,
+        "file_name": _NAME,
+        "file_size": _COUNT,
+        "row_count": _COUNT,
+        "deletion_vectors": _or_none(_list_of(_VECTOR)),
+    },
+)
 _MESSAGE = _Record(
     CommitMessage,
     {
@@ -294,6 +316,10 @@ _MESSAGE = _Record(
         "compact_before": _list_of(_FILE),
         "compact_after": _list_of(_FILE),
         "compact_changelog_files": _list_of(_FILE),
+        "new_index_files": _list_of(_INDEX),
+        "deleted_index_files": _list_of(_INDEX),
+        "compact_new_index_files": _list_of(_INDEX),
+        "compact_deleted_index_files": _list_of(_INDEX),
     },
 )
 _STAGED = _Record(

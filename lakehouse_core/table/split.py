@@ -1,8 +1,10 @@
 """What one read task reads: some files of one bucket. Source: Paimon semantics, "Split generation"."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.deletion_file import DeletionFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,7 +12,8 @@ class Split:
     """Files of one bucket that are read together, in manifest order.
 
     `raw`: the files hold disjoint keys and no deletes, so their rows are the answer; otherwise they must be merged.
-    `partition` is a serialized BinaryRow, `folder` the bucket's folder relative to the table.
+    `partition` is a serialized BinaryRow, `folder` the bucket's folder relative to the table. `deletions` tells, by the
+    names of files, where the vectors of rows that are marked as deleted lie.
     """
 
     snapshot_id: int
@@ -20,11 +23,20 @@ class Split:
     folder: str
     files: tuple[DataFile, ...]
     raw: bool
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
 
     @property
     def row_count(self) -> int:
-        """Rows in the files, before any merge."""
+        """Rows in the files, before any merge, those marked as deleted included."""
         return sum(file.row_count for file in self.files)
+
+    @property
+    def exact_row_count(self) -> int | None:
+        """How many rows reading it gives, None where only reading tells."""
+        marked = [deletion.cardinality for deletion in self.deletions.values()]
+        if not self.raw or None in marked or any(file.delete_row_count != 0 for file in self.files):
+            return None
+        return self.row_count - sum(count for count in marked if count is not None)
 
     @property
     def size_bytes(self) -> int:

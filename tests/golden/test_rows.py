@@ -16,13 +16,9 @@ REFUSED = {
         *("agg_bool_sum_seq", "agg_ignore_retract", "agg_max", "agg_min", "agg_nested", "agg_nested_retract"),
         *("agg_product", "agg_remove", "agg_sketch", "agg_sum", "agg_values"),
         *("cl_agg_full", "cl_agg_input", "cl_agg_lookup", "cl_pu_full", "cl_pu_input", "cl_pu_lookup"),
-        *("cross_aggregation", "cross_first", "cross_partial", "dv_agg", "dv_pu", "fr_lookup", "fr_none"),
+        *("cross_aggregation", "cross_partial"),
         *("pu_groups", "pu_groups_agg", "pu_groups_remove", "pu_groups_two_fields", "pu_ignore_delete"),
         *("pu_plain", "pu_remove"),
-    ],
-    "deletion-vectors.enabled": [
-        *("append_dv", "append_dv64", "dv_bitmap64", "dv_dedup", "dv_input", "dv_lookup", "dv_seq", "dv_write_only"),
-        "dyn_bucket_dv",
     ],
     "file.format": [
         *("append_all_avro", "append_all_orc", "append_bucket_avro", "append_bucket_orc", "evolved_casts_avro"),

@@ -21,6 +21,7 @@ from lakehouse_core.planning.commit import (
     upgraded,
     with_removed,
 )
+from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.table.changes import (
     Append,
     CommitKind,
@@ -339,4 +340,6 @@ def test_statistics_of_another_schema_are_dropped() -> None:
 
 
 def test_the_files_that_must_lie_on_disk_are_those_that_come() -> None:
-    assert [one.file.file_name for one in new_files(CHANGES)] == ["b", "c"]
+    found = new_files(CHANGES, BucketFolders(key_schema()))
+
+    assert [file.key for file in found] == ["bucket-0/b", "bucket-0/c"]

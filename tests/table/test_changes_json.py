@@ -19,6 +19,8 @@ from lakehouse_core.table.changes import (
 )
 from lakehouse_core.table.changes_json import messages_from_json, messages_to_json, staged_from_json, staged_to_json
 from lakehouse_core.table.data_file import DataFile, FileSource, SimpleStats
+from lakehouse_core.table.index_file import IndexFile
+from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, DeletionVectorRange
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 COUNT = st.integers(0, 2**63 - 1)
@@ -57,6 +59,18 @@ FILES = st.builds(
     write_cols_sequences=st.none() | st.lists(I64).map(tuple),
 )
 FEW = st.lists(FILES, max_size=2).map(tuple)
+VECTORS = st.builds(DeletionVectorRange, data_file_name=NAME, offset=COUNT, length=COUNT, cardinality=st.none() | COUNT)
+INDEXES = st.lists(
+    st.builds(
+        IndexFile,
+        index_type=st.sampled_from([DELETION_VECTORS, HASH_INDEX]),
+        file_name=NAME,
+        file_size=COUNT,
+        row_count=COUNT,
+        deletion_vectors=st.none() | st.lists(VECTORS, max_size=2).map(tuple),
+    ),
+    max_size=1,
+).map(tuple)
 MESSAGES = st.builds(
     CommitMessage,
     partition=st.binary(),
@@ -68,6 +82,10 @@ MESSAGES = st.builds(
     compact_before=FEW,
     compact_after=FEW,
     compact_changelog_files=FEW,
+    new_index_files=INDEXES,
+    deleted_index_files=INDEXES,
+    compact_new_index_files=INDEXES,
+    compact_deleted_index_files=INDEXES,
 )
 STAGED = st.builds(
     StagedCommit,
@@ -125,6 +143,27 @@ def test_the_form_of_version_1_never_changes() -> None:
     )
 
 
+def test_the_form_of_version_2_never_changes() -> None:
+    vector = DeletionVectorRange(data_file_name="data-1.parquet", offset=1, length=22, cardinality=1)
+    index = IndexFile(
+        index_type=DELETION_VECTORS, file_name="index-1", file_size=31, row_count=1, deletion_vectors=(vector,)
+    )
+    message = CommitMessage(
+        partition=b"\0\0\0\1",
+        bucket=0,
+        total_buckets=1,
+        new_index_files=(index,),
+        compact_deleted_index_files=(replace(index, deletion_vectors=None),),
+    )
+
+    assert messages_to_json([message]) == (
+        '{"version":2,"messages":[{"partition":"AAAAAQ==","bucket":0,"totalBuckets":1,"newIndexFiles":['
+        '{"indexType":"DELETION_VECTORS","fileName":"index-1","fileSize":31,"rowCount":1,"deletionVectors":['
+        '{"dataFileName":"data-1.parquet","offset":1,"length":22,"cardinality":1}]}],"compactDeletedIndexFiles":['
+        '{"indexType":"DELETION_VECTORS","fileName":"index-1","fileSize":31,"rowCount":1}]}]}'
+    )
+
+
 def changed(path: tuple[str | int, ...], value: Any) -> str:
     """Return the JSON of `ONE` with one place set to `value` (removed when it is `...`)."""
     document = json.loads(staged_to_json(ONE))
@@ -144,15 +183,15 @@ FIRST_FILE = ("messages", 0, "newFiles", 0)
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("version",), 0, r"staged commit\.version is 0, expected 1"),
+        (("version",), 0, r"staged commit\.version is 0, expected 1 to 2"),
         (("version",), True, r"staged commit\.version is True"),
-        (("version",), ..., r"staged commit\.version is None, expected 1"),
+        (("version",), ..., r"staged commit\.version is None, expected 1 to 2"),
         (("table",), ..., r"staged commit\.table is None, expected a value"),
         (("commitUser",), 7, r"staged commit\.commitUser is 7, expected a string"),
         (("commitIdentifier",), 2**63, "expected a 64-bit integer"),
         (("commitIdentifier",), True, "expected a 64-bit integer"),
         (("commitIdentifier",), "7", "expected a 64-bit integer"),
-        (("surprise",), 1, r"staged commit\.surprise is 1, expected no such field in version 1"),
+        (("surprise",), 1, r"staged commit\.surprise is 1, expected no such field in version 2"),
         (("mode",), "append", "expected the kind append"),
         (("mode",), {"kind": "upsert"}, "expected the kind append"),
         (("mode",), {"kind": "append", "partition": {}}, "expected the kind append"),
@@ -195,8 +234,8 @@ def test_what_is_not_one_json_object_is_refused(text: str) -> None:
 
 
 def test_a_newer_version_is_not_guessed() -> None:
-    with pytest.raises(UnsupportedFeature, match="its version is 2"):
-        staged_from_json(changed(("version",), 2))
+    with pytest.raises(UnsupportedFeature, match="its version is 3"):
+        staged_from_json(changed(("version",), 3))
 
 
 @pytest.mark.parametrize("text", ['{"version":1}', '{"version":1,"messages":3}', '{"version":1,"messages":[],"x":1}'])

@@ -371,7 +371,9 @@ def of_java(options: dict[str, str], **changed: Any) -> TableSchema:
         {"row-tracking.enabled": "true"},
         {"file-index.bloom-filter.columns": "a"},
         {"record-level.expire-time": "1 d", "record-level.time-field": "a"},
-        {"deletion-vectors.enabled": "false"},
+        {"deletion-vectors.enabled": "true"},
+        {"merge-engine": "first-row"},
+        {"merge-engine": "aggregation", "deletion-vectors.enabled": "true"},
         {"scan.mode": "latest-full"},
         {"connector": "paimon"},
     ],
@@ -393,7 +395,6 @@ def refusal_to_read(schema: TableSchema) -> str | None:
     [
         ("merge-engine", "partial-update"),
         ("bucket", "-2"),
-        ("deletion-vectors.enabled", "true"),
         ("data-evolution.enabled", "true"),
         ("sequence.snapshot-ordering", "true"),
         ("pk-clustering-override", "true"),

@@ -4,21 +4,24 @@ Source: Paimon semantics, C.7 and "Merge read details" (G.4).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.execution.tasks.deletion_vectors import load_positions
 from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
 from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader, data_file_key
 from lakehouse_core.format.data_types import DataField
+from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
 from lakehouse_core.merge.frontier import Part, frontier_chunks
 from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.planning.sections import Section, oldest_first
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
 from lakehouse_core.table.predicate import Predicate
@@ -34,12 +37,24 @@ _LEAST_BATCH_ROWS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFiles:
-    """Where the files of a bucket lie, and the schemas that they were written with, by id."""
+    """Where the files of a bucket lie, and the schemas that they were written with, by id.
+
+    `deletions`: by file name, where the vectors of rows that are marked as deleted lie.
+    """
 
     store: ObjectStore
     folder: str
     schemas: Mapping[int, TableSchema]
     verify: bool = True
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+
+    def deleted_rows(self, file: DataFile) -> Positions | None:
+        """Return the positions of the rows of a file that are marked as deleted, None when none is.
+
+        Whoever reads the file leaves them out: `without=` of its reader. Raises CorruptTable.
+        """
+        deletion = self.deletions.get(file.file_name)
+        return None if deletion is None else load_positions(self.store, deletion, file.file_name)
 
     def open(self, file: DataFile) -> ParquetFileReader:
         """Open a file. Raises CorruptTable, UnsupportedFeature."""
@@ -127,7 +142,13 @@ class RunScan:
             reader = self.source.open(file)
             try:
                 rows = batch_rows(reader.row_bytes(self.fields), CHUNK_ROWS // sharing, CHUNK_BYTES // sharing)
-                found = reader.batches(self.fields, system=self.system, batch_rows=rows, row_filter=self.row_filter)
+                found = reader.batches(
+                    self.fields,
+                    system=self.system,
+                    batch_rows=rows,
+                    row_filter=self.row_filter,
+                    without=self.source.deleted_rows(file),
+                )
                 found = found if self.expiry is None else _unexpired(found, self.expiry)
                 yield from (_leveled(batch, file.level) for batch in found) if self.with_level else found
             finally:

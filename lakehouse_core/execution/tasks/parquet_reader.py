@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.execution.tasks.deletion_vectors import remaining_rows
 from lakehouse_core.execution.tasks.file_bounds import footer_values
 from lakehouse_core.execution.tasks.footer_seal import SEAL_BYTES, broken_seal
 from lakehouse_core.format.cast import cast_array
 from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, has_same_kind
+from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.int96 import with_timestamps
 from lakehouse_core.format.parquet_footer import int96_as_bytes
 from lakehouse_core.storage.object_store import ObjectStore
@@ -103,12 +105,14 @@ class ParquetFileReader:
         batch_rows: int,
         held_bytes: int = _HELD_BYTES,
         row_filter: Predicate | None = None,
+        without: Positions | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield all rows, in file order, as `fields` and then the system columns asked for.
 
         Row groups of up to `held_bytes` as stored are held whole, which is faster, larger ones read in windows. Columns
         are found by field id, cast where their type has changed since, and null where the file lacks them.
-        Row groups in which no row can satisfy the bound `row_filter` are left out; nothing else is filtered.
+        Row groups in which no row can satisfy the bound `row_filter` are left out, and the rows at the positions
+        `without`, which count all rows of the file and rise; nothing else is filtered.
         """
         projections = file_projection(self._schema, fields)
         wanted = source_columns(projections)
@@ -120,7 +124,8 @@ class ParquetFileReader:
         columns = [_column_reader(projection, self._key) for projection in projections]
         columns += [partial(_system_column, name) for name in system]
         groups = self._row_groups(row_filter, projections)
-        for batch in self._decoded(wanted, groups, batch_rows, held_bytes):
+        stored = self._decoded(wanted, groups, batch_rows, held_bytes)
+        for batch in stored if without is None else remaining_rows(stored, self._among(groups, without)):
             for piece in _addressable(batch):
                 with _decoding(self._key, "a batch"):
                     arrays = [read(piece) for read in columns]
@@ -219,6 +224,18 @@ class ParquetFileReader:
             if chunk.path_in_schema == name:
                 return chunk.statistics if chunk.is_stats_set else None
         return None
+
+    def _among(self, groups: Sequence[int], positions: Positions) -> Positions:
+        """Return those of `positions` that lie in `groups`, as positions in the rows of these groups alone."""
+        if len(positions) and positions[-1] >= self._footer.num_rows:
+            raise _corrupt(self._key, f"row {positions[-1]} is marked as deleted, it has {self._footer.num_rows} rows")
+        ends = np.cumsum([0, *(self._footer.row_group(group).num_rows for group in range(self._footer.num_row_groups))])
+        bounds = np.searchsorted(positions, ends)
+        found, before = [np.empty(0, np.int64)], 0
+        for group in groups:
+            found.append(positions[bounds[group] : bounds[group + 1]] - (ends[group] - before))
+            before += int(ends[group + 1] - ends[group])
+        return np.concatenate(found)
 
     def _decoded(
         self, names: Sequence[str], groups: list[int], batch_rows: int, held_bytes: int

@@ -67,6 +67,7 @@ def read_split(task: ReadTask) -> Iterator[pa.RecordBatch]:
         folder=task.split.folder,
         schemas={task.schema.id: task.schema, **task.file_schemas},
         verify=task.schema.table_options.read_verify,
+        deletions=task.split.deletions,
     )
     fields = _read_fields(task)
     batches = _raw(task, files, fields) if task.schema.is_append or task.split.raw else _merged(task, files, fields)
@@ -94,7 +95,13 @@ def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Ite
         reader = files.open(file)
         try:
             rows = batch_rows(reader.row_bytes(fields), CHUNK_ROWS, CHUNK_BYTES)
-            batches = reader.batches(fields, system=system, batch_rows=rows, row_filter=task.predicate)
+            batches = reader.batches(
+                fields,
+                system=system,
+                batch_rows=rows,
+                row_filter=task.predicate,
+                without=files.deleted_rows(file),
+            )
             for batch in batches:
                 yield batch if task.with_row_kinds or task.schema.is_append else _adds(batch)
         finally:

@@ -23,6 +23,7 @@ from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.changes_json import messages_to_json
 from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.record_expiry import RecordExpiry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import keyed_files
@@ -33,7 +34,8 @@ class RewriteTask:
     """The plan of one bucket and where it lies. `store` is rooted at the table, `folder` is the bucket's.
 
     `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name. `expiry`:
-    rows that are left out, because their time is over.
+    rows that are left out, because their time is over. `deletions`: by file name, where the vectors of rows that are
+    marked as deleted lie; these rows are left out, too.
     """
 
     store: StoreSpec
@@ -45,6 +47,7 @@ class RewriteTask:
     folder: str
     plan: CompactionPlan | AppendCompactionPlan
     expiry: RecordExpiry | None = None
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
 
 
 def run_rewrite(task: RewriteTask) -> str:
@@ -64,6 +67,7 @@ def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
         folder=task.folder,
         schemas={task.schema.id: task.schema, **task.file_schemas},
         verify=task.schema.table_options.read_verify,
+        deletions=task.deletions,
     )
     output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
     made = _Made()
@@ -178,7 +182,7 @@ def _copied(schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles
         reader = files.open(file)
         try:
             rows = batch_rows(reader.row_bytes(schema.fields), CHUNK_ROWS, CHUNK_BYTES)
-            yield from reader.batches(schema.fields, batch_rows=rows)
+            yield from reader.batches(schema.fields, batch_rows=rows, without=files.deleted_rows(file))
         finally:
             reader.close()
 

@@ -11,6 +11,8 @@ from lakehouse_core.table.manifest.avro import (
 from lakehouse_core.table.manifest.columns import ABSENT, EntryColumns, RareFields, columns_of, concatenate
 from lakehouse_core.table.manifest.decoding import decode_manifest, decode_manifest_columns
 from lakehouse_core.table.manifest.entry import (
+    DELETION_VECTORS,
+    HASH_INDEX,
     DeletionVectorRange,
     EntryKind,
     GlobalIndex,
@@ -26,6 +28,8 @@ from lakehouse_core.table.manifest.summary import summarize_manifest
 
 __all__ = [
     "ABSENT",
+    "DELETION_VECTORS",
+    "HASH_INDEX",
     "BucketRows",
     "DeletionVectorRange",
     "EntryColumns",

@@ -7,7 +7,7 @@ Source: Paimon format, "Avro metadata files" and "Read and commit protocol".
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.table.data_file import DataFile, SimpleStats
@@ -49,6 +49,11 @@ class ManifestFile:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
+
+
+# Types of index files. Stored in every index manifest. Never change.
+DELETION_VECTORS: Final = "DELETION_VECTORS"
+HASH_INDEX: Final = "HASH"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,6 @@ from lakehouse_core.table.schema.rules import check_types
 
 # Switches that change what a reader must do; each is refused when it is on.
 _READ_SWITCHES: Final = (
-    "deletion-vectors.enabled",
     "sequence.snapshot-ordering",
     "pk-clustering-override",
     "data-evolution.enabled",
@@ -66,6 +65,8 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
         )
     if options.bucket == POSTPONE_BUCKET:
         raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
+    if schema.primary_keys and options.deletion_vectors.enabled:
+        raise _unsupported(table, "deletion-vectors.enabled", "true")
 
 
 def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "") -> None:

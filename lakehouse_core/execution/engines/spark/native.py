@@ -32,7 +32,7 @@ _LISTING_THRESHOLD: Final = "100000"
 
 def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
     """Return whether Spark reads exactly the task's rows of these columns from the files themselves."""
-    is_plain = task.split.raw and not task.with_row_kinds and task.store.scheme == "file"
+    is_plain = task.split.raw and not task.with_row_kinds and task.store.scheme == "file" and not task.split.deletions
     if not is_plain or not all(map(_is_exact, fields)):
         return False
     if _PATTERN.search(f"{task.store.root}/{task.split.folder}"):

@@ -1,0 +1,67 @@
+"""What a compaction does to deletion vectors: those of the files that it rewrote leave the index with them.
+
+The tasks leave marked rows out; the vectors of a partition's files may share index files, so they are changed once all
+tasks are done. Source: Paimon semantics, C.9 and F.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.tasks.deletion_index import IndexFolder, change_vectors
+from lakehouse_core.planning.index_files import index_file_of
+from lakehouse_core.planning.live_files import BucketFolders, message_files
+from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.table.manifest import DELETION_VECTORS, IndexManifestEntry
+from lakehouse_core.table.schema import TableSchema
+
+
+def without_vectors(
+    log: SnapshotLog,
+    schema: TableSchema,
+    messages: Sequence[CommitMessage],
+    indexes: Sequence[IndexManifestEntry],
+) -> tuple[CommitMessage, ...]:
+    """Return the messages, one for each bucket, with the index files that change because their files are rewritten.
+
+    `indexes`: those of the snapshot that was compacted. A message that changes index files itself stays as it is.
+    """
+    folders = BucketFolders(schema)
+    changed: list[CommitMessage] = []
+    try:
+        for message in messages:
+            changed.append(_without_vectors(log, schema, folders, message, indexes))
+    except LakehouseError:
+        made = (replace(message, compact_after=(), compact_changelog_files=()) for message in changed)
+        log.store.delete([file.key for one in made for file in message_files(one, folders, named_by="the compaction")])
+        raise
+    return tuple(changed)
+
+
+def _without_vectors(
+    log: SnapshotLog,
+    schema: TableSchema,
+    folders: BucketFolders,
+    message: CommitMessage,
+    indexes: Sequence[IndexManifestEntry],
+) -> CommitMessage:
+    place = (message.partition, message.bucket)
+    present = [
+        index_file_of(entry)
+        for entry in indexes
+        if entry.index_type == DELETION_VECTORS and (entry.partition, entry.bucket) == place
+    ]
+    if not present or message.has_index_files:
+        return message
+    folder = IndexFolder(
+        store=log.store,
+        options=schema.table_options.deletion_vectors,
+        has_buckets=not schema.is_append or schema.table_options.bucket > 0,
+        key=folders.of_index(*place) or INDEX_FOLDER,
+    )
+    upgraded = {file.file_name for file in message.compact_after}
+    removed = {file.file_name for file in message.compact_before} - upgraded
+    change = change_vectors(folder, present, log.clock, removed=removed)
+    return replace(message, compact_new_index_files=change.new, compact_deleted_index_files=change.deleted)

@@ -1,0 +1,16 @@
+"""Where the deletion vector of a data file lies, as a split carries it. Source: Paimon semantics, G.4."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionFile:
+    """A vector inside an index file. `key` is relative to the table, `length` as the index manifest records it.
+
+    `cardinality`: how many rows it marks as deleted, None where its writer did not record that.
+    """
+
+    key: str
+    offset: int
+    length: int
+    cardinality: int | None = None
