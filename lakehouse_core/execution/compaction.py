@@ -229,5 +229,5 @@ def _delete_outputs(log: SnapshotLog, schema: TableSchema, messages: Sequence[Co
     for message in messages:
         folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
         before = {file.file_name for file in message.compact_before}
-        made = [file.file_name for file in message.compact_after if file.file_name not in before]
-        log.store.delete(f"{folder}/{name}" for name in made)
+        made = [file for file in message.compact_after if file.file_name not in before]
+        log.store.delete(f"{folder}/{name}" for file in made for name in file.all_names)

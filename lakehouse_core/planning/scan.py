@@ -21,6 +21,7 @@ from lakehouse_core.options import BucketFunction, MergeEngine
 from lakehouse_core.planning.readable import NOTHING_MARKED, check_files
 from lakehouse_core.planning.splits import FileGroup, append_groups, is_one_level, key_groups
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_index import embedded_index, matching_rows
 from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry, ManifestFile, bucket_rows, live_rows
 from lakehouse_core.table.predicate import (
@@ -367,7 +368,7 @@ def _matching_files(
         return may_match(rest, file_ranges(file, file_schema(file.schema_id), schema.fields))
 
     if schema.is_append or is_one_level(files):
-        return [file for file in files if matches(file)]
+        return [file for file in files if matches(file) and _index_allows(file, rest, schema, file_schema)]
     key_part = within(rest, schema.trimmed_primary_keys)
     if key_part is not None:
         keys = schema.key_fields
@@ -377,6 +378,17 @@ def _matching_files(
         return files
     # A merged row is a row of one of the files: a value that none of them holds cannot come out.
     return files if any(matches(file) for file in files) else ()
+
+
+def _index_allows(
+    file: DataFile, rest: Predicate, schema: TableSchema, file_schema: Callable[[int], TableSchema]
+) -> bool:
+    """Return whether the index in the file's entry, if there is one, leaves any row. Others are asked by the read."""
+    if file.embedded_index is None or not schema.table_options.file_index_read:
+        return True
+    index = embedded_index(file.embedded_index, file)
+    rows = matching_rows(rest, index, file, file_schema(file.schema_id), schema.fields)
+    return rows is None or bool(rows)
 
 
 def _groups(files: Sequence[DataFile], schema: TableSchema) -> list[FileGroup]:

@@ -62,7 +62,7 @@ def values_of(case: dict[str, Any]) -> list[Any]:
 
 
 def distinct(values: list[Any], kind: AtomicType, *, batch_rows: int = 1000) -> DistinctValues:
-    builder = DistinctValuesBuilder(kind, form_of(kind))
+    builder = DistinctValuesBuilder(form_of(kind))
     for start in range(0, len(values), batch_rows):
         builder.add(column(values[start : start + batch_rows], kind))
     return builder.build()
@@ -378,7 +378,7 @@ def test_a_bloom_filter_without_bits_is_corrupt() -> None:
 def test_nanoseconds_are_cut_from_keys() -> None:
     kind = data_type("TIMESTAMP(9)")
     nanos = pa.array([1_000_001_999, -1], pa.timestamp("ns"))
-    builder = DistinctValuesBuilder(kind, form_of(kind))
+    builder = DistinctValuesBuilder(form_of(kind))
     builder.add(nanos)
 
     assert builder.build().keys == [-1, 1_000_001]

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from lakehouse_core.format.data_types import DataType
 from lakehouse_core.format.file_index.keys import Key, KeyForm, column_keys
 from lakehouse_core.format.file_index.roaring import rows_where
 
@@ -41,7 +40,7 @@ class DistinctValues:
 class DistinctValuesBuilder:
     """Gathers the rows of a file in their order."""
 
-    def __init__(self, data_type: DataType, form: KeyForm) -> None:
+    def __init__(self, form: KeyForm) -> None:
         self._form = form
         self._arrow = pa.binary() if form.is_text else pa.int64()
         self._chunks: list[pa.DictionaryArray] = []
