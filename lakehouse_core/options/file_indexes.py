@@ -127,8 +127,8 @@ def check_writable_indexes(options: Mapping[str, str], *, about: str) -> None:
         version = f"{_PREFIX}{indexed.kind}.{indexed.column}.version"
         if parse_int(version, options.get(version, str(_WRITTEN_VERSION))) != _WRITTEN_VERSION:
             raise UnsupportedFeature(
-                f"{about} {version} = {options[version]}: version {_WRITTEN_VERSION} is written, which Paimon 1.1 and "
-                "newer read: remove the option."
+                f"{about} {version} = {options[version]}: only version {_WRITTEN_VERSION} is written: remove "
+                "the option."
             )
 
 
