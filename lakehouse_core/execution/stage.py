@@ -103,4 +103,5 @@ def _delete(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMe
     types = [field.type for field in schema.partition_fields]
     for message in messages:
         folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
-        store.delete(f"{folder}/{file.file_name}" for file in (*message.new_files, *message.changelog_files))
+        files = (*message.new_files, *message.changelog_files)
+        store.delete(f"{folder}/{name}" for file in files for name in file.all_names)

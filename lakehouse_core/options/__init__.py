@@ -8,6 +8,13 @@ from lakehouse_core.options.checks import (
     current_options,
     known_key,
 )
+from lakehouse_core.options.file_indexes import (
+    IndexedColumn,
+    IndexKind,
+    check_writable_indexes,
+    is_index_option,
+    renamed_index_option,
+)
 from lakehouse_core.options.keys import FORMER_NAMES
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.records import (
@@ -46,6 +53,8 @@ __all__ = [
     "CompactionOptions",
     "DeletionVectorOptions",
     "ExpiryOptions",
+    "IndexKind",
+    "IndexedColumn",
     "MergeEngine",
     "OptionKey",
     "RecordExpiryOptions",
@@ -55,7 +64,9 @@ __all__ = [
     "check_consistent",
     "check_known",
     "check_writable",
+    "check_writable_indexes",
     "current_options",
+    "is_index_option",
     "known_key",
     "parse_bool",
     "parse_duration",
@@ -64,4 +75,5 @@ __all__ = [
     "parse_names",
     "parse_size",
     "parse_word",
+    "renamed_index_option",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.records import CompactionOptions, TableOptions
@@ -206,8 +207,8 @@ def _check_pattern(key: str, value: str, columns: frozenset[str]) -> bool:
     if key.startswith("fields."):
         _check_field_key(key, columns)
         return True
-    if key.startswith("file-index.") and key.endswith(".columns"):
-        for column in parse_names(value):
+    if is_index_option(key):
+        for column in check_index_option(key, value):
             _check_column(key, column.partition("[")[0], columns)
         return True
     return _pattern_treatment(key) is not None
@@ -247,9 +248,9 @@ def _pattern_treatment(key: str) -> Treatment | None:
     if key.startswith("fields."):
         ending = _field_ending(key)
         return None if ending is None else FIELD_ENDINGS[ending]
-    if key.startswith("file-index."):
-        # Only the list of columns switches an index on.
-        return Treatment.REFUSED if key.endswith(".columns") else Treatment.HARMLESS
+    if is_index_option(key):
+        # Whether an index of the kind is written is for `check_writable_indexes`.
+        return Treatment.HONOURED if has_known_kind(key) else Treatment.REFUSED
     if key.startswith(("commit.callback.", "tag.callback.")) and key.endswith(".param"):
         return Treatment.HARMLESS
     if key.startswith(_FORMAT_PREFIXES):

@@ -155,6 +155,8 @@ lakehouse.read.grace duration 1h
 lakehouse.read.verify bool true
 lakehouse.commit.max-stall duration 2min
 lakehouse.expire.max-skew duration 10min
+file-index.read.enabled bool true
+file-index.in-manifest-threshold size 500b
         """,
     ),
     _Group(
@@ -435,8 +437,6 @@ tag.creation-period-duration duration -
 tag.automatic-completion bool false
 tag.batch.customized-name text -
 metastore.tag-to-partition.preview none|process-time|watermark|batch none
-file-index.read.enabled bool true
-file-index.in-manifest-threshold size 500b
 sort-compaction.range-strategy size|quantity size
 sort-compaction.local-sample.magnification int 1000
 zorder.var-length-contribution int 8

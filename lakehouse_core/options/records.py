@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.options.file_indexes import IndexedColumn, indexed_columns
 from lakehouse_core.options.keys import FORMER_NAMES
 from lakehouse_core.options.known import KNOWN
 from lakehouse_core.options.units import (
@@ -210,6 +211,11 @@ class TableOptions:
     read_grace_millis: int = 3_600_000
     read_verify: bool = True
 
+    # File indexes; larger ones than `file_index_embedded_bytes` are files of their own.
+    indexed_columns: tuple[IndexedColumn, ...] = ()
+    file_index_embedded_bytes: int = 500
+    file_index_read: bool = True
+
     # Alterations.
     null_to_not_null_disabled: bool = True
     explicit_casts_disabled: bool = False
@@ -343,6 +349,9 @@ def _parse(source: _Source) -> TableOptions:
         split_open_cost_bytes=source.size("source.split.open-file-cost"),
         read_grace_millis=source.millis("lakehouse.read.grace"),
         read_verify=source.flag("lakehouse.read.verify"),
+        indexed_columns=indexed_columns(source.values),
+        file_index_embedded_bytes=source.size("file-index.in-manifest-threshold"),
+        file_index_read=source.flag("file-index.read.enabled"),
         null_to_not_null_disabled=source.flag("alter-column-null-to-not-null.disabled"),
         explicit_casts_disabled=source.flag("disable-explicit-type-casting"),
         add_column_before_partition=source.flag("add-column-before-partition"),

@@ -30,6 +30,7 @@ from lakehouse_core.planning.splits import (
 )
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.file_index import embedded_index, matching_rows
 from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry, ManifestFile, bucket_rows, live_rows
 from lakehouse_core.table.predicate import (
@@ -392,7 +393,7 @@ def _matching_files(
         return may_match(rest, file_ranges(file, file_schema(file.schema_id), schema.fields))
 
     if _is_read_file_by_file(files, schema) or is_one_level(files):
-        return [file for file in files if matches(file)]
+        return [file for file in files if matches(file) and _index_allows(file, rest, schema, file_schema)]
     key_part = within(rest, schema.trimmed_primary_keys)
     if key_part is not None:
         keys = schema.key_fields
@@ -402,6 +403,17 @@ def _matching_files(
         return files
     # A merged row is a row of one of the files: a value that none of them holds cannot come out.
     return files if any(matches(file) for file in files) else ()
+
+
+def _index_allows(
+    file: DataFile, rest: Predicate, schema: TableSchema, file_schema: Callable[[int], TableSchema]
+) -> bool:
+    """Return whether the index in the file's entry, if there is one, leaves any row. Others are asked by the read."""
+    if file.embedded_index is None or not schema.table_options.file_index_read:
+        return True
+    index = embedded_index(file.embedded_index, file)
+    rows = matching_rows(rest, index, file, file_schema(file.schema_id), schema.fields)
+    return rows is None or bool(rows)
 
 
 def _groups(files: Sequence[DataFile], schema: TableSchema) -> list[FileGroup]:

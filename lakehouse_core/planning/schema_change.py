@@ -30,9 +30,11 @@ from lakehouse_core.options import (
     KNOWN,
     check_known,
     current_options,
+    is_index_option,
     known_key,
     parse_bool,
     parse_names,
+    renamed_index_option,
 )
 from lakehouse_core.table.merge_spec import REMOVE_ON_SEQUENCE_GROUP
 from lakehouse_core.table.schema import SCHEMA_VERSION, TableSchema, check_no_twin, check_schema, write_supported
@@ -461,6 +463,8 @@ def _renamed_option(key: str, value: str, old: str, new: str) -> tuple[str, str]
     """Return the option with the column's new name wherever its key or its value names the column."""
     if key in _COLUMN_LIST_OPTIONS:
         return key, _renamed_in_list(value, old, new)
+    if is_index_option(key):
+        return renamed_index_option(key, value, old, new)
     if not key.startswith("fields.") or key.count(".") < 2:
         return key, value
     head, middle, ending = key[:7], *key[7:].rsplit(".", 1)

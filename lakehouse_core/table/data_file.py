@@ -55,3 +55,8 @@ class DataFile:
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
     write_cols_sequences: tuple[int, ...] | None = None
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The file itself, then those that lie beside it, such as its index: they come and go together."""
+        return (self.file_name, *self.extra_files)

@@ -251,6 +251,23 @@ def test_a_change_that_merging_does_not_take_is_refused(
     assert says in str(caught.value)
 
 
+def test_a_renamed_column_keeps_its_indexes() -> None:
+    options = {
+        "file-index.bitmap.columns": "a, s",
+        "file-index.bitmap.a.index-block-size": "1 kb",
+        "file-index.bloom-filter.columns": "s",
+        "file-index.in-manifest-threshold": "1 kb",
+    }
+    schema = altered(with_options(PLAIN, options), RenameColumn("a", "b"))
+
+    assert dict(schema.options) == {
+        "file-index.bitmap.columns": "b,s",
+        "file-index.bitmap.b.index-block-size": "1 kb",
+        "file-index.bloom-filter.columns": "s",
+        "file-index.in-manifest-threshold": "1 kb",
+    }
+
+
 def test_a_default_comes_and_goes() -> None:
     schema = altered(KEYED, UpdateColumnDefault("a", "5"))
 

@@ -292,6 +292,14 @@ REFUSED = [
         },
         "no timestamps",
     ),
+    (appended, {"options": {"file-index.bloom-filter.columns": "amount"}}, "which a bloom-filter index cannot hold"),
+    (appended, {"options": {"file-index.bitmap.columns": "id,tags"}}, "names tags, a ARRAY<STRING>, which a bitmap"),
+    (appended, {"options": {"file-index.bitmap.columns": "id[x]"}}, "only a MAP with keys of STRING"),
+    (
+        appended,
+        {"options": {"file-index.bloom-filter.columns": "id", "file-index.bloom-filter.id.items": "2000000000"}},
+        "The bloom filter of id would have",
+    ),
     (orders, {"options": {"sequence.field": "nope"}}, "sequence.field names 'nope'"),
     (orders, {"options": {"sequence.field": "amount,amount"}}, "2 times"),
     (orders, {"options": {"sequence.field": "tags"}}, "has no order"),
@@ -307,6 +315,22 @@ REFUSED = [
     (orders, {"options": {"bukcet": "4"}}, "did you mean bucket?"),
     (appended, {"columns": [DataField(0, "a", parse_type("INT"), None, "x")]}, "Column a, its default: 'x'"),
 ]
+
+
+UNWRITTEN_INDEXES = [
+    ({"file-index.bsi.columns": "k"}, "bsi indexes are read, not written"),
+    ({"file-index.bitmap.columns": "m[x]"}, r"indexes of the values of a map \(m\[x\]\) are not supported"),
+    (
+        {"file-index.bitmap.columns": "k", "file-index.bitmap.k.version": "1"},
+        "file-index.bitmap.k.version = 1: only version 2 is written",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), UNWRITTEN_INDEXES)
+def test_an_index_that_is_not_written_is_refused_at_creation(options: dict[str, str], says: str) -> None:
+    with pytest.raises(UnsupportedFeature, match=says):
+        appended(options, {"k": "INT", "m": "MAP<STRING, INT>"})
 
 
 @pytest.mark.parametrize(("make", "declared", "says"), REFUSED)

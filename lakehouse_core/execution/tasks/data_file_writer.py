@@ -4,7 +4,7 @@ Source: Paimon format, "Data files"; Paimon semantics, C.1 and C.7 (rolling).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -15,6 +15,8 @@ from lakehouse_core.execution.tasks.parquet_writer import Encoding, ParquetFileW
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
+from lakehouse_core.table.file_index import INDEX_SUFFIX
+from lakehouse_core.table.file_index_builder import FileIndexBuilder
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import Key
 from lakehouse_core.table.stats import KEY_MODE, NOTHING_KNOWN, ColumnBounds, encode_stats, reduce_bounds, value_stats
@@ -47,6 +49,8 @@ class FileKind:
     target_rows: int = 2**63 - 1
     level: int = 0
     source: FileSource = FileSource.APPEND
+    # Files of a changelog are read whole: they have no index.
+    is_indexed: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +80,7 @@ class DataFileWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._open: tuple[str, ParquetFileWriter] | None = None
+        self._index: FileIndexBuilder | None = None
         self._files: list[DataFile] = []
 
     @property
@@ -119,14 +124,14 @@ class DataFileWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if error is None:
             return
-        names = [file.file_name for file in self._files]
+        names = [name for file in self._files for name in file.all_names]
         if self._open is not None:
             name, writer = self._open
             writer.abort(error)
-            # Its closing may have failed after the file appeared.
-            names.append(name)
+            # Its closing may have failed after the file appeared, and its index.
+            names += [name, name + INDEX_SUFFIX]
         self._output.store.delete(f"{self._folder}/{name}" for name in names)
-        self._open = None
+        self._open = self._index = None
         self._files.clear()
 
     def _row_group_rows(self) -> int:
@@ -146,8 +151,11 @@ class DataFileWriter:
                 name,
                 ParquetFileWriter(self._output.store, f"{self._folder}/{name}", self._output.encoding, row_group),
             )
+            self._index = self._new_index()
         writer = self._open[1]
         writer.write(row_group)
+        if self._index is not None:
+            self._index.add(row_group)
         if writer.size_bytes >= self._kind.target_bytes or writer.row_count >= self._kind.target_rows:
             self._finish_file()
 
@@ -155,8 +163,25 @@ class DataFileWriter:
         if self._open is None:
             return
         name, writer = self._open
-        self._files.append(self._entry(name, writer.close()))
-        self._open = None
+        written = writer.close()
+        self._files.append(self._with_index(self._entry(name, written)))
+        self._open = self._index = None
+
+    def _new_index(self) -> FileIndexBuilder | None:
+        schema = self._output.encoding.schema
+        is_wanted = self._kind.is_indexed and schema.table_options.indexed_columns
+        return FileIndexBuilder(schema) if is_wanted else None
+
+    def _with_index(self, file: DataFile) -> DataFile:
+        """Return the entry with the index in it, or, where that is large, in a file beside the data file."""
+        if self._index is None:
+            return file
+        index = self._index.to_bytes()
+        if len(index) <= self._output.encoding.schema.table_options.file_index_embedded_bytes:
+            return replace(file, embedded_index=index)
+        name = file.file_name + INDEX_SUFFIX
+        self._output.store.write(f"{self._folder}/{name}", index)
+        return replace(file, extra_files=(name,))
 
     def _entry(self, name: str, written: WrittenFile) -> DataFile:
         schema = self._output.encoding.schema

@@ -11,8 +11,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyroaring import BitMap
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.execution.tasks.chosen_rows import chosen_rows
 from lakehouse_core.execution.tasks.deletion_vectors import remaining_rows
 from lakehouse_core.execution.tasks.file_bounds import footer_values
 from lakehouse_core.execution.tasks.footer_seal import SEAL_BYTES, broken_seal
@@ -106,13 +108,15 @@ class ParquetFileReader:
         held_bytes: int = _HELD_BYTES,
         row_filter: Predicate | None = None,
         without: Positions | None = None,
+        only: BitMap | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield all rows, in file order, as `fields` and then the system columns asked for.
 
         Row groups of up to `held_bytes` as stored are held whole, which is faster, larger ones read in windows. Columns
         are found by field id, cast where their type has changed since, and null where the file lacks them.
-        Row groups in which no row can satisfy the bound `row_filter` are left out, and the rows at the positions
-        `without`, which count all rows of the file and rise; nothing else is filtered.
+        Row groups in which no row can satisfy the bound `row_filter` are left out, rows that are not at one of the
+        positions `only`, where they are given, and those at the positions `without`, which rise; positions count all
+        rows of the file. Nothing else is filtered.
         """
         projections = file_projection(self._schema, fields)
         wanted = source_columns(projections)
@@ -124,8 +128,17 @@ class ParquetFileReader:
         columns = [_column_reader(projection, self._key) for projection in projections]
         columns += [partial(_system_column, name) for name in system]
         groups = self._row_groups(row_filter, projections)
+        if only is not None and without is not None:
+            only, without = only - BitMap(without), None
+        spans = self._spans()
+        if only is not None:
+            groups = [group for group in groups if only.range_cardinality(*spans[group])]
         stored = self._decoded(wanted, groups, batch_rows, held_bytes)
-        for batch in stored if without is None else remaining_rows(stored, self._among(groups, without)):
+        if only is not None:
+            stored = chosen_rows(stored, [spans[group] for group in groups], only)
+        elif without is not None:
+            stored = remaining_rows(stored, self._among(groups, without))
+        for batch in stored:
             for piece in _addressable(batch):
                 with _decoding(self._key, "a batch"):
                     arrays = [read(piece) for read in columns]
@@ -236,6 +249,15 @@ class ParquetFileReader:
             found.append(positions[bounds[group] : bounds[group + 1]] - (ends[group] - before))
             before += int(ends[group + 1] - ends[group])
         return np.concatenate(found)
+
+    def _spans(self) -> list[tuple[int, int]]:
+        """Return the positions of the rows of each row group, ends excluded."""
+        spans, start = [], 0
+        for group in range(self._footer.num_row_groups):
+            after = start + self._footer.row_group(group).num_rows
+            spans.append((start, after))
+            start = after
+        return spans
 
     def _decoded(
         self, names: Sequence[str], groups: list[int], batch_rows: int, held_bytes: int

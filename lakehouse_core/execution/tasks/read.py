@@ -10,7 +10,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
+from lakehouse_core.execution.tasks.file_index_reader import indexed_rows
 from lakehouse_core.execution.tasks.merge_read import (
     CHUNK_BYTES,
     CHUNK_ROWS,
@@ -25,6 +27,7 @@ from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.planning.sections import sections
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.predicate import Predicate, columns_of, to_expression, within
 from lakehouse_core.table.schema import TableSchema
@@ -92,6 +95,9 @@ def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Ite
     """One file after the other, as stored."""
     system = () if task.schema.is_append else (VALUE_KIND,)
     for file in task.split.files:
+        only = _indexed(task, files, file)
+        if only is not None and not only:
+            continue
         reader = files.open(file)
         try:
             rows = batch_rows(reader.row_bytes(fields), CHUNK_ROWS, CHUNK_BYTES)
@@ -101,11 +107,22 @@ def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Ite
                 batch_rows=rows,
                 row_filter=task.predicate,
                 without=files.deleted_rows(file),
+                only=only,
             )
             for batch in batches:
                 yield batch if task.with_row_kinds or task.schema.is_append else _adds(batch)
         finally:
             reader.close()
+
+
+def _indexed(task: ReadTask, files: BucketFiles, file: DataFile) -> BitMap | None:
+    """Return the positions of the rows that the file's index leaves, None when it has none or leaves all."""
+    file_schema = files.schemas.get(file.schema_id)
+    if task.predicate is None or file_schema is None or not task.schema.table_options.file_index_read:
+        return None
+    return indexed_rows(
+        files.store, files.folder, file, file_schema, predicate=task.predicate, fields=task.schema.fields
+    )
 
 
 def _merged(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Iterator[pa.RecordBatch]:

@@ -74,7 +74,7 @@ def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
     try:
         _carry_out(task, files, output, made)
     except BaseException:
-        store.delete(f"{task.folder}/{file.file_name}" for file in made.written)
+        store.delete(f"{task.folder}/{name}" for file in made.written for name in file.all_names)
         raise
     return CommitMessage(
         partition=task.partition,
@@ -211,4 +211,4 @@ def _file_kind(schema: TableSchema, *, level: int) -> FileKind:
 def _changelog_kind(schema: TableSchema, *, level: int) -> FileKind:
     options = schema.table_options
     target_bytes = options.target_file_size_bytes(has_key=True)
-    return FileKind(prefix=options.changelog_file_prefix, target_bytes=target_bytes, level=level)
+    return FileKind(prefix=options.changelog_file_prefix, target_bytes=target_bytes, level=level, is_indexed=False)

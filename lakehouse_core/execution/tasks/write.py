@@ -89,7 +89,7 @@ class _Results:
 
     def delete(self, store: ObjectStore) -> None:
         made = [*self._files.items(), *self._changelog.items()]
-        store.delete(f"{place.folder}/{file.file_name}" for place, files in made for file in files)
+        store.delete(f"{place.folder}/{name}" for place, files in made for file in files for name in file.all_names)
 
     def messages(self) -> list[CommitMessage]:
         return [
@@ -160,7 +160,8 @@ class _KeyWriter:
         order = order_rows(words, rows.count, self._tie_words(rows))
         changelog: tuple[DataFile, ...] = ()
         if options.changelog_producer is ChangelogProducer.INPUT:
-            changelog = self._files(rows.place, _taken(rows, order.rows), options.changelog_file_prefix)
+            records = _taken(rows, order.rows)
+            changelog = self._files(rows.place, records, options.changelog_file_prefix, is_indexed=False)
             self._results.add(rows.place, (), changelog)
         self._results.add(rows.place, self._files(rows.place, self._merged(rows, order), options.data_file_prefix))
 
@@ -194,12 +195,15 @@ class _KeyWriter:
             case _:
                 assert_never(spec.engine)
 
-    def _files(self, place: Place, batches: Iterable[pa.RecordBatch], prefix: str) -> tuple[DataFile, ...]:
+    def _files(
+        self, place: Place, batches: Iterable[pa.RecordBatch], prefix: str, *, is_indexed: bool = True
+    ) -> tuple[DataFile, ...]:
         options = self._schema.table_options
         kind = FileKind(
             prefix=prefix,
             target_bytes=options.target_file_size_bytes(has_key=True),
             target_rows=options.target_file_row_num,
+            is_indexed=is_indexed,
         )
         with DataFileWriter(self._output, place.folder, kind) as writer:
             for batch in batches:

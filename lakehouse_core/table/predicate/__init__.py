@@ -23,6 +23,7 @@ from lakehouse_core.table.predicate.conditions import (
 )
 from lakehouse_core.table.predicate.expression import scalar, to_expression
 from lakehouse_core.table.predicate.points import holds, point_values, simplify
+from lakehouse_core.table.predicate.row_sets import Leaf, possible_rows
 
 __all__ = [
     "And",
@@ -32,6 +33,7 @@ __all__ = [
     "Comparison",
     "In",
     "IsNull",
+    "Leaf",
     "Not",
     "Or",
     "Predicate",
@@ -46,6 +48,7 @@ __all__ = [
     "is_predicate",
     "may_match",
     "point_values",
+    "possible_rows",
     "scalar",
     "simplify",
     "to_expression",

@@ -24,11 +24,13 @@ from lakehouse_core.format.data_types import (
     parse_literal,
     type_to_sql,
 )
+from lakehouse_core.format.file_index import MOST_BYTES, filter_size, takes
 from lakehouse_core.options import (
     DYNAMIC_BUCKET,
     POSTPONE_BUCKET,
     BucketFunction,
     ChangelogProducer,
+    IndexKind,
     MergeEngine,
     check_consistent,
     parse_bool,
@@ -59,6 +61,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_merging(schema)
     _check_record_expiry(schema)
     _check_defaults(schema)
+    _check_file_indexes(schema)
 
 
 def check_columns(fields: Sequence[DataField]) -> None:
@@ -310,3 +313,34 @@ def _check_defaults(schema: TableSchema) -> None:
             parse_literal(field.default_value, field.type)
         except InvalidRequest as error:
             raise InvalidRequest(f"Column {field.name}, its default: {error}") from error
+
+
+def _check_file_indexes(schema: TableSchema) -> None:
+    """Rule 24."""
+    for one in schema.table_options.indexed_columns:
+        option = f"file-index.{one.kind}.columns"
+        name, bracket, _ = one.column.partition("[")
+        field = _named(schema, option, name if bracket else one.column)
+        if bracket:
+            if not isinstance(field.type, MapType) or not _is_text(field.type.key):
+                raise InvalidRequest(
+                    f"{option} names {one.column}, and {name} is {type_to_sql(field.type)}: only a MAP with keys of "
+                    "STRING has values to index by a key."
+                )
+        elif not takes(one.kind, field.type):
+            raise InvalidRequest(
+                f"{option} names {field.name}, a {type_to_sql(field.type)}, which a {one.kind} index cannot hold: "
+                "leave it out, or take another kind of index."
+            )
+        if one.kind is IndexKind.BLOOM_FILTER:
+            size_bytes, _ = filter_size(one.items, one.false_positive_rate)
+            if size_bytes > MOST_BYTES:
+                raise InvalidRequest(
+                    f"The bloom filter of {one.column} would have {size_bytes} bytes, at most {MOST_BYTES} can be: set "
+                    f"file-index.{one.kind}.{one.column}.items lower than {one.items}, or .fpp higher than "
+                    f"{one.false_positive_rate}."
+                )
+
+
+def _is_text(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root in STRING_ROOTS

@@ -14,6 +14,7 @@ from lakehouse_core.options import (
     TableOptions,
     about_option,
     check_writable,
+    check_writable_indexes,
     parse_bool,
     parse_levels,
 )
@@ -57,6 +58,7 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
     """
     options = schema.table_options
     check_writable(schema.options, table=table)
+    check_writable_indexes(schema.options, about=about_option(table))
     check_types(schema.fields)
     if schema.primary_keys and options.bucket == DYNAMIC_BUCKET:
         raise UnsupportedFeature(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -160,7 +161,7 @@ def rewrite_task(table: LooseFiles, place: tuple[bytes, int], plan) -> rewrite_m
     )
 
 
-@pytest.mark.parametrize("make", [key_table, append_table])
+@pytest.mark.parametrize("make", [key_table, append_table, partial(key_table, **{"file-index.bitmap.columns": "k"})])
 def test_a_task_that_fails_at_any_call_leaves_the_inputs_and_nothing_else(make, monkeypatch):
     inner = MemoryStore()
     table = make(target_file_size="64 kb", store=inner)

@@ -503,8 +503,9 @@ def test_defaults_stand_in_for_null_and_for_columns_left_out():
     [
         partial(key_table, changelog_producer="input", write_buffer_size="64 kb"),
         partial(append_table, target_file_size="64 kb"),
+        partial(append_table, target_file_size="64 kb", file_index__bitmap__columns="k"),
     ],
-    ids=["key table", "append table"],
+    ids=["key table", "append table", "with indexes"],
 )
 def test_a_task_that_fails_at_any_file_takes_all_its_files_along(make, kind, monkeypatch):
     data = pa.table({"k": range(40_000), "v": [f"{i * 2654435761 % 2**32:x}" for i in range(40_000)]})
@@ -514,7 +515,7 @@ def test_a_task_that_fails_at_any_file_takes_all_its_files_along(make, kind, mon
         monkeypatch.setattr(write_module, "open_store", lambda _: store)
         task = write_module.WriteTask(store=store.spec, schema=make().schema)
         write_module.write_batches(task, batches, VirtualClock())
-        return [call.number for call in store.calls if call.method == "close"]
+        return [call.number for call in store.calls if call.method in ("close", "write")]
 
     closes = attempt(FaultyStore(MemoryStore()))
     assert len(closes) > 2

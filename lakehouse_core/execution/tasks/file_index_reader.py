@@ -1,0 +1,71 @@
+"""Asks the index of a data file, in its manifest entry or beside it, which rows a read needs.
+
+Of a file beside it only the directory is fetched, and the indexes that the condition asks.
+Source: Paimon semantics, G.4, raw read order of pruning.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.format.data_types import DataField
+from lakehouse_core.format.file_index import Place, corrupt, head_length, parse_directory
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_index import FileIndex, embedded_index, index_file_name, matching_rows
+from lakehouse_core.table.predicate import Predicate
+from lakehouse_core.table.schema import TableSchema
+
+# Holds the directory of dozens of indexes, and often all of them: one read less.
+_FIRST_BYTES: Final = 8 << 10
+
+
+def indexed_rows(
+    store: ObjectStore,
+    folder: str,
+    file: DataFile,
+    file_schema: TableSchema,
+    *,
+    predicate: Predicate,
+    fields: Sequence[DataField],
+) -> BitMap | None:
+    """Return the positions of the rows that may satisfy the predicate, None when its index denies none.
+
+    `predicate` is bound to `fields`. Raises CorruptTable, UnsupportedFeature, StorageUnavailable.
+    """
+    if file.embedded_index is not None:
+        return matching_rows(predicate, embedded_index(file.embedded_index, file), file, file_schema, fields)
+    name = index_file_name(file)
+    if name is None:
+        return None
+    key = f"{folder}/{name}"
+    try:
+        with store.open_read(key) as source:
+            return matching_rows(predicate, _opened(source, key), file, file_schema, fields)
+    except NotFound as error:
+        raise CorruptTable.missing(store.uri(key)) from error
+    except OSError as error:
+        raise StorageUnavailable(f"{key}: it could not be read ({error}). Try again later.") from error
+
+
+def _opened(source: pa.NativeFile, key: str) -> FileIndex:
+    size = source.size()
+    head = source.read_at(min(size, _FIRST_BYTES), 0)
+    head_bytes = head_length(head, key)
+    if head_bytes > size:
+        raise corrupt(key, f"it has {size} bytes, its head {head_bytes}")
+    if head_bytes > len(head):
+        head += source.read_at(head_bytes - len(head), len(head))
+
+    def fetch(place: Place) -> bytes:
+        after = place.start + place.length
+        if after <= len(head):
+            return bytes(head[place.start : after])
+        if after > size:
+            raise corrupt(key, f"it has {size} bytes, and an index up to byte {after}")
+        return bytes(source.read_at(place.length, place.start))
+
+    return FileIndex(directory=parse_directory(head, key), fetch=fetch, what=key)
