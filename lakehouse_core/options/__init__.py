@@ -21,6 +21,7 @@ from lakehouse_core.options.records import (
     MergeEngine,
     TableOptions,
 )
+from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, scan_start
 from lakehouse_core.options.units import parse_bool, parse_duration, parse_levels, parse_names, parse_size
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "FORMER_NAMES",
     "KNOWN",
     "POSTPONE_BUCKET",
+    "SCAN_KEYS",
     "BucketFunction",
     "ChangelogExpiryOptions",
     "ChangelogProducer",
@@ -35,6 +37,8 @@ __all__ = [
     "ExpiryOptions",
     "MergeEngine",
     "OptionKey",
+    "ScanMode",
+    "ScanStart",
     "TableOptions",
     "Treatment",
     "about_option",
@@ -48,4 +52,5 @@ __all__ = [
     "parse_levels",
     "parse_names",
     "parse_size",
+    "scan_start",
 ]

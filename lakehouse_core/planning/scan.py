@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from lakehouse_core.format.avro_columns import Flags, Longs
 from lakehouse_core.format.binary_row import deserialize_row
@@ -52,11 +53,23 @@ class PartitionScope:
 
 
 class ScanScope:
-    """The condition of one scan, asked for manifests, for entries and for files. Answers are kept per partition."""
+    """The condition of one scan, asked for manifests, for entries and for files. Answers are kept per partition.
 
-    def __init__(self, schema: TableSchema, predicate: Predicate | None) -> None:
+    `only_level`: files of this level alone. `created_from_millis`: files created at this time or later.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        predicate: Predicate | None,
+        *,
+        only_level: int | None = None,
+        created_from_millis: int | None = None,
+    ) -> None:
         self._schema = schema
         self._predicate = predicate
+        self._only_level = only_level
+        self._created_from_millis = created_from_millis
         self._partition_types = [field.type for field in schema.partition_fields]
         self._bucket_types = [field.type for field in schema.bucket_fields]
         self._partition_part = within(predicate, schema.partition_keys)
@@ -72,7 +85,7 @@ class ScanScope:
     @property
     def is_everything(self) -> bool:
         """Whether no entry can be left out."""
-        return self._predicate is None
+        return self._predicate is None and self._only_level is None and self._created_from_millis is None
 
     @property
     def needs_statistics(self) -> bool:
@@ -94,7 +107,13 @@ class ScanScope:
 
     def keeps_entry(self, partition: bytes, bucket: int, level: int) -> bool:
         """Return whether the condition needs the partition. An entry and the one that undoes it get the same answer."""
+        if self._only_level is not None and level != self._only_level:
+            return False
         return self._predicate is None or self.partition(partition) is not None
+
+    def keeps_creation_times(self, times: Longs) -> npt.NDArray[np.bool_] | None:
+        """Return which files, by the times of their creation, are asked for; None when all are."""
+        return None if self._created_from_millis is None else times >= self._created_from_millis
 
     def keeps_bucket(self, partition: bytes, bucket: int, total_buckets: int, file_schema: TableSchema) -> bool:
         """Return whether a row that matches may lie in the bucket, one of `total_buckets` as its entries say."""
@@ -236,7 +255,9 @@ def _wanted_rows(
     rows = bucket.rows[live[bucket.rows]]
     if scope.is_everything or not len(rows):
         return rows
-    if scope.partition(bucket.partition) is None:
+    if (kept_by_time := scope.keeps_creation_times(entries.creation_times[rows])) is not None:
+        rows = rows[kept_by_time]
+    if not len(rows) or scope.partition(bucket.partition) is None:
         return rows[:0]
     kinds = np.stack([entries.total_buckets[rows], entries.schema_ids[rows]])
     distinct, which = np.unique(kinds, axis=1, return_inverse=True)

@@ -12,13 +12,12 @@ from lakehouse_core.errors import CommitConflict, TaskFailed, UnsupportedFeature
 from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.compaction import CompactionResult, compact
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.scan import plan_read, scan_batches
+from lakehouse_core.execution.scan import ReadRequest, plan_read, scan_batches
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.stage import stage
 from lakehouse_core.execution.verify import verify
 from lakehouse_core.planning.partitions import partition_condition
-from lakehouse_core.planning.read_point import Latest
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.changes import Append, CommitKind
 from lakehouse_core.table.schema import new_schema
@@ -73,8 +72,8 @@ class Database:
         return compact(self.log, self.schemas, lambda: chosen, full=True, **arguments)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        plan = plan_read(self.log, self.schemas, Latest(), table="t", columns=None, condition=lambda schema: None)
-        batches = list(scan_batches(plan, self.log, Latest()))
+        plan = plan_read(self.log, self.schemas, ReadRequest(table="t"))
+        batches = list(scan_batches(plan, self.log))
         return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
     def levels(self) -> list[int]:

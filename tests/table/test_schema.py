@@ -373,6 +373,8 @@ def of_java(options: dict[str, str], **changed: Any) -> TableSchema:
         {"record-level.expire-time": "1 d", "record-level.time-field": "a"},
         {"deletion-vectors.enabled": "false"},
         {"scan.mode": "latest-full"},
+        {"scan.snapshot-id": "5"},
+        {"incremental-between": "1,5"},
         {"connector": "paimon"},
     ],
 )
@@ -403,8 +405,6 @@ def refusal_to_read(schema: TableSchema) -> str | None:
         ("file.format", "avro"),
         ("file.format.per.level", "0:avro"),
         ("data-file.external-paths", "s3://x"),
-        ("scan.snapshot-id", "5"),
-        ("scan.mode", "from-timestamp"),
         ("scan.fallback-branch", "b"),
         ("branch", "b"),
         ("type", "format-table"),
