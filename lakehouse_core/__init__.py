@@ -24,6 +24,7 @@ from lakehouse_core.catalog.reports import (
 )
 from lakehouse_core.catalog.scan import ChangesScan, Scan
 from lakehouse_core.catalog.staged import StagedCommit
+from lakehouse_core.catalog.system_tables import SystemTable
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.errors import (
     BackPressure,
@@ -124,6 +125,7 @@ __all__ = [
     "StaticOverwrite",
     "StorageFull",
     "StorageUnavailable",
+    "SystemTable",
     "Table",
     "TableSchema",
     "TagRecord",

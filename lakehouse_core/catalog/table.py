@@ -36,6 +36,7 @@ from lakehouse_core.catalog.reports import (
 )
 from lakehouse_core.catalog.scan import ChangesScan, Scan
 from lakehouse_core.catalog.staged import StagedCommit
+from lakehouse_core.catalog.system_tables import SystemSource, SystemTable, system_table
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CorruptTable, InvalidRequest
 from lakehouse_core.execution.alter import alter
@@ -162,6 +163,17 @@ class Table:
             return manifest_records([], [], self.schema)
         base, delta = self._log.base_manifests(snapshot), self._log.delta_manifests(snapshot)
         return manifest_records(base, delta, self.schema)
+
+    @names_table
+    def system(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:
+        """Return the system table that Java calls `<table>$<name>`, with its columns and types.
+
+        Names: snapshots, schemas, options, files, manifests, partitions, buckets, tags, branches, consumers,
+        aggregation_fields, statistics, audit_log, binlog, ro. `options`: what state or changes, as `scan` takes them.
+        Raises NotFound naming near matches.
+        """
+        source = SystemSource(table=self.name, log=self._log, schemas=self._schemas, options=options or {})
+        return system_table(name, source)
 
     # Reading.
 

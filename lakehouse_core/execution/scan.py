@@ -67,7 +67,8 @@ class ScanPlan:
 
     `store` is rooted at the table; `file_schemas` holds, by id, every schema that files of the splits name.
     `predicate`: what rows must still be tested for; partitions are exact already. Sizes in bytes, `row_count` before
-    any merge. `tags` and `oldest_id` tell what keeps the files: tags by the ids of their snapshots, or a snapshot.
+    any merge. `is_increment`: the rows are changes, not a state. `tags` and `oldest_id` tell what keeps the files: tags
+    by the ids of their snapshots, or a snapshot.
     """
 
     table: str
@@ -82,6 +83,7 @@ class ScanPlan:
     manifests_read: int = 0
     limit: int | None = None
     with_row_kinds: bool = False
+    is_increment: bool = False
     tags: Mapping[str, int] = field(default_factory=dict)
     oldest_id: int = 0
 
@@ -106,7 +108,7 @@ def plan_read(log: SnapshotLog, schemas: SchemaLog, request: ReadRequest) -> Sca
     """Plan a read. Raises NotFound, SnapshotExpired, InvalidRequest for what does not fit the table,
     UnsupportedFeature, CorruptTable.
     """
-    point = _point(schemas, request)
+    point = read_point(schemas, request.table, request.point, request.options)
     for attempt in range(_ATTEMPTS):
         state = increment = None
         if isinstance(point, LatestDelta | Between | BetweenTimes | ToAutoTag):
@@ -130,6 +132,22 @@ def plan_read(log: SnapshotLog, schemas: SchemaLog, request: ReadRequest) -> Sca
             if not moves_on(point) or attempt == _ATTEMPTS - 1:
                 raise expired from error
     raise AssertionError("the loop above returns or raises")
+
+
+def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:
+    """Return `point`, or else what the table's options and `options` together say. Raises InvalidRequest for both."""
+    if point is not None:
+        if options:
+            raise InvalidRequest(
+                f"{table}: at={point!r} and options={dict(options)!r} both say what is read. Give one of them."
+            )
+        return point
+    for key in options:
+        if key not in SCAN_KEYS:
+            raise InvalidRequest(
+                f"{table}: option {key} is none of a read. Options of a read: {', '.join(sorted(SCAN_KEYS))}."
+            )
+    return point_of({**schemas.latest().options, **options})
 
 
 def read_tasks(plan: ScanPlan) -> list[ReadTask]:
@@ -168,22 +186,6 @@ def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
 def _batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
     for task in _tasks(plan):
         yield from _guarded(read_split(task), log, plan)
-
-
-def _point(schemas: SchemaLog, request: ReadRequest) -> ReadPoint:
-    if request.point is not None:
-        if request.options:
-            raise InvalidRequest(
-                f"{request.table}: at={request.point!r} and options={dict(request.options)!r} both say what is read. "
-                "Give one of them."
-            )
-        return request.point
-    for key in request.options:
-        if key not in SCAN_KEYS:
-            raise InvalidRequest(
-                f"{request.table}: option {key} is none of a read. Options of a read: {', '.join(sorted(SCAN_KEYS))}."
-            )
-    return point_of({**schemas.latest().options, **request.options})
 
 
 def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> ScanPlan:
@@ -299,6 +301,7 @@ def _increment_plan(log: SnapshotLog, schemas: SchemaLog, point: IncrementPoint,
         predicate=beyond(empty.predicate, empty.schema.partition_keys),
         splits=tuple(splits),
         file_schemas=schemas_of(splits, schemas),
+        is_increment=True,
         tags=increment.tags if isinstance(increment, StateDiff) else {},
         oldest_id=oldest_id(increment),
     )

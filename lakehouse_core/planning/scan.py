@@ -314,11 +314,9 @@ def file_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataF
     A column that the file lacks is all null; one whose type changed so that order or equality may have, is unknown.
     """
     by_id = {each.id: each for each in file_schema.fields}
-    stored = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
-    names = [each.name for each in file_schema.fields] if stored is None else list(stored)
     ranges: dict[str, ColumnRange] = {}
     if any(each.id in by_id for each in wanted):
-        decoded = _decoded_stats(file, file_schema, names)
+        decoded = stored_ranges(file, file_schema)
     for each in wanted:
         source = by_id.get(each.id)
         if source is None or (file.write_cols is not None and source.name not in file.write_cols):
@@ -351,7 +349,10 @@ _WIDENING: Final = frozenset(
 )
 
 
-def _decoded_stats(file: DataFile, file_schema: TableSchema, names: Sequence[str]) -> Mapping[str, ColumnRange]:
+def stored_ranges(file: DataFile, file_schema: TableSchema) -> Mapping[str, ColumnRange]:
+    """Return what the file's statistics say of its columns, by the names and in the types that it was written with."""
+    stored = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
+    names = [each.name for each in file_schema.fields] if stored is None else list(stored)
     known = [name for name in names if file_schema.has_field(name)]
     if len(known) < len(names) or not names:
         return {}
