@@ -12,7 +12,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.cast import cast_value
 from lakehouse_core.format.data_types import DataField, field_to_json, type_to_sql
 from lakehouse_core.format.java_text import array_text, duration_text, map_text, object_text, row_text
-from lakehouse_core.format.partition_path import partition_spec_text
+from lakehouse_core.format.partition_path import JAVA_BLANKS, partition_spec_text
 from lakehouse_core.planning.scan import partition_folder, stored_ranges
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
@@ -170,7 +170,8 @@ def partition_rows(entries: Iterable[ManifestEntry], schema: TableSchema, *, del
     for (partition, _), figures in _figures(entries, by_bucket=False).items():
         values = deserialize_row(partition, types)
         texts = partition_spec_text(schema.partition_keys, types, values, default_name=default)
-        text = "/".join(f"{name}={value}" for name, value in texts.items())
+        # A blank text shares the folder of null, and Java reads it back from there.
+        text = "/".join(f"{name}={value if value.strip(JAVA_BLANKS) else default}" for name, value in texts.items())
         total_buckets, *told = figures
         rows.append((text, *told, None, None, None, None, total_buckets, False, deleted.get(partition, 0)))
     return sorted(rows, key=lambda row: str(row[0]).encode())

@@ -33,7 +33,7 @@ def cut(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.Rec
     if left <= 0:
         return
     for batch in batches:
-        yield batch.slice(0, left)
+        yield batch.slice(0, min(left, batch.num_rows))
         left -= batch.num_rows
         if left <= 0:
             return
