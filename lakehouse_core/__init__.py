@@ -24,6 +24,7 @@ from lakehouse_core.catalog.reports import (
 )
 from lakehouse_core.catalog.scan import ChangesScan, Scan
 from lakehouse_core.catalog.staged import StagedCommit
+from lakehouse_core.catalog.system_tables import SystemTable
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.errors import (
     BackPressure,
@@ -43,7 +44,19 @@ from lakehouse_core.errors import (
     UnsupportedFeature,
     WriteOutcomeUnknown,
 )
-from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint
+from lakehouse_core.planning.read_point import (
+    AsOf,
+    AtSnapshot,
+    AtTag,
+    AtVersion,
+    AtWatermark,
+    CompactedFull,
+    FromCreationTime,
+    FromFileCreationTime,
+    Latest,
+    LatestDelta,
+    ReadPoint,
+)
 from lakehouse_core.planning.schema_change import (
     AddColumn,
     DropColumn,
@@ -68,6 +81,8 @@ __all__ = [
     "AsOf",
     "AtSnapshot",
     "AtTag",
+    "AtVersion",
+    "AtWatermark",
     "BackPressure",
     "BucketRecord",
     "Catalog",
@@ -77,15 +92,19 @@ __all__ = [
     "CommitReport",
     "CommitTimeout",
     "CommitterRecord",
+    "CompactedFull",
     "CompactionReport",
     "CorruptTable",
     "DropColumn",
     "DynamicOverwrite",
     "ExpiryReport",
     "FileRecord",
+    "FromCreationTime",
+    "FromFileCreationTime",
     "InvalidRequest",
     "LakehouseError",
     "Latest",
+    "LatestDelta",
     "ManifestRecord",
     "ManifestReport",
     "MoveColumn",
@@ -106,6 +125,7 @@ __all__ = [
     "StaticOverwrite",
     "StorageFull",
     "StorageUnavailable",
+    "SystemTable",
     "Table",
     "TableSchema",
     "TagRecord",

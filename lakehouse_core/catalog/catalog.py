@@ -19,8 +19,10 @@ from lakehouse_core.catalog.names import (
     named,
     near,
     split_name,
+    split_system_name,
 )
 from lakehouse_core.catalog.reports import CompactionReport
+from lakehouse_core.catalog.system_tables import SystemTable
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, UnsupportedFeature
@@ -202,6 +204,14 @@ class Catalog:
                 raise self._no_database(database)
             raise NotFound(f"Table {name!r} does not exist. {near(table, self.tables(database))}")
         return Table(name, store, schemas=schemas, engine=self._engine, clock=self._clock)
+
+    def system_table(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:
+        """Open a system table by Java's name, such as `sales.orders$files`; `options` as in `Table.system`.
+
+        Raises NotFound, InvalidRequest.
+        """
+        table, system = split_system_name(name)
+        return self.table(table).system(system, options=options)
 
     def drop_table(self, name: str, *, missing_ok: bool = False) -> None:
         """Drop a table with all its files, snapshots and tags. Raises NotFound unless `missing_ok`."""

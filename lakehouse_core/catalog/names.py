@@ -42,11 +42,20 @@ def split_name(name: str) -> tuple[str, str]:
         raise UnsupportedFeature(f"{name}: branches cannot be opened yet. Open {database}.{base}.")
     if dollar:
         raise InvalidRequest(
-            f"{name}: system tables are verbs here. Open {database}.{base} and call snapshots(), files(), tags() …"
+            f"{name} is a system table: call system_table({name!r}), or open {database}.{base} and call "
+            f"system({rest!r})."
         )
     check_part(database, "database")
     check_part(table, "table")
     return database, table
+
+
+def split_system_name(name: str) -> tuple[str, str]:
+    """Return table and system table of `database.table$system`. Raises InvalidRequest for a name without `$`."""
+    table, dollar, system = name.partition("$") if isinstance(name, str) else ("", "", "")
+    if not (dollar and table and system):
+        raise InvalidRequest(f"System table name {name!r}: expected 'database.table$name', as in 'sales.orders$files'.")
+    return table, system
 
 
 def check_part(name: str, noun: str) -> None:

@@ -10,7 +10,6 @@ from lakehouse_core.catalog.names import named, names_table
 from lakehouse_core.execution.changes import ChangesPlan, change_batches
 from lakehouse_core.execution.scan import ScanPlan, count_rows, scan_batches, scan_schema
 from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.planning.read_point import ReadPoint
 
 # Named for the reader: this module must not know Spark.
 SparkSession: TypeAlias = Any
@@ -20,14 +19,13 @@ DataFrame: TypeAlias = Any
 class Scan:
     """Rows of one state of a table. The first call that looks fixes the snapshot; all later ones read the same."""
 
-    def __init__(self, plan: Callable[[], ScanPlan], log: SnapshotLog, point: ReadPoint, *, table: str) -> None:
+    def __init__(self, plan: Callable[[], ScanPlan], log: SnapshotLog, *, table: str) -> None:
         self.name = table
         self._make_plan = plan
         self._log = log
-        self._point = point
 
     def __repr__(self) -> str:
-        return f"Scan({self.name!r} at {self._point})"
+        return f"Scan({self.name!r})"
 
     @cached_property
     def _plan(self) -> ScanPlan:
@@ -49,7 +47,7 @@ class Scan:
         Raises what the scan is refused for, and SnapshotExpired where the snapshot goes while it is read.
         """
         with named(self.name):
-            yield from scan_batches(self._plan, self._log, self._point)
+            yield from scan_batches(self._plan, self._log)
 
     @names_table
     def to_arrow(self) -> pa.Table:
@@ -67,11 +65,14 @@ class Scan:
     @names_table
     def count(self) -> int:
         """Return how many rows there are; files that need no merge and no test are not opened."""
-        return count_rows(self._plan, self._log, self._point)
+        return count_rows(self._plan, self._log)
 
 
 class ChangesScan:
-    """What changed in a range of snapshots: the columns of the table behind `rowkind`, which is +I, -U, +U or -D."""
+    """What changed in a range of snapshots, or differs between two states.
+
+    The columns of the table stand behind `rowkind`, which is +I, -U, +U or -D.
+    """
 
     def __init__(self, plan: Callable[[], ChangesPlan], log: SnapshotLog, *, table: str) -> None:
         self.name = table

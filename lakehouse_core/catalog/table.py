@@ -36,18 +36,20 @@ from lakehouse_core.catalog.reports import (
 )
 from lakehouse_core.catalog.scan import ChangesScan, Scan
 from lakehouse_core.catalog.staged import StagedCommit
+from lakehouse_core.catalog.system_tables import SystemSource, SystemTable, system_table
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CorruptTable, InvalidRequest
 from lakehouse_core.execution.alter import alter
-from lakehouse_core.execution.changes import plan_changes
+from lakehouse_core.execution.changes import plan_changes, plan_diff
 from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.expiry import expire
 from lakehouse_core.execution.manifest_compaction import compact_manifests
 from lakehouse_core.execution.pending import forget_pending, keep_pending, load_pending
+from lakehouse_core.execution.read_points import state_at
 from lakehouse_core.execution.replay import ledger_at
-from lakehouse_core.execution.scan import plan_read, resolve
+from lakehouse_core.execution.scan import ReadRequest, plan_read
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.stage import stage
@@ -128,14 +130,16 @@ class Table:
 
         No file is opened. Empty for a table without snapshots. Raises NotFound, SnapshotExpired, CorruptTable.
         """
-        snapshot = resolve(self._log, at)
-        entries = [] if snapshot is None else self._log.live_entries(snapshot, with_stats=stats)
+        state = state_at(self._log, self._schemas, at)
+        entries = [] if state.snapshot is None else self._log.live_entries(state.snapshot, with_stats=stats)
+        if (earliest := state.created_from_millis) is not None:
+            entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
         return file_records(entries, self.schema, file_schema=self._schemas.schema, stats=stats)
 
     @names_table
     def buckets(self, *, at: ReadPoint = Latest()) -> Records[BucketRecord]:  # noqa: B008
         """Return the buckets that hold files, each with what compaction has to know of it."""
-        snapshot = resolve(self._log, at)
+        snapshot = state_at(self._log, self._schemas, at).snapshot
         return bucket_records([] if snapshot is None else self._log.live_entries(snapshot), self.schema)
 
     @names_table
@@ -154,11 +158,22 @@ class Table:
 
         Raises NotFound, SnapshotExpired, CorruptTable.
         """
-        snapshot = resolve(self._log, at)
+        snapshot = state_at(self._log, self._schemas, at).snapshot
         if snapshot is None:
             return manifest_records([], [], self.schema)
         base, delta = self._log.base_manifests(snapshot), self._log.delta_manifests(snapshot)
         return manifest_records(base, delta, self.schema)
+
+    @names_table
+    def system(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:
+        """Return the system table that Java calls `<table>$<name>`, with its columns and types.
+
+        Names: snapshots, schemas, options, files, manifests, partitions, buckets, tags, branches, consumers,
+        aggregation_fields, statistics, audit_log, binlog, ro. `options`: what state or changes, as `scan` takes them.
+        Raises NotFound naming near matches.
+        """
+        source = SystemSource(table=self.name, log=self._log, schemas=self._schemas, options=options or {})
+        return system_table(name, source)
 
     # Reading.
 
@@ -167,29 +182,31 @@ class Table:
         self,
         columns: Sequence[str] | None = None,
         where: str | Predicate | None = None,
-        at: ReadPoint = Latest(),  # noqa: B008
+        at: ReadPoint | None = None,
+        *,
+        limit: int | None = None,
+        read_optimized: bool = False,
+        options: Mapping[str, str] | None = None,
     ) -> Scan:
         """Return a scan of some columns (None: all) of the rows that a condition keeps, at a point in time.
 
-        `where` is SQL text or built with `col`. What does not fit the table is refused when the scan is first used:
-        InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature, CorruptTable.
+        `where` is SQL text or built with `col`. Without `at` the options say what is read, those of the table and those
+        given here (Paimon's `scan.…` and `incremental-…`); most say nothing, which means the latest. `limit`: at most
+        so many rows, whichever come first. `read_optimized`: of a key table the rows of its top level only, without a
+        merge; what came since the last full compaction is not among them.
+        What does not fit the table is refused when the scan is first used: InvalidRequest, NotFound, SnapshotExpired,
+        UnsupportedFeature, CorruptTable.
         """
-        condition = parse_where(where) if isinstance(where, str) else where
-        if condition is not None and not is_predicate(condition):
-            raise InvalidRequest(f"where={where!r}: expected SQL text, or a condition such as col('id') > 10.")
-        return Scan(
-            lambda: plan_read(
-                self._log,
-                self._schemas,
-                at,
-                table=self.name,
-                columns=columns,
-                condition=lambda schema: None if condition is None else bind(condition, schema.fields),
-            ),
-            self._log,
-            at,
+        request = ReadRequest(
             table=self.name,
+            point=at,
+            options=options or {},
+            columns=columns,
+            condition=_bound(where),
+            limit=limit,
+            read_optimized=read_optimized,
         )
+        return Scan(lambda: plan_read(self._log, self._schemas, request), self._log, table=self.name)
 
     @names_table
     def changes(self, after: int, until: int | None = None) -> ChangesScan:
@@ -200,6 +217,19 @@ class Table:
         """
         return ChangesScan(
             lambda: plan_changes(self._log, self._schemas, after, until, table=self.name), self._log, table=self.name
+        )
+
+    @names_table
+    def diff(self, after: int | str, until: int | str) -> ChangesScan:
+        """Return in what the state of the snapshot `until` differs from that of `after`; or of two tags, by name.
+
+        Of a key table each key that is new or has other values, with its row, and each that is gone, as -D. Of an
+        append table, whose rows have no names, the rows of the files that came. Files that both states have are not
+        read: a table with partial updates or aggregates is told what those files have got, not their merged rows.
+        Raises as `changes` does, and InvalidRequest where the number of buckets is another than before.
+        """
+        return ChangesScan(
+            lambda: plan_diff(self._log, self._schemas, after, until, table=self.name), self._log, table=self.name
         )
 
     # Writing.
@@ -494,6 +524,16 @@ def _idle_millis(partition_idle: timedelta | None) -> int:
     if not isinstance(partition_idle, timedelta) or partition_idle < timedelta():
         raise InvalidRequest(f"partition_idle={partition_idle!r}: expected a timedelta of 0 or more.")
     return partition_idle // timedelta(milliseconds=1)
+
+
+def _bound(where: str | Predicate | None) -> Callable[[TableSchema], Predicate | None]:
+    """Return a function that binds the condition to a schema. Raises InvalidRequest for what is none."""
+    condition = parse_where(where) if isinstance(where, str) else where
+    if condition is None:
+        return lambda schema: None
+    if not is_predicate(condition):
+        raise InvalidRequest(f"where={where!r}: expected SQL text, or a condition such as col('id') > 10.")
+    return lambda schema: bind(condition, schema.fields)
 
 
 def _age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int | None:

@@ -43,15 +43,20 @@ def point_options(command: F) -> F:
     return click.option("--snapshot", type=int, metavar="N", help="The snapshot of this id.")(command)
 
 
-def read_point(snapshot: int | None, tag: str | None, as_of: str | None) -> ReadPoint:
-    """Return what the point options mean. Raises InvalidRequest for more than one."""
+def given_point(snapshot: int | None, tag: str | None, as_of: str | None) -> ReadPoint | None:
+    """Return what the point options mean, None when there is none. Raises InvalidRequest for more than one."""
     if sum(each is not None for each in (snapshot, tag, as_of)) > 1:
         raise InvalidRequest("Give one of --snapshot, --tag and --as-of.")
     if snapshot is not None:
         return AtSnapshot(snapshot)
     if tag is not None:
         return AtTag(tag)
-    return Latest() if as_of is None else AsOf(parse_time(as_of))
+    return None if as_of is None else AsOf(parse_time(as_of))
+
+
+def read_point(snapshot: int | None, tag: str | None, as_of: str | None) -> ReadPoint:
+    """Return what the point options mean, the latest when there is none. Raises InvalidRequest for more than one."""
+    return given_point(snapshot, tag, as_of) or Latest()
 
 
 def parse_time(text: str) -> datetime:

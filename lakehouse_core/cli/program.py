@@ -37,6 +37,7 @@ _VERBS: Final = {
     "write": "rows",
     "read": "rows",
     "changes": "rows",
+    "diff": "rows",
     "snapshots": "records",
     "files": "records",
     "manifests": "records",

@@ -8,10 +8,10 @@ import click
 import pyarrow as pa
 
 from lakehouse_core.cli.help import Verb
-from lakehouse_core.cli.options import json_option, point_options, read_point
+from lakehouse_core.cli.options import given_point, json_option, point_options
 from lakehouse_core.cli.output import json_rows, print_json, print_report, print_rows, text_rows
 from lakehouse_core.cli.row_files import open_sink, read_files
-from lakehouse_core.cli.session import is_json, open_table, parse_assignments
+from lakehouse_core.cli.session import is_json, open_catalog, open_table, parse_assignments
 from lakehouse_core.errors import InvalidRequest
 
 # What fits a screen or two; nobody reads more, and programs ask for --json or a file.
@@ -66,6 +66,14 @@ def write(
 @click.option("--columns", metavar="A,B", help="Only these columns.")
 @click.option("--where", metavar="SQL", help='Only rows that satisfy this condition, as in "id > 10".')
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most this many rows.")
+@click.option(
+    "--option",
+    "settings",
+    multiple=True,
+    metavar="K=V",
+    help="A scan option, as in scan.watermark=12; may be repeated.",
+)
+@click.option("--read-optimized", is_flag=True, help="Of a key table the top level only: fast, and older.")
 @click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
 @json_option
 @click.pass_context
@@ -79,13 +87,32 @@ def read(
     columns: str | None,
     where: str | None,
     limit: int | None,
+    settings: tuple[str, ...],
+    read_optimized: bool,
     output: Path | None,
 ) -> None:
-    """Read rows of TABLE: the latest, or those of a snapshot, a tag or a time."""
+    """Read rows of TABLE: the latest, or those of a snapshot, a tag or a time.
+
+    TABLE may be a system table: 'sales.orders$files', 'sales.orders$audit_log' and so on; these take --option, --limit
+    and -o.
+    """
+    point = given_point(snapshot, tag, as_of)
+    options = _settings(settings)
+    if "$" in table and "$branch_" not in table:
+        if point is not None or columns is not None or where is not None or read_optimized:
+            raise InvalidRequest(f"{table}: a system table takes --option, --limit and -o only.")
+        system = open_catalog(context).system_table(table, options=options)
+        _put(system.to_batches(), system.schema(), limit=limit, output=output, as_json=is_json(context))
+        return
+    to_screen = output is None and not is_json(context)
     scan = open_table(context, table).scan(
         columns=None if columns is None else [name.strip() for name in columns.split(",")],
         where=where,
-        at=read_point(snapshot, tag, as_of),
+        at=point,
+        # One more than is shown tells that there are more.
+        limit=_SHOWN_ROWS + 1 if limit is None and to_screen else limit,
+        read_optimized=read_optimized,
+        options=options,
     )
     _put(scan.to_batches(), scan.schema(), limit=limit, output=output, as_json=is_json(context))
 
@@ -104,6 +131,34 @@ def changes(
     """Read what the snapshots after N changed in TABLE, row kinds first."""
     found = open_table(context, table).changes(after, until)
     _put(found.to_batches(), found.schema(), limit=limit, output=output, as_json=is_json(context))
+
+
+@click.command("diff", cls=Verb, epilog="lakehouse diff sales.orders --after 12 --until 15")
+@click.argument("table")
+@click.option("--after", required=True, metavar="N", help="The earlier snapshot, or the earlier tag.")
+@click.option("--until", required=True, metavar="M", help="The later snapshot, or the later tag.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most this many rows.")
+@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
+@json_option
+@click.pass_context
+def diff(context: click.Context, *, table: str, after: str, until: str, limit: int | None, output: Path | None) -> None:
+    """Read what differs between two states of TABLE, row kinds first; -D is what the later one has no more."""
+    opened = open_table(context, table)
+    ids = after.isdecimal() and until.isdecimal() and not {after, until} <= {tag.name for tag in opened.tags()}
+    found = opened.diff(int(after), int(until)) if ids else opened.diff(after, until)
+    _put(found.to_batches(), found.schema(), limit=limit, output=output, as_json=is_json(context))
+
+
+def _settings(texts: Iterable[str]) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (equals and key):
+            raise InvalidRequest(f"--option {text!r}: expected key=value, as in scan.watermark=12.")
+        if key in settings:
+            raise InvalidRequest(f"--option {text!r}: {key} is given twice. Give it once.")
+        settings[key] = value
+    return settings
 
 
 def _put(
@@ -140,4 +195,4 @@ def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[p
         left -= batch.num_rows
 
 
-COMMANDS: Final = {"write": write, "read": read, "changes": changes}
+COMMANDS: Final = {"write": write, "read": read, "changes": changes, "diff": diff}

@@ -1,33 +1,39 @@
-"""Changes between two snapshots, as written: changelog files where the table has a producer, else what APPENDs added.
+"""Changes between two snapshots: as they were written, or what differs between the two states.
 
-Source: Paimon semantics, "Incremental batch reads" (G.2, scan mode auto). Rows are not merged across snapshots: a key
-may occur several times. When a snapshot has expired its long-lived changelog is read instead.
+Source: Paimon semantics, "Incremental batch reads" (G.2). As written, rows are not merged across snapshots: a key may
+occur several times. When a snapshot has expired its long-lived changelog is read instead.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature
-from lakehouse_core.execution.scan import schemas_of
+from lakehouse_core.execution.increments import (
+    Increment,
+    StateDiff,
+    diff_of_tags,
+    increment_splits,
+    range_of,
+    schemas_of,
+)
+from lakehouse_core.execution.read_points import expiry_behind
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_schema, read_split
-from lakehouse_core.format.binary_row import deserialize_row
-from lakehouse_core.options import ChangelogProducer
-from lakehouse_core.planning.readable import check_file
-from lakehouse_core.planning.scan import partition_folder
-from lakehouse_core.table.changes import CommitKind
-from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
+from lakehouse_core.planning.read_point import IncrementalMode
+from lakehouse_core.planning.scan import ScanScope
 from lakehouse_core.table.schema import TableSchema, read_supported
-from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.split import Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesPlan:
-    """The files that hold the changes of the snapshots (after, until], in the order of the snapshots."""
+    """The files that hold the changes of the snapshots (after, until], in the order of the snapshots.
+
+    `tags`: the tags that keep the files, by the ids of their snapshots, when both ends were named by tags.
+    """
 
     table: str
     after: int
@@ -35,6 +41,7 @@ class ChangesPlan:
     schema: TableSchema
     tasks: tuple[ReadTask, ...]
     arrow_schema: pa.Schema
+    tags: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def splits(self) -> tuple[Split, ...]:
@@ -51,31 +58,30 @@ def plan_changes(log: SnapshotLog, schemas: SchemaLog, after: int, until: int | 
     Raises SnapshotExpired when a part of the range is gone, NotFound when it is not there yet, InvalidRequest.
     """
     _check_range(after, until)
-    schema = schemas.latest()
-    if schema.has_field(ROW_KIND_COLUMN):
-        raise UnsupportedFeature(
-            f"{table}: a column is named {ROW_KIND_COLUMN!r}, as that of the row kinds. Rename it."
-        )
-    read_supported(schema, table=table)
-    last = _last(log, after, until)
-    splits = [split for snapshot in _snapshots(log, after, last) for split in _splits(log, schema, snapshot)]
-    file_schemas = schemas_of(splits, schemas)
-    tasks = tuple(
-        ReadTask(
-            store=log.store.spec,
-            schema=schema,
-            split=split,
-            columns=schema.column_names,
-            file_schemas=file_schemas,
-            with_row_kinds=True,
-        )
-        for split in splits
-    )
-    empty = Split(snapshot_id=0, partition=b"", bucket=0, total_buckets=0, folder="", files=(), raw=True)
-    shape = ReadTask(store=log.store.spec, schema=schema, split=empty, columns=schema.column_names, with_row_kinds=True)
-    return ChangesPlan(
-        table=table, after=after, until=last, schema=schema, tasks=tasks, arrow_schema=read_schema(shape)
-    )
+    schema = _schema(schemas, table)
+    last = (log.latest_id() or 0) if until is None else until
+    increment = range_of(log, schema, after, last, IncrementalMode.AUTO)
+    return _plan(log, schemas, schema, increment, after=after, until=last, table=table)
+
+
+def plan_diff(log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int | str, *, table: str) -> ChangesPlan:
+    """Plan to read what differs between the states of two snapshots, or of two tags.
+
+    Raises SnapshotExpired, NotFound, InvalidRequest; UnsupportedFeature for files that cannot be read.
+    """
+    schema = _schema(schemas, table)
+    if isinstance(after, str) and isinstance(until, str):
+        increment = diff_of_tags(log, after, until)
+        low, high = log.tag(after).snapshot.id, log.tag(until).snapshot.id
+    elif isinstance(after, str) or isinstance(until, str):
+        raise InvalidRequest(f"diff: after={after!r} and until={until!r}: give two snapshot ids, or two tags.")
+    else:
+        _check_range(after, until)
+        low, high = after, until
+        increment = None
+        if low < high:
+            increment = StateDiff(before=log.snapshot(low) if low else None, after=log.snapshot(high))
+    return _plan(log, schemas, schema, increment, after=low, until=high, table=table)
 
 
 def change_batches(plan: ChangesPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
@@ -84,12 +90,61 @@ def change_batches(plan: ChangesPlan, log: SnapshotLog) -> Iterator[pa.RecordBat
         try:
             yield from read_split(task)
         except (NotFound, CorruptTable) as error:
-            if not _is_kept(log, task.split.snapshot_id):
-                raise SnapshotExpired(
-                    f"Snapshot {task.split.snapshot_id} expired while its changes were read. "
-                    f"The earliest is {log.earliest_id()}: read again from there."
-                ) from error
+            if plan.tags and (gone := expiry_behind(log, plan.tags, 0)) is not None:
+                raise gone from error
+            needed = (task.split.snapshot_id,) if task.split.before is None else (plan.after, plan.until)
+            for snapshot_id in () if plan.tags else needed:
+                if snapshot_id and not _is_kept(log, snapshot_id):
+                    raise SnapshotExpired(
+                        f"Snapshot {snapshot_id} expired while its changes were read. "
+                        f"The earliest is {log.earliest_id()}: read again from there."
+                    ) from error
             raise
+
+
+def _schema(schemas: SchemaLog, table: str) -> TableSchema:
+    schema = schemas.latest()
+    if schema.has_field(ROW_KIND_COLUMN):
+        raise UnsupportedFeature(
+            f"{table}: a column is named {ROW_KIND_COLUMN!r}, as that of the row kinds. Rename it."
+        )
+    read_supported(schema, table=table)
+    return schema
+
+
+def _plan(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    schema: TableSchema,
+    increment: Increment | None,
+    *,
+    after: int,
+    until: int,
+    table: str,
+) -> ChangesPlan:
+    splits = [] if increment is None else increment_splits(log, schemas, schema, increment, ScanScope(schema, None))
+    file_schemas = schemas_of(splits, schemas)
+    empty = Split(snapshot_id=0, partition=b"", bucket=0, total_buckets=0, folder="", files=(), raw=True)
+    tasks = [
+        ReadTask(
+            store=log.store.spec,
+            schema=schema,
+            split=split,
+            columns=schema.column_names,
+            file_schemas=file_schemas,
+            with_row_kinds=True,
+        )
+        for split in (empty, *splits)
+    ]
+    return ChangesPlan(
+        table=table,
+        after=after,
+        until=until,
+        schema=schema,
+        tasks=tuple(tasks[1:]),
+        arrow_schema=read_schema(tasks[0]),
+        tags=increment.tags if isinstance(increment, StateDiff) else {},
+    )
 
 
 def _check_range(after: int, until: int | None) -> None:
@@ -98,53 +153,6 @@ def _check_range(after: int, until: int | None) -> None:
             raise InvalidRequest(f"changes: {name}={value!r}: expected a snapshot id, or after=0 for all changes.")
     if until is not None and until < after:
         raise InvalidRequest(f"changes: the range ({after}, {until}] ends before it begins. Swap the two.")
-
-
-def _last(log: SnapshotLog, after: int, until: int | None) -> int:
-    latest = log.latest_id() or 0
-    for asked in (after, until or 0):
-        if asked > latest:
-            raise NotFound(f"Snapshot {asked} is not there yet. The latest is {latest}.")
-    return latest if until is None else until
-
-
-def _snapshots(log: SnapshotLog, after: int, until: int) -> Iterator[Snapshot]:
-    for snapshot_id in range(after + 1, until + 1):
-        try:
-            yield log.snapshot(snapshot_id)
-        except SnapshotExpired as expired:
-            try:
-                yield log.changelog(snapshot_id)
-            except NotFound:
-                ids = log.changelog_ids()
-                kept = f"Changelogs are kept from {ids[0]} on." if ids else "No changelogs are kept."
-                raise SnapshotExpired(f"{expired} {kept}") from expired
-
-
-def _splits(log: SnapshotLog, schema: TableSchema, snapshot: Snapshot) -> Iterator[Split]:
-    """One split for each file, in manifest order: what is written first is told first."""
-    if schema.table_options.changelog_producer is ChangelogProducer.NONE:
-        manifests = log.delta_manifests(snapshot) if snapshot.commit_kind is CommitKind.APPEND else []
-    else:
-        manifests = log.changelog_manifests(snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
-    types = [each.type for each in schema.partition_fields]
-    for entry in _added(log, manifests):
-        check_file(entry.file, entry.bucket)
-        values = deserialize_row(entry.partition, types)
-        yield Split(
-            snapshot_id=snapshot.id,
-            partition=entry.partition,
-            bucket=entry.bucket,
-            total_buckets=entry.total_buckets,
-            folder=partition_folder(schema, values, entry.bucket),
-            files=(entry.file,),
-            raw=True,
-        )
-
-
-def _added(log: SnapshotLog, manifests: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
-    for entries in log.read_manifests(manifests):
-        yield from (entry for entry in entries if entry.kind is EntryKind.ADD)
 
 
 def _is_kept(log: SnapshotLog, snapshot_id: int) -> bool:

@@ -1,24 +1,37 @@
-"""Scans carried out: the snapshot found, its manifests read, the splits planned, the rows read split by split.
+"""Scans carried out: the state or the changes found, manifests read, splits planned, the rows read split by split.
 
 A plan is pinned to its snapshot. What expiry removed meanwhile is told as SnapshotExpired, never as missing rows.
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, SnapshotExpired
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.execution.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
+from lakehouse_core.execution.read_points import ReadState, expiry_behind, moves_on, state_at
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.execution.tasks.read import ReadTask, read_split
+from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
 from lakehouse_core.format.data_types import arrow_type
+from lakehouse_core.options import SCAN_KEYS
+from lakehouse_core.planning.limit import cut, needed_splits
 from lakehouse_core.planning.live_files import BucketFolders
-from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, newest_until, shown_time
+from lakehouse_core.planning.read_point import (
+    Between,
+    BetweenTimes,
+    IncrementPoint,
+    LatestDelta,
+    ReadPoint,
+    ToAutoTag,
+    is_pinned,
+)
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.planning.scan import ScanScope, plan_splits
+from lakehouse_core.planning.scan_options import point_of
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.table.predicate import Predicate, beyond, columns_of
 from lakehouse_core.table.schema import TableSchema, read_supported
@@ -31,12 +44,32 @@ _ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """What a reader asks for. `point` None: what the table's options and `options` together say, the latest if nothing.
+
+    `condition` binds the caller's condition to the schema that is read; `columns` None are all. `limit`: at most so
+    many rows, whichever. `read_optimized`: of a key table only the files of the top level, which need no merge.
+    `with_row_kinds`: the kinds come first, and deletes are told, too.
+    """
+
+    table: str
+    point: ReadPoint | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[str] | None = None
+    condition: Callable[[TableSchema], Predicate | None] = lambda schema: None
+    limit: int | None = None
+    read_optimized: bool = False
+    with_row_kinds: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
-    """What a scan reads: splits that a task each can read. `snapshot` None: the table was empty.
+    """What a scan reads: splits that a task each can read. `snapshot` None: there is nothing to read.
 
     `store` is rooted at the table; `file_schemas` holds, by id, every schema that files of the splits name.
     `predicate`: what rows must still be tested for; partitions are exact already. Sizes in bytes, `row_count` before
-    any merge.
+    any merge. `is_increment`: the rows are changes, not a state. `tags` and `oldest_id` tell what keeps the files: tags
+    by the ids of their snapshots, or a snapshot.
     """
 
     table: str
@@ -49,6 +82,11 @@ class ScanPlan:
     file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
     manifests_total: int = 0
     manifests_read: int = 0
+    limit: int | None = None
+    with_row_kinds: bool = False
+    is_increment: bool = False
+    tags: Mapping[str, int] = field(default_factory=dict)
+    oldest_id: int = 0
 
     @property
     def snapshot_id(self) -> int | None:
@@ -56,7 +94,7 @@ class ScanPlan:
 
     @property
     def file_count(self) -> int:
-        return sum(len(split.files) for split in self.splits)
+        return sum(len(split.files) + len(split.before or ()) for split in self.splits)
 
     @property
     def row_count(self) -> int:
@@ -67,48 +105,50 @@ class ScanPlan:
         return sum(split.size_bytes for split in self.splits)
 
 
-def plan_read(
-    log: SnapshotLog,
-    schemas: SchemaLog,
-    point: ReadPoint,
-    *,
-    table: str,
-    columns: Sequence[str] | None,
-    condition: Callable[[TableSchema], Predicate | None],
-) -> ScanPlan:
-    """Plan a scan. `condition` binds the caller's condition to the schema that is read.
-
-    Raises NotFound, SnapshotExpired, InvalidRequest for columns and conditions, UnsupportedFeature, CorruptTable.
+def plan_read(log: SnapshotLog, schemas: SchemaLog, request: ReadRequest) -> ScanPlan:
+    """Plan a read. Raises NotFound, SnapshotExpired, InvalidRequest for what does not fit the table,
+    UnsupportedFeature, CorruptTable.
     """
+    point = read_point(schemas, request.table, request.point, request.options)
     for attempt in range(_ATTEMPTS):
-        snapshot = resolve(log, point)
-        if snapshot is None or isinstance(point, Latest):
+        state = increment = None
+        if isinstance(point, LatestDelta | Between | BetweenTimes | ToAutoTag):
+            increment = point
             schema = schemas.latest()
         else:
-            schema = schemas.schema(snapshot.schema_id)
-        predicate = condition(schema)
-        chosen = _chosen(schema, columns, table)
-        needed = {*chosen, *schema.primary_keys, *(columns_of(predicate) if predicate is not None else ())}
-        read_supported(schema, columns=needed, table=table)
-        if snapshot is None:
-            return ScanPlan(
-                table=table,
-                store=log.store.spec,
-                snapshot=None,
-                schema=schema,
-                columns=chosen,
-                predicate=predicate,
-                splits=(),
-            )
+            state = state_at(log, schemas, point)
+            pinned = state.snapshot if is_pinned(point) else None
+            schema = schemas.latest() if pinned is None else schemas.schema(pinned.schema_id)
+        empty = _empty_plan(log, schema, request)
         try:
-            return _plan(log, schemas, snapshot, schema, predicate, table=table, columns=chosen)
+            if increment is not None:
+                return _increment_plan(log, schemas, increment, empty)
+            assert state is not None
+            return _state_plan(log, schemas, state, empty, only_top_level=request.read_optimized)
         except CorruptTable as error:
-            expired = expiry_behind(log, snapshot, point)
+            snapshot = None if state is None else state.snapshot
+            expired = None if state is None or snapshot is None else expiry_behind(log, state.tags, snapshot.id)
             if expired is None:
                 raise
-            if not isinstance(point, Latest) or attempt == _ATTEMPTS - 1:
+            if not moves_on(point) or attempt == _ATTEMPTS - 1:
                 raise expired from error
     raise AssertionError("the loop above returns or raises")
+
+
+def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:
+    """Return `point`, or else what the table's options and `options` together say. Raises InvalidRequest for both."""
+    if point is not None:
+        if options:
+            raise InvalidRequest(
+                f"{table}: at={point!r} and options={dict(options)!r} both say what is read. Give one of them."
+            )
+        return point
+    for key in options:
+        if key not in SCAN_KEYS:
+            raise InvalidRequest(
+                f"{table}: option {key} is none of a read. Options of a read: {', '.join(sorted(SCAN_KEYS))}."
+            )
+    return point_of({**schemas.latest().options, **options})
 
 
 def read_tasks(plan: ScanPlan) -> list[ReadTask]:
@@ -118,73 +158,73 @@ def read_tasks(plan: ScanPlan) -> list[ReadTask]:
 
 def scan_schema(plan: ScanPlan) -> pa.Schema:
     """Return the Arrow schema of the rows that the plan gives."""
-    return pa.schema([pa.field(name, arrow_type(plan.schema.field(name).type)) for name in plan.columns])
+    columns = [pa.field(name, arrow_type(plan.schema.field(name).type)) for name in plan.columns]
+    return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string()), *columns] if plan.with_row_kinds else columns)
 
 
-def scan_batches(plan: ScanPlan, log: SnapshotLog, point: ReadPoint) -> Iterator[pa.RecordBatch]:
+def scan_batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the plan, split by split, in this process; no batch is empty.
 
     Raises SnapshotExpired or NotFound when what was planned is gone, CorruptTable when a file is not what it should be.
     """
-    for task in _tasks(plan):
-        yield from guarded(read_split(task), log, plan, point)
+    yield from cut(_batches(plan, log), plan.limit)
 
 
-def count_rows(plan: ScanPlan, log: SnapshotLog, point: ReadPoint) -> int:
-    """Return the number of rows. Splits of which the metadata tells it are not opened, unless a condition is left."""
+def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
+    """Return the number of rows. Splits whose files tell it exactly are not opened, nor any once the limit is met."""
     total = 0
     for task in _tasks(replace(plan, columns=())):
-        known = task.split.exact_row_count if plan.predicate is None else None
+        if plan.limit is not None and total >= plan.limit:
+            return plan.limit
+        known = None if plan.predicate is not None else task.split.exact_row_count
         if known is not None:
             total += known
         else:
-            total += sum(batch.num_rows for batch in guarded(read_split(task), log, plan, point))
-    return total
+            total += sum(batch.num_rows for batch in _guarded(read_split(task), log, plan))
+    return total if plan.limit is None else min(total, plan.limit)
 
 
-def schemas_of(splits: Iterable[Split], schemas: SchemaLog) -> dict[int, TableSchema]:
-    """Return every schema that files of the splits name, by id. Raises NotFound."""
-    ids = {file.schema_id for split in splits for file in split.files}
-    return {schema_id: schemas.schema(schema_id) for schema_id in sorted(ids)}
+def _batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+    for task in _tasks(plan):
+        yield from _guarded(read_split(task), log, plan)
 
 
-def resolve(log: SnapshotLog, point: ReadPoint) -> Snapshot | None:
-    """Return the snapshot that `point` means; None only for Latest on an empty table."""
-    match point:
-        case Latest():
-            return log.latest()
-        case AtSnapshot(snapshot_id):
-            return log.snapshot(snapshot_id)
-        case AtTag(name):
-            return log.tag(name).snapshot
-        case AsOf():
-            return _as_of(log, point)
-        case _:
-            # Types alone do not keep a plain number out, and no row would be the answer.
-            raise InvalidRequest(f"at={point!r}: expected Latest(), AtSnapshot(id), AtTag(name) or AsOf(time).")
+def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> ScanPlan:
+    """Return the plan of the request without anything to read. Raises what the request is refused for."""
+    predicate = request.condition(schema)
+    chosen = _chosen(schema, request.columns, request.table)
+    needed = {*chosen, *schema.primary_keys, *(columns_of(predicate) if predicate is not None else ())}
+    read_supported(schema, columns=needed, table=request.table)
+    if request.with_row_kinds and schema.has_field(ROW_KIND_COLUMN):
+        raise UnsupportedFeature(
+            f"{request.table}: a column is named {ROW_KIND_COLUMN!r}, as that of the row kinds. Rename it."
+        )
+    return ScanPlan(
+        table=request.table,
+        store=log.store.spec,
+        snapshot=None,
+        schema=schema,
+        columns=chosen,
+        predicate=predicate,
+        splits=(),
+        limit=_limit(request),
+        with_row_kinds=request.with_row_kinds,
+    )
 
 
-def expiry_behind(log: SnapshotLog, snapshot: Snapshot, point: ReadPoint) -> SnapshotExpired | NotFound | None:
-    """Return what to tell when a file of `snapshot` is gone because the snapshot is; None when it is still there."""
-    if isinstance(point, AtTag):
-        try:
-            held = log.tag(point.name).snapshot.id
-        except NotFound as gone:
-            return gone
-        return None if held == snapshot.id else NotFound(f"Tag {point.name!r} was replaced meanwhile. Read again.")
-    try:
-        log.snapshot(snapshot.id)
-    except SnapshotExpired as expired:
-        return expired
-    return None
+def _limit(request: ReadRequest) -> int | None:
+    limit = request.limit
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidRequest(f"{request.table}: limit={limit!r}: expected a number of rows, 0 or more.")
+    return limit
 
 
-def guarded(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan, point: ReadPoint) -> Iterator[R]:
+def _guarded(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan) -> Iterator[R]:
     """Yield `rows`; a missing file of a snapshot that has expired meanwhile is told as such."""
     try:
         yield from rows
     except (NotFound, CorruptTable) as error:
-        expired = None if plan.snapshot is None else expiry_behind(log, plan.snapshot, point)
+        expired = None if plan.snapshot is None else expiry_behind(log, plan.tags, plan.oldest_id)
         if expired is None:
             raise
         raise expired from error
@@ -200,27 +240,8 @@ def _tasks(plan: ScanPlan) -> Iterator[ReadTask]:
             columns=plan.columns,
             predicate=plan.predicate,
             file_schemas=plan.file_schemas,
+            with_row_kinds=plan.with_row_kinds,
         )
-
-
-def _as_of(log: SnapshotLog, point: AsOf) -> Snapshot:
-    earliest, latest = log.earliest_id(), log.latest_id()
-    if earliest is None or latest is None:
-        raise NotFound(f"No snapshot at {point.time.isoformat()}: the table has no snapshot yet. Write to it first.")
-    known: dict[int, Snapshot] = {}
-
-    def time_of(snapshot_id: int) -> int:
-        known[snapshot_id] = log.snapshot(snapshot_id)
-        return known[snapshot_id].time_millis
-
-    found = newest_until(earliest, latest, point.time_millis, time_of=time_of)
-    if found is not None:
-        return known.get(found) or log.snapshot(found)
-    kind = SnapshotExpired if earliest > 1 else NotFound
-    raise kind(
-        f"No snapshot at {point.time.isoformat()} or before: the earliest, {earliest}, was committed at "
-        f"{shown_time(time_of(earliest))}. Ask for a later time."
-    )
 
 
 def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> tuple[str, ...]:
@@ -242,32 +263,46 @@ def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> t
     return tuple(columns)
 
 
-def _plan(
-    log: SnapshotLog,
-    schemas: SchemaLog,
-    snapshot: Snapshot,
-    schema: TableSchema,
-    predicate: Predicate | None,
-    *,
-    table: str,
-    columns: tuple[str, ...],
+def _state_plan(
+    log: SnapshotLog, schemas: SchemaLog, state: ReadState, empty: ScanPlan, *, only_top_level: bool
 ) -> ScanPlan:
-    scope = ScanScope(schema, predicate)
+    snapshot, schema = state.snapshot, empty.schema
+    if snapshot is None:
+        return empty
+    level = schema.table_options.num_levels - 1 if only_top_level and not schema.is_append else None
+    scope = ScanScope(schema, empty.predicate, only_level=level, created_from_millis=state.created_from_millis)
     manifests = log.manifests_of(snapshot)
     wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
     keep = None if scope.is_everything else scope.keeps_entry
     entries = log.entry_columns(wanted, keep=keep, with_stats=scope.needs_statistics)
     deletions = deletion_files(log.index_entries(snapshot), BucketFolders(schema))
     planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema, deletions=deletions)
-    return ScanPlan(
-        table=table,
-        store=log.store.spec,
+    predicate = beyond(empty.predicate, schema.partition_keys)
+    return replace(
+        empty,
         snapshot=snapshot,
-        schema=schema,
-        columns=columns,
-        predicate=beyond(predicate, schema.partition_keys),
-        splits=planned.splits,
+        predicate=predicate,
+        splits=planned.splits if predicate is not None else needed_splits(planned.splits, empty.limit),
         file_schemas={number: schemas.schema(number) for number in planned.schema_ids},
         manifests_total=len(manifests),
         manifests_read=len(wanted),
+        tags=state.tags,
+        oldest_id=snapshot.id,
+    )
+
+
+def _increment_plan(log: SnapshotLog, schemas: SchemaLog, point: IncrementPoint, empty: ScanPlan) -> ScanPlan:
+    increment = increment_of(log, empty.schema, point)
+    if increment is None:
+        return empty
+    splits = increment_splits(log, schemas, empty.schema, increment, ScanScope(empty.schema, empty.predicate))
+    return replace(
+        empty,
+        snapshot=log.latest(),
+        predicate=beyond(empty.predicate, empty.schema.partition_keys),
+        splits=tuple(splits),
+        file_schemas=schemas_of(splits, schemas),
+        is_increment=True,
+        tags=increment.tags if isinstance(increment, StateDiff) else {},
+        oldest_id=oldest_id(increment),
     )

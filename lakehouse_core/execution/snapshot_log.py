@@ -204,6 +204,10 @@ class SnapshotLog:
             known = ", ".join(self._tag_names()) or "none"
             raise NotFound(f"Tag {name!r}: there is no such tag. The tags are: {known}.") from error
 
+    def has_tag(self, name: str) -> bool:
+        """Return whether there is a tag of this name."""
+        return name in self._tag_names()
+
     def tags(self) -> dict[str, Tag]:
         """Return all tags by name, names sorted."""
         for _ in range(_ATTEMPTS):

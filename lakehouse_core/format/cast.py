@@ -6,7 +6,7 @@ Source: Paimon semantics A.8. Explicit casts (text to number, narrowing, …) ar
 import math
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,9 @@ from lakehouse_core.format.data_types import (
     Root,
     RowType,
     arrow_type,
+    from_internal,
     timestamp_unit,
+    to_internal,
     type_to_sql,
 )
 
@@ -130,6 +132,12 @@ def cast_array(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
         f"Values of {type_to_sql(source)} cannot be read as {type_to_sql(target)} yet: only casts that lose no kind of "
         "value are supported."
     )
+
+
+def cast_value(value: Any, source: DataType, target: DataType) -> Any:
+    """Return one comparable value, as `cast_array` casts it. Raises UnsupportedFeature as that does, InvalidRequest."""
+    array = pa.array([from_internal(value, source)], arrow_type(source))
+    return to_internal(cast_array(array, source, target)[0], target)
 
 
 def _is_same(source: DataType, target: DataType) -> bool:

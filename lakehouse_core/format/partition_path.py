@@ -38,8 +38,8 @@ def partition_path(
     """
     parts = []
     for name, data_type, value in zip(names, types, values, strict=True):
-        text = default_name if value is None else _text(value, data_type, legacy=legacy)
-        parts.append(f"{escape(name)}={escape(text if text.strip(_JAVA_BLANKS) else default_name)}/")
+        text = default_name if value is None else value_text(value, data_type, legacy=legacy)
+        parts.append(f"{escape(name)}={escape(text if text.strip(JAVA_BLANKS) else default_name)}/")
     return "".join(parts)
 
 
@@ -51,7 +51,7 @@ def partition_spec_text(
     `parse_literal` reads each text back, but for null.
     """
     return {
-        name: default_name if value is None else _text(value, data_type, legacy=False)
+        name: default_name if value is None else value_text(value, data_type, legacy=False)
         for name, data_type, value in zip(names, types, values, strict=True)
     }
 
@@ -62,13 +62,16 @@ def escape(text: str) -> str:
 
 
 # What Java's Character.isWhitespace takes for blank: not the no-break spaces, which Python strips, too.
-_JAVA_BLANKS: Final = (
+JAVA_BLANKS: Final = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a"
     "\u2028\u2029\u205f\u3000"
 )
 
 
-def _text(value: Any, data_type: DataType, *, legacy: bool) -> str:
+def value_text(value: Any, data_type: DataType, *, legacy: bool) -> str:
+    """Return a comparable value, not null, as text; `legacy` as in `partition_path`. Raises InvalidRequest for types
+    without a stable text.
+    """
     assert isinstance(data_type, AtomicType)
     root = data_type.root
     if root in STRING_ROOTS:

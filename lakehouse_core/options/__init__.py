@@ -31,6 +31,7 @@ from lakehouse_core.options.records import (
     RecordExpiryOptions,
     TableOptions,
 )
+from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, scan_start
 from lakehouse_core.options.units import (
     parse_bool,
     parse_duration,
@@ -46,6 +47,7 @@ __all__ = [
     "FORMER_NAMES",
     "KNOWN",
     "POSTPONE_BUCKET",
+    "SCAN_KEYS",
     "BucketFunction",
     "ChangelogExpiryOptions",
     "ChangelogProducer",
@@ -58,6 +60,8 @@ __all__ = [
     "MergeEngine",
     "OptionKey",
     "RecordExpiryOptions",
+    "ScanMode",
+    "ScanStart",
     "TableOptions",
     "Treatment",
     "about_option",
@@ -76,4 +80,5 @@ __all__ = [
     "parse_size",
     "parse_word",
     "renamed_index_option",
+    "scan_start",
 ]

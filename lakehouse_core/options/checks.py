@@ -12,6 +12,7 @@ from lakehouse_core.options.file_indexes import check_index_option, has_known_ki
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.records import CompactionOptions, TableOptions
+from lakehouse_core.options.scan_mode import scan_start
 from lakehouse_core.options.units import (
     parse_bool,
     parse_duration,
@@ -100,6 +101,7 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
         hidden = prefix[:1] in (".", "_") and key != "partition.default-name"
         if not prefix.strip() or hidden or set(prefix) & set("/\\\0"):
             raise InvalidRequest(f"Option {key} is {prefix!r}: expected a part of a file name.")
+    scan_start(options)
     folder = parsed.data_file_directory
     if folder is not None and any(part in ("", ".", "..") for part in folder.split("/")):
         raise InvalidRequest(f"Option data-file.path-directory is {folder!r}: expected a folder below the table's.")

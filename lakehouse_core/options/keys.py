@@ -14,7 +14,6 @@ WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "file.compression": frozenset({"zstd", "snappy", "gzip", "lz4", "none", "uncompressed"}),
     "manifest.format": frozenset({"avro"}),
     "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null"}),
-    "scan.mode": frozenset({"default", "latest-full", "full", "latest"}),
 }
 
 # Older names of options, read where the current name is not set.

@@ -1,11 +1,14 @@
-"""Which state of a table is read. Source: Paimon semantics, "Startup / scan modes", batch."""
+"""Which state of a table is read, or which changes. Source: Paimon semantics, "Startup / scan modes" (G.1), G.2."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from enum import StrEnum
+from typing import Final, TypeAlias
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.table.changes import BATCH_IDENTIFIER, CommitKind
+from lakehouse_core.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +35,154 @@ class AtTag:
 
 
 @dataclass(frozen=True, slots=True)
+class AtVersion:
+    """What SQL's VERSION AS OF means: a tag of this name, else `watermark-<n>`, else a snapshot id in digits."""
+
+    version: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.version, str):
+            raise InvalidRequest(f"AtVersion({self.version!r}): expected the name of a tag, or '12' or 'watermark-12'.")
+
+
+@dataclass(frozen=True, slots=True)
 class AsOf:
     """The newest snapshot committed at this time or before; a datetime without a zone is UTC."""
 
     time: datetime
 
     def __post_init__(self) -> None:
-        if not isinstance(self.time, datetime):
-            raise InvalidRequest(f"AsOf({self.time!r}): expected a datetime.")
+        _check_time(self.time, "AsOf")
 
     @property
     def time_millis(self) -> int:
         """The time in milliseconds since 1970, in UTC."""
-        zoned = self.time if self.time.tzinfo is not None else self.time.replace(tzinfo=UTC)
-        return (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+        return millis_of(self.time)
 
 
-ReadPoint: TypeAlias = Latest | AtSnapshot | AtTag | AsOf
+@dataclass(frozen=True, slots=True)
+class AtWatermark:
+    """The first snapshot whose watermark is this one or later; without one of its own, it has the one before's."""
+
+    watermark: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.watermark, bool) or not isinstance(self.watermark, int):
+            raise InvalidRequest(f"AtWatermark({self.watermark!r}): expected a whole number.")
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedFull:
+    """The newest snapshot of a compaction; where the table schedules full ones, of a full one. None: the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatestDelta:
+    """The rows that the newest snapshot appended; none when it did something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromFileCreationTime:
+    """The newest snapshot, but only its files created at this time or later; without a zone it is UTC."""
+
+    time: datetime
+
+    def __post_init__(self) -> None:
+        _check_time(self.time, "FromFileCreationTime")
+
+    @property
+    def time_millis(self) -> int:
+        return millis_of(self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class FromCreationTime:
+    """The first snapshot committed at this time or later; where the time lies outside the snapshots that are there,
+    the newest one's files created from then on. Without a zone it is UTC.
+    """
+
+    time: datetime
+
+    def __post_init__(self) -> None:
+        _check_time(self.time, "FromCreationTime")
+
+    @property
+    def time_millis(self) -> int:
+        return millis_of(self.time)
+
+
+class IncrementalMode(StrEnum):
+    """How an incremental read finds what changed. AUTO: the changelog where there is a producer, else the deltas."""
+
+    AUTO = "auto"
+    DELTA = "delta"
+    CHANGELOG = "changelog"
+    DIFF = "diff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Between:
+    """What came between two tags, as a diff of their states, or in the snapshots (start, end], as `mode` says.
+
+    `tags_as_ids`: two tags, too, stand for the range of their snapshots.
+    """
+
+    start: str
+    end: str
+    mode: IncrementalMode = IncrementalMode.AUTO
+    tags_as_ids: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetweenTimes:
+    """What came after the first time until the second, both in milliseconds since 1970."""
+
+    start_millis: int
+    end_millis: int
+    mode: IncrementalMode = IncrementalMode.AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class ToAutoTag:
+    """What differs between a tag made by the clock and the one before it."""
+
+    name: str
+
+
+StatePoint: TypeAlias = (
+    Latest
+    | AtSnapshot
+    | AtTag
+    | AtVersion
+    | AsOf
+    | AtWatermark
+    | CompactedFull
+    | FromFileCreationTime
+    | FromCreationTime
+)
+IncrementPoint: TypeAlias = LatestDelta | Between | BetweenTimes | ToAutoTag
+ReadPoint: TypeAlias = StatePoint | IncrementPoint
+
+
+def is_pinned(point: ReadPoint) -> bool:
+    """Return whether rows are told in the schema of the snapshot that is read; otherwise it is the newest."""
+    return isinstance(point, AtSnapshot | AtTag | AtVersion | AsOf | AtWatermark)
+
+
+def is_compacted(snapshot: Snapshot, delta_commits: int | None) -> bool:
+    """Return whether `CompactedFull` may take the snapshot.
+
+    `delta_commits`: after so many commits comes a full compaction, None where none is scheduled.
+    """
+    if snapshot.commit_kind is not CommitKind.COMPACT:
+        return False
+    identifier = snapshot.commit_identifier
+    return delta_commits is None or identifier % delta_commits == 0 or identifier == BATCH_IDENTIFIER
 
 
 def shown_time(time_millis: int) -> str:
     """Return milliseconds since 1970 as a time in UTC that `AsOf` and people understand."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_millis)).isoformat(timespec="milliseconds")
+    return (_EPOCH + timedelta(milliseconds=time_millis)).isoformat(timespec="milliseconds")
 
 
 def newest_until(low: int, high: int, time_millis: int, *, time_of: Callable[[int], int]) -> int | None:
@@ -70,3 +199,45 @@ def newest_until(low: int, high: int, time_millis: int, *, time_of: Callable[[in
         else:
             high = middle - 1
     return low
+
+
+def first_with_watermark(
+    low: int, high: int, watermark: int, *, watermark_of: Callable[[int], int | None]
+) -> int | None:
+    """Return the id of low … high that `AtWatermark` means, None when all watermarks are earlier or there are none.
+
+    Of several with just this watermark it is the one that Java's search meets first.
+    """
+    while low < high and watermark_of(low) is None:
+        low += 1
+    lowest = watermark_of(low)
+    if lowest is None:
+        return None
+    if lowest >= watermark:
+        return low
+    found = None
+    while low <= high:
+        middle = nearest = (low + high) // 2
+        while (there := watermark_of(nearest)) is None:
+            nearest -= 1
+        if there == watermark:
+            return nearest
+        if there > watermark:
+            found, high = nearest, nearest - 1
+        else:
+            low = middle + 1
+    return found
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _check_time(time: object, name: str) -> None:
+    if not isinstance(time, datetime):
+        raise InvalidRequest(f"{name}({time!r}): expected a datetime.")
+
+
+def millis_of(time: datetime) -> int:
+    """Return the time in milliseconds since 1970; without a zone it is UTC."""
+    zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return (zoned - _EPOCH) // timedelta(milliseconds=1)

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Final, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from lakehouse_core.format.avro_columns import Flags, Longs
 from lakehouse_core.format.binary_row import deserialize_row
@@ -62,11 +63,23 @@ class PartitionScope:
 
 
 class ScanScope:
-    """The condition of one scan, asked for manifests, for entries and for files. Answers are kept per partition."""
+    """The condition of one scan, asked for manifests, for entries and for files. Answers are kept per partition.
 
-    def __init__(self, schema: TableSchema, predicate: Predicate | None) -> None:
+    `only_level`: files of this level alone. `created_from_millis`: files created at this time or later.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        predicate: Predicate | None,
+        *,
+        only_level: int | None = None,
+        created_from_millis: int | None = None,
+    ) -> None:
         self._schema = schema
         self._predicate = predicate
+        self._only_level = only_level
+        self._created_from_millis = created_from_millis
         self._partition_types = [field.type for field in schema.partition_fields]
         self._bucket_types = [field.type for field in schema.bucket_fields]
         self._partition_part = within(predicate, schema.partition_keys)
@@ -83,7 +96,8 @@ class ScanScope:
     @property
     def is_everything(self) -> bool:
         """Whether no entry can be left out."""
-        return self._predicate is None and not self._skips_level_0
+        is_filtered = self._predicate is not None or self._created_from_millis is not None
+        return not is_filtered and self._only_level is None and not self._skips_level_0
 
     @property
     def first_level(self) -> int:
@@ -112,7 +126,13 @@ class ScanScope:
 
     def keeps_entry(self, partition: bytes, bucket: int, level: int) -> bool:
         """Return whether partition and level are read. An entry and the one that undoes it get the same answer."""
-        return level >= self.first_level and (self._predicate is None or self.partition(partition) is not None)
+        if level < self.first_level or (self._only_level is not None and level != self._only_level):
+            return False
+        return self._predicate is None or self.partition(partition) is not None
+
+    def keeps_creation_times(self, times: Longs) -> npt.NDArray[np.bool_] | None:
+        """Return which files, by the times of their creation, are asked for; None when all are."""
+        return None if self._created_from_millis is None else times >= self._created_from_millis
 
     def keeps_bucket(self, partition: bytes, bucket: int, total_buckets: int, file_schema: TableSchema) -> bool:
         """Return whether a row that matches may lie in the bucket, one of `total_buckets` as its entries say."""
@@ -257,7 +277,9 @@ def _wanted_rows(
     rows = rows[entries.levels[rows] >= scope.first_level]
     if scope.is_everything or not len(rows):
         return rows
-    if scope.partition(bucket.partition) is None:
+    if (kept_by_time := scope.keeps_creation_times(entries.creation_times[rows])) is not None:
+        rows = rows[kept_by_time]
+    if not len(rows) or scope.partition(bucket.partition) is None:
         return rows[:0]
     kinds = np.stack([entries.total_buckets[rows], entries.schema_ids[rows]])
     distinct, which = np.unique(kinds, axis=1, return_inverse=True)
@@ -319,11 +341,9 @@ def file_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataF
     A column that the file lacks is all null; one whose type changed so that order or equality may have, is unknown.
     """
     by_id = {each.id: each for each in file_schema.fields}
-    stored = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
-    names = [each.name for each in file_schema.fields] if stored is None else list(stored)
     ranges: dict[str, ColumnRange] = {}
     if any(each.id in by_id for each in wanted):
-        decoded = _decoded_stats(file, file_schema, names)
+        decoded = stored_ranges(file, file_schema)
     for each in wanted:
         source = by_id.get(each.id)
         if source is None or (file.write_cols is not None and source.name not in file.write_cols):
@@ -356,7 +376,10 @@ _WIDENING: Final = frozenset(
 )
 
 
-def _decoded_stats(file: DataFile, file_schema: TableSchema, names: Sequence[str]) -> Mapping[str, ColumnRange]:
+def stored_ranges(file: DataFile, file_schema: TableSchema) -> Mapping[str, ColumnRange]:
+    """Return what the file's statistics say of its columns, by the names and in the types that it was written with."""
+    stored = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
+    names = [each.name for each in file_schema.fields] if stored is None else list(stored)
     known = [name for name in names if file_schema.has_field(name)]
     if len(known) < len(names) or not names:
         return {}

@@ -204,3 +204,48 @@ def test_changes_end_at_the_limit(shell, orders):
     answer = shell("changes", orders, "--after", "0", "--limit", "1", "--json")
 
     assert (answer.code, len(answer.lines)) == (0, 1)
+
+
+def test_a_read_takes_scan_options(shell, orders):
+    shell("write", orders, "orders.csv")
+
+    assert len(shell("read", orders, "--option", "incremental-between=1,2", "--json").lines) == 2
+    assert shell("read", orders, "--read-optimized", "--json").lines == []
+    assert len(shell("read", orders, "--limit", "1", "--json").lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--option", "scan.snapshot-id"), "expected key=value, as in scan.watermark=12"),
+        (("--option", "scan.version=1", "--option", "scan.version=1"), "scan.version is given twice"),
+        (("--option", "bucket=1"), "option bucket is none of a read"),
+        (("--option", "scan.snapshot-id=1", "--snapshot", "1"), "both say what is read"),
+    ],
+)
+def test_options_that_mean_nothing_for_a_read_are_refused(shell, orders, words, message):
+    answer = shell("read", orders, *words)
+
+    assert answer.code == 2
+    assert message in answer.err
+
+
+def test_system_tables_are_read_by_their_names(shell, orders):
+    assert json.loads(shell("read", f"{orders}$options", "--json").lines[0]) == {"key": "bucket", "value": "2"}
+    assert shell("read", f"{orders}$audit_log", "--option", "scan.snapshot-id=1").lines[0].startswith("rowkind  dt")
+    assert "takes --option, --limit and -o only" in shell("read", f"{orders}$files", "--where", "bucket = 1").err
+    assert "Did you mean 'snapshots'?" in shell("read", f"{orders}$snapshot").err
+
+
+def test_a_diff_is_told_between_snapshots_or_tags(shell, orders, home):
+    (home / "more.jsonl").write_text('{"dt":"2013-01-01","id":1,"status":"paid"}\n')
+    shell("write", orders, "more.jsonl")
+    shell("tag", "create", orders, "one", "--snapshot", "1")
+    shell("tag", "create", orders, "two", "--snapshot", "2")
+
+    by_id = shell("diff", orders, "--after", "1", "--until", "2", "--json")
+    by_tag = shell("diff", orders, "--after", "one", "--until", "two", "--json")
+
+    row = {"rowkind": "+I", "dt": "2013-01-01", "id": 1, "status": "paid", "amount": None}
+    assert [json.loads(line) for line in by_id.lines] == [row]
+    assert by_tag.out == by_id.out

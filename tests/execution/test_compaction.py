@@ -13,13 +13,12 @@ from lakehouse_core.errors import CommitConflict, TaskFailed
 from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.compaction import CompactionResult, compact
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.scan import plan_read, scan_batches
+from lakehouse_core.execution.scan import ReadRequest, plan_read, scan_batches
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.stage import stage
 from lakehouse_core.execution.verify import verify
 from lakehouse_core.planning.partitions import partition_condition
-from lakehouse_core.planning.read_point import Latest
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.changes import Append, CommitKind
 from lakehouse_core.table.data_file import DataFile
@@ -89,8 +88,8 @@ class Database:
         return sorted((entry.file for entry in self.log.live_entries(latest)), key=lambda file: file.row_count)
 
     def rows_in_order(self) -> list[tuple[Any, ...]]:
-        plan = plan_read(self.log, self.schemas, Latest(), table="t", columns=None, condition=lambda schema: None)
-        batches = list(scan_batches(plan, self.log, Latest()))
+        plan = plan_read(self.log, self.schemas, ReadRequest(table="t"))
+        batches = list(scan_batches(plan, self.log))
         return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
     def rows(self) -> list[tuple[Any, ...]]:

@@ -399,6 +399,8 @@ def of_java(options: dict[str, str], **changed: Any) -> TableSchema:
         {"merge-engine": "first-row"},
         {"merge-engine": "aggregation", "deletion-vectors.enabled": "true"},
         {"scan.mode": "latest-full"},
+        {"scan.snapshot-id": "5"},
+        {"incremental-between": "1,5"},
         {"connector": "paimon"},
     ],
 )
@@ -428,8 +430,6 @@ def refusal_to_read(schema: TableSchema) -> str | None:
         ("file.format", "avro"),
         ("file.format.per.level", "0:avro"),
         ("data-file.external-paths", "s3://x"),
-        ("scan.snapshot-id", "5"),
-        ("scan.mode", "from-timestamp"),
         ("scan.fallback-branch", "b"),
         ("branch", "b"),
         ("type", "format-table"),

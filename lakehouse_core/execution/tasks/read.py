@@ -23,6 +23,7 @@ from lakehouse_core.execution.tasks.merge_read import (
 from lakehouse_core.execution.tasks.write_input import ROW_KINDS
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.merge.deduplicate import is_add
+from lakehouse_core.merge.difference import differences
 from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.planning.sections import sections
 from lakehouse_core.storage import open_store
@@ -73,7 +74,13 @@ def read_split(task: ReadTask) -> Iterator[pa.RecordBatch]:
         deletions=task.split.deletions,
     )
     fields = _read_fields(task)
-    batches = _raw(task, files, fields) if task.schema.is_append or task.split.raw else _merged(task, files, fields)
+    if task.split.before is not None:
+        batches = _differing(task, files, task.split.before)
+        fields = list(task.schema.fields)
+    elif task.schema.is_append or task.split.raw:
+        batches = _raw(task, files, fields)
+    else:
+        batches = _merged(task, files, fields)
     schema = read_schema(task)
     types = {field.name: field.type for field in fields}
     expression = None if task.predicate is None else to_expression(task.predicate, types)
@@ -137,6 +144,33 @@ def _merged(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> 
         drops_deletes=not task.with_row_kinds,
         key_filter=within(task.predicate, schema.trimmed_primary_keys),
         row_filter=task.predicate,
+    )
+
+
+def _differing(task: ReadTask, files: BucketFiles, before: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+    """All columns: rows are compared in all of them, whichever are asked for."""
+    schema = task.schema
+    key_types = [field.type for field in schema.key_fields]
+
+    def state(state_files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+        return merged_records(
+            files,
+            sections(keyed_files(state_files, key_types)),
+            schema,
+            schema.fields,
+            with_sequence_number=False,
+            drops_deletes=not task.with_row_kinds,
+        )
+
+    return differences(
+        state(before),
+        state(task.split.files),
+        schema.trimmed_primary_keys,
+        VALUE_KIND,
+        names=(*schema.column_names, VALUE_KIND),
+        keeps_deletes=task.with_row_kinds,
+        chunk_rows=CHUNK_ROWS,
+        chunk_bytes=CHUNK_BYTES,
     )
 
 

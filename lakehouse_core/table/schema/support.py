@@ -35,20 +35,8 @@ _READ_SETTINGS: Final = (
     "data-file.external-paths",
     "scan.fallback-branch",
     "scan.primary-branch",
-    "scan.timestamp",
-    "scan.timestamp-millis",
-    "scan.watermark",
-    "scan.file-creation-time-millis",
-    "scan.creation-time-millis",
-    "scan.snapshot-id",
-    "scan.tag-name",
-    "scan.version",
     "scan.bucket",
-    "incremental-between",
-    "incremental-between-timestamp",
-    "incremental-to-auto-tag",
 )
-_WHOLE_TABLE_MODES: Final = frozenset({"default", "latest-full", "full", "latest"})
 
 
 def write_supported(schema: TableSchema, *, table: str = "") -> None:
@@ -103,9 +91,6 @@ def _check_values(schema: TableSchema, options: TableOptions, table: str) -> Non
     per_level = schema.options.get("file.format.per.level", "")
     if any(name.lower() != "parquet" for name in parse_levels("file.format.per.level", per_level).values()):
         raise _unsupported(table, "file.format.per.level", per_level)
-    mode = schema.options.get("scan.mode", "default")
-    if mode.lower() not in _WHOLE_TABLE_MODES:
-        raise _unsupported(table, "scan.mode", mode)
     kind = schema.options.get("type", "table")
     if kind.lower() not in ("table", "materialized-table"):
         raise _unsupported(table, "type", kind)

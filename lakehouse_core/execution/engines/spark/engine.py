@@ -4,16 +4,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import array
 
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.spark.read import read_frame
+from lakehouse_core.execution.engines.spark.routing import quoted
 from lakehouse_core.execution.engines.spark.run import run_tasks
+from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.engines.spark.write import write_frame
 from lakehouse_core.execution.input import input_batches
 from lakehouse_core.execution.scan import ScanPlan
 from lakehouse_core.execution.tasks.write import WriteTask, write_batches
+from lakehouse_core.format.data_types import DataField
 from lakehouse_core.table.changes import CommitMessage
 
 T = TypeVar("T")
@@ -58,3 +63,13 @@ class SparkEngine:
         Raises UnsupportedFeature for a column that Spark cannot hold, NotFound, CorruptTable.
         """
         return read_frame(self.session, plan)
+
+    def in_arrays(self, plan: ScanPlan) -> DataFrame:
+        """Return the rows of a plan with row kinds as a binlog has them: each column an array of one value."""
+        frame = self.to_spark(plan)
+        kind, *columns = frame.columns
+        return frame.select(quoted(kind), *(array(quoted(name)).alias(name) for name in columns))
+
+    def from_arrow(self, table: pa.Table, fields: Sequence[DataField]) -> DataFrame:
+        """Return a small table that lies in this process as a frame. Raises UnsupportedFeature."""
+        return self.session.createDataFrame(table, spark_schema(fields))

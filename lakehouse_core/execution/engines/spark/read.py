@@ -22,14 +22,15 @@ from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
 from lakehouse_core.execution.scan import ScanPlan, read_tasks
 from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.execution.tasks.read import ReadTask, read_split
-from lakehouse_core.format.data_types import DataField
+from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
+from lakehouse_core.format.data_types import UNASSIGNED, DataField, parse_type
 from lakehouse_core.planning.splits import pack
 from lakehouse_core.storage import open_store
 from lakehouse_core.table.predicate import columns_of
 
 # Ids that a task counts through, in milliseconds. More than this many rows are never broadcast anyway.
 _MOST_COUNTED_ROWS: Final = 20_000_000
+_ROW_KIND: Final = DataField(UNASSIGNED, ROW_KIND_COLUMN, parse_type("STRING"))
 
 
 def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
@@ -52,8 +53,10 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
                 frame = frame.where(condition(predicate, {field.name: field.type for field in needed}))
             branches.append(frame.select(*map(quoted, plan.columns)))
         if others or not native:
-            branches.append(_task_frame(session, others, fields, plan.snapshot_id))
-        return branches[0] if len(branches) == 1 else branches[0].unionByName(branches[1])
+            told = [_ROW_KIND, *fields] if plan.with_row_kinds else fields
+            branches.append(_task_frame(session, others, told, plan.snapshot_id))
+        frame = branches[0] if len(branches) == 1 else branches[0].unionByName(branches[1])
+        return frame if plan.limit is None else frame.limit(plan.limit)
 
 
 def _task_frame(

@@ -1,0 +1,292 @@
+"""System tables: what Java calls `table$snapshots`, `table$files` and so on, with its columns, types and rows.
+
+Source: Paimon semantics, "System tables" (G.6). Times are in UTC, where Java shows the clock of its own zone.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from lakehouse_core.catalog.binlog import binlog_batches, binlog_schema
+from lakehouse_core.catalog.names import named, names_table
+from lakehouse_core.catalog.scan import Scan
+from lakehouse_core.catalog.system_columns import SYSTEM_COLUMNS
+from lakehouse_core.catalog.system_rows import (
+    Row,
+    aggregation_rows,
+    bucket_rows,
+    file_rows,
+    manifest_rows,
+    option_rows,
+    partition_rows,
+    schema_rows,
+    snapshot_rows,
+    statistics_rows,
+    tag_rows,
+)
+from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.execution.read_points import state_at
+from lakehouse_core.execution.scan import ReadRequest, plan_read, read_point
+from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.format.data_types import arrow_type
+from lakehouse_core.options import POSTPONE_BUCKET, parse_bool
+from lakehouse_core.table.layout import BRANCH_FOLDER, CONSUMER_FOLDER, CONSUMER_PREFIX, statistics_key
+from lakehouse_core.table.manifest import ManifestEntry
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot, parse_consumer
+from lakehouse_core.table.statistics import parse_statistics
+
+# Named for the reader: this module must not know Spark.
+SparkSession: TypeAlias = Any
+DataFrame: TypeAlias = Any
+
+_BRANCH_PREFIX: Final = "branch-"
+_DELETION_VECTORS: Final = "DELETION_VECTORS"
+_WITH_SEQUENCE_NUMBER: Final = "table-read.sequence-number.enabled"
+# Those that tell of the rows of the table itself.
+_OF_ROWS: Final = ("audit_log", "binlog", "ro")
+SYSTEM_TABLES: Final = (*SYSTEM_COLUMNS, *_OF_ROWS)
+
+
+class SystemTable:
+    """One system table, as it is when it is read; `name` is `database.table$name`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        schema: Callable[[], pa.Schema],
+        batches: Callable[[], Iterator[pa.RecordBatch]],
+        frame: Callable[[SparkSession], DataFrame],
+    ) -> None:
+        self.name = name
+        self._schema = schema
+        self._batches = batches
+        self._frame = frame
+
+    def __repr__(self) -> str:
+        return f"SystemTable({self.name!r})"
+
+    @names_table
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the rows."""
+        return self._schema()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches, none of them empty. Raises what the table cannot be read for."""
+        with named(self.name):
+            yield from self._batches()
+
+    @names_table
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as a table."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema())
+
+    @names_table
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """Return the rows as a DataFrame; metadata is read now, rows of the table when Spark runs it."""
+        return self._frame(session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemSource:
+    """Where the rows of a system table come from. `options`: those of a read, as `Table.scan` takes them."""
+
+    table: str
+    log: SnapshotLog
+    schemas: SchemaLog
+    options: Mapping[str, str]
+
+
+def system_table(name: str, source: SystemSource) -> SystemTable:
+    """Return the system table of this name. Raises NotFound naming near matches.
+
+    Raises InvalidRequest for options where there is nothing to choose.
+    """
+    if name not in SYSTEM_TABLES:
+        near = difflib.get_close_matches(str(name), SYSTEM_TABLES, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"There are: {', '.join(SYSTEM_TABLES)}."
+        raise NotFound(f"{source.table}: there is no system table {name!r}. {hint}")
+    full_name = f"{source.table}${name}"
+    if name in _OF_ROWS:
+        return _of_rows(name, full_name, source)
+    if source.options and name not in _OF_STATES:
+        raise InvalidRequest(f"{full_name}: it is the same at every point; leave options out.")
+    fields = SYSTEM_COLUMNS[name]
+    schema = pa.schema([pa.field(field.name, arrow_type(field.type), field.type.nullable) for field in fields])
+
+    def rows() -> pa.Table:
+        columns = list(zip(*_ROWS[name](source), strict=True)) or [()] * len(fields)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def frame(session: SparkSession) -> DataFrame:
+        # Whoever has a session has loaded Spark.
+        from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
+
+        return SparkEngine(session).from_arrow(rows(), fields)
+
+    return SystemTable(
+        full_name,
+        schema=lambda: schema,
+        batches=lambda: (batch for batch in rows().to_batches() if batch.num_rows),
+        frame=frame,
+    )
+
+
+def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
+    request = ReadRequest(
+        table=source.table,
+        options=source.options,
+        read_optimized=name == "ro",
+        with_row_kinds=name != "ro",
+    )
+
+    def plan() -> Any:
+        options = source.schemas.latest().options
+        if name != "ro" and parse_bool(_WITH_SEQUENCE_NUMBER, options.get(_WITH_SEQUENCE_NUMBER, "false")):
+            raise UnsupportedFeature(f"{full_name}: {_WITH_SEQUENCE_NUMBER} is not supported yet. Use Java Paimon.")
+        return plan_read(source.log, source.schemas, request)
+
+    scan = Scan(plan, source.log, table=source.table)
+    if name != "binlog":
+        return SystemTable(full_name, schema=scan.schema, batches=scan.to_batches, frame=scan.to_spark)
+
+    def frame(session: SparkSession) -> DataFrame:
+        from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
+
+        if scan.plan().is_increment:
+            raise UnsupportedFeature(f"{full_name}: changes are packed in this process only. Use to_arrow().")
+        return SparkEngine(session).in_arrays(scan.plan())
+
+    return SystemTable(
+        full_name,
+        schema=lambda: binlog_schema(scan.schema()),
+        batches=lambda: binlog_batches(scan.to_batches(), packs=scan.plan().is_increment),
+        frame=frame,
+    )
+
+
+def _snapshots(source: SystemSource) -> Iterable[Row]:
+    return snapshot_rows(source.log.history())
+
+
+def _schemas(source: SystemSource) -> Iterable[Row]:
+    return schema_rows(source.schemas.all())
+
+
+def _options(source: SystemSource) -> Iterable[Row]:
+    return option_rows(source.schemas.latest())
+
+
+def _tags(source: SystemSource) -> Iterable[Row]:
+    return tag_rows(source.log.tags())
+
+
+def _branches(source: SystemSource) -> Iterable[Row]:
+    store = source.log.store
+    for folder in store.children(BRANCH_FOLDER).folders:
+        if folder.startswith(_BRANCH_PREFIX):
+            # Object stores know no times of folders: the first object of a branch tells when it was made.
+            times = [found.modified_millis for found in store.list(f"{BRANCH_FOLDER}/{folder}")]
+            yield folder.removeprefix(_BRANCH_PREFIX), min(times, default=0)
+
+
+def _consumers(source: SystemSource) -> Iterable[Row]:
+    store = source.log.store
+    for file in store.children(CONSUMER_FOLDER).files:
+        if file.startswith(CONSUMER_PREFIX):
+            key = f"{CONSUMER_FOLDER}/{file}"
+            yield file.removeprefix(CONSUMER_PREFIX), parse_consumer(store.read(key), key)
+
+
+def _aggregation_fields(source: SystemSource) -> Iterable[Row]:
+    return aggregation_rows(source.schemas.latest())
+
+
+def _statistics(source: SystemSource) -> Iterable[Row]:
+    snapshot, _ = _state(source)
+    if snapshot is None or snapshot.statistics is None:
+        return ()
+    key = statistics_key(snapshot.statistics)
+    return statistics_rows(parse_statistics(source.log.store.read(key), key))
+
+
+def _manifests(source: SystemSource) -> Iterable[Row]:
+    snapshot, schema = _state(source)
+    if snapshot is None:
+        return ()
+    return manifest_rows([*source.log.manifests_of(snapshot), *source.log.changelog_manifests(snapshot)], schema)
+
+
+def _files(source: SystemSource) -> Iterable[Row]:
+    state = state_at(source.log, source.schemas, read_point(source.schemas, source.table, None, source.options))
+    if state.snapshot is None:
+        return ()
+    entries = source.log.live_entries(state.snapshot, with_stats=True)
+    if (earliest := state.created_from_millis) is not None:
+        entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
+    schema, store = source.schemas.latest(), source.log.store
+
+    def path_of(key: str) -> str:
+        return f"{store.spec.root}/{key}" if store.spec.scheme == "file" else store.uri(key)
+
+    real = _in_real_buckets(entries, schema)
+    return file_rows(real, schema, file_schema=source.schemas.schema, path_of=path_of)
+
+
+def _partitions(source: SystemSource) -> Iterable[Row]:
+    snapshot, schema = _state(source)
+    if snapshot is None:
+        return ()
+    deleted: dict[bytes, int] = {}
+    for index in source.log.index_entries(snapshot):
+        for vector in index.deletion_vectors or ():
+            if index.index_type == _DELETION_VECTORS and vector.cardinality is not None:
+                deleted[index.partition] = deleted.get(index.partition, 0) + vector.cardinality
+    entries = _in_real_buckets(_told_entries(source, snapshot), schema)
+    return partition_rows(entries, schema, deleted=deleted)
+
+
+def _buckets(source: SystemSource) -> Iterable[Row]:
+    snapshot, schema = _state(source)
+    return () if snapshot is None else bucket_rows(_told_entries(source, snapshot), schema)
+
+
+def _told_entries(source: SystemSource, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+    for entries in source.log.read_manifests(source.log.manifests_of(snapshot)):
+        yield from entries
+
+
+def _in_real_buckets(entries: Iterable[ManifestEntry], schema: TableSchema) -> Iterable[ManifestEntry]:
+    """Leave out the bucket where rows wait for theirs, as batch reads do."""
+    if schema.table_options.bucket != POSTPONE_BUCKET:
+        return entries
+    return (entry for entry in entries if entry.bucket >= 0)
+
+
+def _state(source: SystemSource) -> tuple[Snapshot | None, TableSchema]:
+    """Return the snapshot that the options mean, and the newest schema."""
+    point = read_point(source.schemas, source.table, None, source.options)
+    return state_at(source.log, source.schemas, point).snapshot, source.schemas.latest()
+
+
+_ROWS: Final[Mapping[str, Callable[[SystemSource], Iterable[Row]]]] = {
+    "snapshots": _snapshots,
+    "schemas": _schemas,
+    "options": _options,
+    "files": _files,
+    "manifests": _manifests,
+    "partitions": _partitions,
+    "buckets": _buckets,
+    "tags": _tags,
+    "branches": _branches,
+    "consumers": _consumers,
+    "aggregation_fields": _aggregation_fields,
+    "statistics": _statistics,
+}
+_OF_STATES: Final = frozenset({"files", "manifests", "partitions", "buckets", "statistics"})
