@@ -4,9 +4,11 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import DataType, column_of, parse_type, to_internal, values_of
 from tests.format import strategies
 
@@ -43,3 +45,12 @@ def test_decimals_with_more_digits_than_their_type_pass() -> None:
     values = [Decimal("104.00"), None, Decimal("-104.00")]
 
     assert values_of(column_of(values, data_type), data_type) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("DECIMAL(9, 2)", "29999999.97"), ("DECIMAL(9, 2)", "-29999999.97"), ("DECIMAL(18, 0)", "9" * 19)],
+)
+def test_decimals_that_files_cannot_store_are_refused(text: str, value: str) -> None:
+    with pytest.raises(InvalidRequest, match="change the column to a wider type"):
+        column_of([Decimal(value)], parse_type(text))

@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types.arrow import arrow_type, timestamp_unit
+from lakehouse_core.format.data_types.text import type_to_sql
 from lakehouse_core.format.data_types.types import (
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -24,6 +26,8 @@ from lakehouse_core.format.data_types.types import (
 
 _PER_MILLI: Final = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}
 _COUNT: Final = AtomicType(Root.INT, False)
+# Up to so many digits, a decimal is stored as an integer of so many bits.
+_STORED_BITS: Final = ((9, 32), (18, 64))
 
 
 def values_of(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> list[Any]:
@@ -71,7 +75,10 @@ def _atomic_values(column: pa.Array, data_type: AtomicType) -> list[Any]:
 
 
 def column_of(values: Sequence[Any], data_type: DataType) -> pa.Array:
-    """Return the Arrow column of comparable values; the values fit the type."""
+    """Return the Arrow column of comparable values, which fit the type.
+
+    Decimals may have more digits than their type; InvalidRequest where files cannot store so many.
+    """
     arrow = arrow_type(data_type)
     match data_type:
         case AtomicType():
@@ -125,18 +132,24 @@ def _atomic_column(values: Sequence[Any], data_type: AtomicType, arrow: pa.DataT
 
 def _decimals(values: Sequence[Any], data_type: AtomicType, arrow: pa.DataType) -> pa.Array:
     """Unscaled numbers of 128 bits; Arrow's own conversion refuses digits beyond the precision."""
-    assert data_type.scale is not None
     data = b"".join(
-        (0 if value is None else _unscaled(value, data_type.scale)).to_bytes(16, "little", signed=True)
-        for value in values
+        (0 if value is None else _unscaled(value, data_type)).to_bytes(16, "little", signed=True) for value in values
     )
     validity = pa.array([value is not None for value in values], pa.bool_()).buffers()[1]
     return pa.Array.from_buffers(arrow, len(values), [validity, pa.py_buffer(data)])
 
 
-def _unscaled(value: Decimal, scale: int) -> int:
+def _unscaled(value: Decimal, data_type: AtomicType) -> int:
     """Comparable decimals have exactly the scale of their type."""
+    assert data_type.precision is not None
+    assert data_type.scale is not None
     sign, digits, exponent = value.as_tuple()
-    assert exponent == -scale, value
+    assert exponent == -data_type.scale, value
     unscaled = int("".join(map(str, digits)))
+    # Files hold 32 bits for up to 9 digits and 64 for up to 18. Java cuts off what does not fit them.
+    if unscaled >> next((bits - 1 for digits, bits in _STORED_BITS if data_type.precision <= digits), 127):
+        raise InvalidRequest(
+            f"{value} has more digits than a column of {type_to_sql(data_type)} can store: change the column to a "
+            "wider type."
+        )
     return -unscaled if sign else unscaled
