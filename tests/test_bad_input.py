@@ -472,6 +472,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: w.orders.compact(partition_idle=5), INVALID, "partition_idle=5: expected a timedelta of 0 or more"),
         (lambda w: lc.connect(str(w.root)).compact("ordres"), MISSING, "No table fits 'ordres' in db. Did you mean"),
         (lambda w: lc.connect(str(w.root)).compact(database="x?"), MISSING, "No database fits 'x?'"),
+        (lambda w: lc.connect(str(w.root)).compact(5), INVALID, "tables=5: expected a name, in which"),
     ],
 }
 

@@ -245,7 +245,7 @@ class Catalog:
         self,
         tables: str = "*",
         *,
-        database: str = "*",
+        database: str | None = None,
         full: bool = False,
         partition_idle: timedelta | None = None,
         dry_run: bool = False,
@@ -253,11 +253,12 @@ class Catalog:
     ) -> tuple[CompactionReport, ...]:
         """Compact each table whose name and database fit, one after the other, as `Table.compact` does.
 
-        In names `*` stands for any characters, `?` for one and `[…]` for one of some. Returns a report for each table,
-        by name; one that fails says so in `error`, and the others go on. Raises NotFound when no table fits.
+        `database` None: in all of them. In names `*` stands for any characters, `?` for one and `[…]` for one of some.
+        Returns a report for each table, by name; one that fails says so in `error`, and the others go on.
+        Raises NotFound when no table fits, InvalidRequest.
         """
         reports = []
-        for name in self._fitting(database, tables):
+        for name in self._fitting("*" if database is None else database, tables):
             try:
                 found = self.table(name).compact(
                     full=full, partition_idle=partition_idle, dry_run=dry_run, properties=properties
@@ -268,6 +269,9 @@ class Catalog:
         return tuple(reports)
 
     def _fitting(self, database: str, tables: str) -> list[str]:
+        for noun, pattern in (("database", database), ("tables", tables)):
+            if not isinstance(pattern, str):
+                raise InvalidRequest(f"{noun}={pattern!r}: expected a name, in which * stands for any characters.")
         databases = [name for name in self.databases() if fnmatchcase(name, database)]
         if not databases:
             raise NotFound(f"No database fits {database!r} in {self.uri}. {near(database, self.databases())}")

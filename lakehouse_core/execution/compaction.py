@@ -99,7 +99,7 @@ def compact(
     by_bucket = _bucket_files(log, schema, snapshot, condition)
     if idle_millis and not (by_bucket := _idle_buckets(by_bucket, log.clock.local_now_millis() - idle_millis)):
         return CompactionResult(noop_reason="every partition had a new file within the idle time")
-    occasion = Occasion(now_millis=log.clock.local_now_millis())
+    occasion = Occasion(local_now_millis=log.clock.local_now_millis())
     indexes = log.index_entries(snapshot)
     deletions = deletion_files(indexes, BucketFolders(schema))
     buckets = _plan_buckets(by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry)

@@ -32,14 +32,14 @@ class Occasion:
     gentle strategy found nothing to do since it last forced level 0 up.
     """
 
-    now_millis: int
+    local_now_millis: int
     last_full_millis: int | None = None
     skipped_triggers: int = 0
 
     @property
     def hour(self) -> int:
         """The hour of the local day, 0 to 23."""
-        return self.now_millis // 3_600_000 % 24
+        return self.local_now_millis // 3_600_000 % 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def _early_full(levels: Levels, options: CompactionOptions, occasion: Occasion) 
     if len(runs) == 1:
         return None
     interval, last = options.full_interval_millis, occasion.last_full_millis
-    if interval is not None and (last is None or occasion.now_millis - last > interval):
+    if interval is not None and (last is None or occasion.local_now_millis - last > interval):
         return _everything(levels, "full compaction interval")
     total = options.total_size_threshold_bytes
     if total is not None and _size(runs) < total:

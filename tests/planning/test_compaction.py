@@ -149,7 +149,7 @@ def test_a_minor_compaction_does_what_the_strategy_picks(line):
     files, expected = (part.strip() for part in line.split("->"))
     settings = options(trigger_run_count=2, size_ratio_percent=1)
 
-    plan = plan_minor_compaction(bucket(files), settings, Occasion(now_millis=0), expired=named(files, "e"))
+    plan = plan_minor_compaction(bucket(files), settings, Occasion(local_now_millis=0), expired=named(files, "e"))
 
     if plan is None:
         assert expected == "nothing"
@@ -187,7 +187,9 @@ def test_a_bucket_in_its_place_is_rewritten_for_a_reason(files, compaction, reas
 def test_what_lies_above_the_output_is_told_level_by_level():
     levels = levels_of(bucket("0:1-3 0:2-4 3:1-50 3:51-90 4:1-900").files, KEY, level_count=5)
 
-    plan = plan_minor_compaction(levels, options(trigger_run_count=3, size_ratio_percent=1), Occasion(now_millis=0))
+    plan = plan_minor_compaction(
+        levels, options(trigger_run_count=3, size_ratio_percent=1), Occasion(local_now_millis=0)
+    )
 
     assert plan is not None
     assert [[file.file_name for file in run.data_files] for run in plan.older] == [["3:1-50", "3:51-90"], ["4:1-900"]]

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakehouse_core.options import CompactionOptions, TableOptions
 from lakehouse_core.planning.universal import Occasion, Pick, last_full_compaction_millis, pick_runs
@@ -18,7 +20,7 @@ from lakehouse_core.table.sorted_run import KeyedFile, SortedRun
 
 HERE = Path(__file__).parent
 HOUR = 3_600_000
-NOON = Occasion(now_millis=12 * HOUR)
+NOON = Occasion(local_now_millis=12 * HOUR)
 
 
 def run(text: str, number: int = 0) -> LevelSortedRun:
@@ -90,7 +92,7 @@ def test_the_strategy_picks(options, given, expected):
         incremental_size_threshold_bytes=int(options["increment"]) if "increment" in options else None,
     )
     occasion = Occasion(
-        now_millis=int(options.get("hour", 12)) * HOUR,
+        local_now_millis=int(options.get("hour", 12)) * HOUR,
         last_full_millis=int(options["full-at"]) * HOUR if "full-at" in options else None,
         skipped_triggers=int(options.get("skipped", 0)),
     )
@@ -121,12 +123,12 @@ def java_state(line: str) -> tuple[Levels, CompactionOptions, Occasion, str]:
             offpeak_end_hour=int(end),
             offpeak_ratio_percent=int(ratio),
         )
-        occasion = Occasion(now_millis=int(hour) * HOUR)
+        occasion = Occasion(local_now_millis=int(hour) * HOUR)
     if said["full"] != "-":
         interval, _, elapsed = said["full"].partition("@")
         options = replace(options, full_interval_millis=int(interval))
         if elapsed != "never":
-            occasion = replace(occasion, last_full_millis=occasion.now_millis - int(elapsed))
+            occasion = replace(occasion, last_full_millis=occasion.local_now_millis - int(elapsed))
     if "/" in said["force"]:
         gentle, _, skipped = said["force"].partition("/")
         options = replace(options, gentle_interval=int(gentle))
@@ -161,6 +163,43 @@ def test_amplification_alone_rewrites_a_growing_bucket_ever_more_rarely():
         history.append(sizes)
 
     assert history == [[2], [3], [4], [1, 4], [6], [1, 6], [8], [1, 8], [1, 1, 8], [11]]
+
+
+@st.composite
+def states(draw: st.DrawFn) -> Levels:
+    sizes = st.integers(0, 2000)
+    level_0 = [f"0:{draw(sizes)}" for _ in range(draw(st.integers(0, 6)))]
+    above = [f"{level}:{draw(sizes)}" for level in range(1, 6) if draw(st.booleans())]
+    return Levels(runs(" ".join(level_0 + above)), 6)
+
+
+@st.composite
+def strategies(draw: st.DrawFn) -> CompactionOptions:
+    return CompactionOptions(
+        trigger_run_count=draw(st.integers(1, 6)),
+        max_size_amplification_percent=draw(st.integers(0, 400)),
+        size_ratio_percent=draw(st.integers(0, 200)),
+        total_size_threshold_bytes=draw(st.none() | st.integers(0, 3000)),
+        incremental_size_threshold_bytes=draw(st.none() | st.integers(0, 3000)),
+        full_interval_millis=draw(st.none() | st.just(0)),
+        forces_level_0=draw(st.booleans()),
+    )
+
+
+@given(states(), strategies())
+def test_a_pick_takes_the_newest_runs_to_where_nothing_older_is_passed_and_picks_come_to_an_end(levels, options):
+    for _ in range(len(levels.runs) + 1):
+        pick = pick_runs(levels, options, NOON)
+        if pick is None:
+            break
+        rest = levels.runs[len(pick.runs) :]
+        assert pick.runs == levels.runs[: len(pick.runs)]
+        assert max(1, *(one.level for one in pick.runs)) <= pick.output_level <= levels.max_level
+        assert all(one.level > pick.output_level for one in rest)
+        size = sum(one.run.size_bytes for one in pick.runs)
+        levels = Levels((run(f"{pick.output_level}:{size}"), *rest), levels.level_count)
+
+    assert pick_runs(levels, options, NOON) is None
 
 
 def test_the_last_full_compaction_is_the_newest_file_of_the_top_level():
