@@ -14,8 +14,8 @@ from tests.format import strategies
 
 
 @st.composite
-def columns(draw: st.DrawFn) -> tuple[DataType, list[Any]]:
-    data_type = draw(strategies.data_types())
+def columns(draw: st.DrawFn, types: st.SearchStrategy[DataType] | None = None) -> tuple[DataType, list[Any]]:
+    data_type = draw(strategies.data_types() if types is None else types)
     return data_type, draw(st.lists(strategies.values(data_type), max_size=6))
 
 
@@ -31,8 +31,9 @@ def test_a_column_comes_back_from_its_values(column: tuple[DataType, list[Any]],
     assert repr(values_of(pa.chunked_array([array, array]), data_type)) == repr(values + values)
 
 
+# Arrow's scalars of nested types lose nanoseconds, so the law is one of types without parts.
 @settings(max_examples=50, deadline=None)
-@given(columns())
+@given(columns(strategies.atomic_types()))
 def test_a_columns_values_are_those_of_its_scalars(column: tuple[DataType, list[Any]]) -> None:
     data_type, values = column
     array = column_of(values, data_type)
