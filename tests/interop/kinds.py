@@ -145,6 +145,18 @@ KINDS = [
         batches=_partitioned(_appends()),
     ),
     Kind(name="append bucketed", fields=_PLAIN, options={"bucket": "3", "bucket-key": "k"}, batches=_appends()),
+    Kind(
+        name="append indexed",
+        fields=_PLAIN,
+        options={
+            "file-index.bloom-filter.columns": "v",
+            "file-index.bloom-filter.v.items": "100",
+            "file-index.bitmap.columns": "k,v",
+            "file-index.range-bitmap.columns": "n,v",
+            "file-index.in-manifest-threshold": "1 b",
+        },
+        batches=_appends(),
+    ),
     Kind(name="append every type", fields=_EVERY_TYPE, batches=_TYPED),
     Kind(
         name="append stats none",

@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakehouse_core.merge.taking import take_all
+
 
 def chosen_rows(
     batches: Iterable[pa.RecordBatch], spans: Sequence[tuple[int, int]], chosen: BitMap
@@ -33,5 +35,5 @@ def _chosen(batch: pa.RecordBatch, first: int, chosen: BitMap) -> Iterator[pa.Re
     if count == batch.num_rows:
         yield batch
     elif count:
-        positions = (chosen & BitMap(range(first, after))).to_array()
-        yield batch.take(pa.array(np.asarray(positions, np.int64) - first))
+        positions = np.asarray((chosen & BitMap(range(first, after))).to_array(), np.int64)
+        yield pa.RecordBatch.from_arrays(take_all(batch.columns, positions - first), batch.schema.names)

@@ -15,6 +15,8 @@ _COUNT: Final = struct.Struct(">i")
 MOST_BYTES: Final = (2**31 - 1) // 8
 # A byte for each bit is twenty times faster to write, as long as the memory does not matter.
 _MOST_SPREAD_BITS: Final = 1 << 26
+# So many rows at a time stay in the processor's cache.
+_PIECE_ROWS: Final = 16 << 10
 
 
 def filter_size(items: int, false_positive_rate: float) -> tuple[int, int]:
@@ -35,11 +37,13 @@ class BloomFilterBuilder:
         self._bits = np.zeros(self._bit_count if self._is_spread else size_bytes, np.uint8)
 
     def add(self, hashes: Hashes) -> None:
-        for positions in _positions(hashes, self._function_count, self._bit_count):
-            if self._is_spread:
-                self._bits[positions] = 1
-            else:
-                np.bitwise_or.at(self._bits, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
+        for start in range(0, len(hashes), _PIECE_ROWS):
+            piece = hashes[start : start + _PIECE_ROWS]
+            for positions in _positions(piece, self._function_count, self._bit_count):
+                if self._is_spread:
+                    self._bits[positions] = 1
+                else:
+                    np.bitwise_or.at(self._bits, positions >> 3, (1 << (positions & 7)).astype(np.uint8))
 
     def to_bytes(self) -> bytes:
         packed = np.packbits(self._bits, bitorder="little") if self._is_spread else self._bits
@@ -70,9 +74,12 @@ class BloomFilter:
 def _positions(hashes: Hashes, function_count: int, bit_count: int) -> list[npt.NDArray[np.int32]]:
     low = hashes.astype(np.int32)
     high = (hashes >> 32).astype(np.int32)
+    divisor = np.int32(bit_count)
     positions = []
     combined = low
     for _ in range(function_count):
         combined = combined + high
-        positions.append(np.where(combined < 0, ~combined, combined) % np.int32(bit_count))
+        # Negative numbers are complemented; NumPy divides by one number many times faster than it takes the rest.
+        folded = combined ^ (combined >> 31)
+        positions.append(folded - folded // divisor * divisor)
     return positions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
@@ -12,6 +13,7 @@ from pyroaring import BitMap
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.tasks import read as read_module
 from lakehouse_core.execution.tasks.chosen_rows import chosen_rows
+from lakehouse_core.execution.tasks.merge_read import BucketFiles
 from lakehouse_core.format.file_index import BITMAP, head_length, parse_directory
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.table.file_index import index_file_name
@@ -189,3 +191,18 @@ def test_positions_count_the_rows_of_the_file_and_not_of_what_is_read_of_it(span
     found = [batch.column("n").to_pylist() for batch in chosen_rows(batches_of(4, 6), spans, BitMap(chosen))]
 
     assert found == expected
+
+
+@pytest.mark.parametrize("deleted", [None, [7, 107, 1500]])
+def test_rows_that_an_index_leaves_and_a_vector_deletes_stay_away(deleted):
+    table = append_table(**{"target-file-size": "64 kb", "file.compression": "none"})
+    table.write(pa.table({"k": range(2000), "v": ["x" * 100] * 2000}))
+    (file,) = table.all_files()
+    files = BucketFiles(store=table.store, folder="bucket-0", schemas=table.schemas)
+    reader = files.open(file)
+
+    without = None if deleted is None else np.array(deleted, np.int64)
+    batches = reader.batches(table.schema.fields, batch_rows=64, only=BitMap([7, 8, 107, 1999]), without=without)
+    found = [key for batch in batches for key in batch.column("k").to_pylist()]
+
+    assert found == [key for key in (7, 8, 107, 1999) if key not in (deleted or [])]
