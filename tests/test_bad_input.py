@@ -158,6 +158,9 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: w.catalog.table("db.orders$branch_b"), UNSUPPORTED, "branches cannot be opened yet"),
         (lambda w: w.catalog.table("db.orders$files"), INVALID, "system tables are verbs"),
         (lambda w: w.catalog.tables("nope"), MISSING, "Database 'nope' does not exist"),
+        (lambda w: w.catalog.compact("ordres"), MISSING, "No table fits 'ordres' in db. Did you mean"),
+        (lambda w: w.catalog.compact(database="x?"), MISSING, "No database fits 'x?'"),
+        (lambda w: w.catalog.compact(5), INVALID, "tables=5: expected a name, in which"),
         (lambda w: w.catalog.drop_table("db.nope"), MISSING, "'db.nope' does not exist"),
         (lambda w: w.catalog.drop_database("db"), INVALID, "has 4 tables (.*pass cascade=True"),
         (lambda w: w.catalog.drop_database("nope"), MISSING, "'nope' does not exist"),
@@ -470,9 +473,6 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         ),
         (lambda w: w.orders.expire_snapshots(older_than=5), INVALID, "expected a timedelta or a datetime"),
         (lambda w: w.orders.compact(partition_idle=5), INVALID, "partition_idle=5: expected a timedelta of 0 or more"),
-        (lambda w: lc.connect(str(w.root)).compact("ordres"), MISSING, "No table fits 'ordres' in db. Did you mean"),
-        (lambda w: lc.connect(str(w.root)).compact(database="x?"), MISSING, "No database fits 'x?'"),
-        (lambda w: lc.connect(str(w.root)).compact(5), INVALID, "tables=5: expected a name, in which"),
     ],
 }
 

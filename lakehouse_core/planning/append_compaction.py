@@ -111,7 +111,7 @@ def _loose_minor(files: Sequence[DataFile], options: TableOptions, marked: Marke
     candidates = [
         file for file in files if file.file_size < _small_bytes(options) or _has_too_many_deleted(file, options, marked)
     ]
-    by_size = sorted(candidates, key=lambda file: (file.file_size, file.file_name))
+    by_size = sorted(candidates, key=lambda file: file.file_size)
     cost = options.split_open_cost_bytes
     bins = _marked_bins(by_size, options, marked, cost)
     *filled, rest = _bins(([file] for file in by_size if file.file_name not in marked), options, cost)
@@ -121,7 +121,7 @@ def _loose_minor(files: Sequence[DataFile], options: TableOptions, marked: Marke
 
 
 def _loose_full(files: Sequence[DataFile], options: TableOptions, marked: Marked) -> list[tuple[DataFile, ...]]:
-    """All small files and all marked ones, oldest first."""
+    """All small files and all marked ones, oldest first; of one millisecond in the order given."""
     takes_all = options.compaction.rewrites_all_files
     by_age = [
         file
