@@ -1,19 +1,24 @@
 """From what the core did to the reports that users get."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from lakehouse_core.catalog.reports import CommitReport, CompactionReport, ExpiryReport, ManifestReport
-from lakehouse_core.execution.commit import CommitResult
+from lakehouse_core.execution.commit import CommitResult, together
 from lakehouse_core.execution.compaction import BucketCompaction, CompactionResult
 from lakehouse_core.execution.expiry import ExpiryResult
 from lakehouse_core.execution.manifest_compaction import ManifestCompaction
+from lakehouse_core.execution.write_compaction import WriteCompaction
 from lakehouse_core.planning.effects import effects_of
 from lakehouse_core.table.changes import StagedCommit
 
 
-def commit_report(staged: StagedCommit, result: CommitResult, seconds: float) -> CommitReport:
-    """Return the report of write, overwrite and commit."""
+def commit_report(
+    staged: StagedCommit, result: CommitResult, compaction: WriteCompaction, seconds: float
+) -> CommitReport:
+    """Return the report of write, overwrite and commit, with the compaction that came along."""
+    if compaction.commit is not None:
+        result = replace(together(result, compaction.commit), replayed=result.replayed)
     counts = asdict(effects_of(result.changes))
     del counts["files_upgraded"]
     last = result.snapshots[-1] if result.snapshots else None
@@ -30,6 +35,7 @@ def commit_report(staged: StagedCommit, result: CommitResult, seconds: float) ->
         schema_id=staged.schema_id if last is None else last.schema_id,
         replayed=result.replayed,
         snapshot_ids=result.snapshot_ids,
+        compaction_failure=compaction.failure,
         **counts,
     )
 

@@ -41,7 +41,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReport(Report):
-    """Of write, overwrite and commit. `replayed`: this user had committed this identifier before; nothing is new."""
+    """Of write, overwrite and commit. `replayed`: this user had committed this identifier before; nothing is new.
+
+    `compaction_failure`: why the compaction that came with the commit failed; None when it did not, or there was none.
+    """
 
     commit_user: str = ""
     commit_identifier: int = 0
@@ -50,6 +53,7 @@ class CommitReport(Report):
     snapshot_ids: tuple[int, ...] = ()
     changelog_files_added: int = 0
     changelog_rows_added: int = 0
+    compaction_failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.stage import stage
 from lakehouse_core.execution.tags import create_tag, delete_tag
 from lakehouse_core.execution.verify import verify
+from lakehouse_core.execution.write_compaction import compact_written
 from lakehouse_core.planning.ledger import content_snapshot_id
 from lakehouse_core.planning.partitions import partition_condition, partition_texts
 from lakehouse_core.planning.read_point import AtSnapshot, Latest, ReadPoint
@@ -298,6 +299,8 @@ class Table:
     def commit(self, staged: StagedCommit) -> CommitReport:
         """Make a staged commit a snapshot. Safe to repeat: a user and identifier that were committed change nothing.
 
+        A table that is not `write-only` is then compacted where its options ask for it, which is a snapshot of its own.
+        A failure there is told in the report, for the rows are committed; the next compaction does the same again.
         Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again), StaleCommit.
         """
         if not isinstance(staged, StagedCommit):
@@ -306,7 +309,8 @@ class Table:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
         started = self._clock.monotonic_seconds()
         result = commit(self._log, self._schemas, staged, self._clock)
-        return answers.commit_report(staged, result, self._seconds_since(started))
+        compaction = compact_written(self._log, self._schemas, self._engine, staged)
+        return answers.commit_report(staged, result, compaction, self._seconds_since(started))
 
     @names_table
     def keep_pending(self, staged: StagedCommit) -> None:

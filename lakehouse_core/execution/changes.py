@@ -122,7 +122,9 @@ def _plan(
     until: int,
     table: str,
 ) -> ChangesPlan:
-    splits = [] if increment is None else increment_splits(log, schemas, schema, increment, ScanScope(schema, None))
+    # What was written is told at once, also where a read of the table waits for the compaction.
+    scope = ScanScope(schema, None, every_level=True)
+    splits = [] if increment is None else increment_splits(log, schemas, schema, increment, scope)
     file_schemas = schemas_of(splits, schemas)
     empty = Split(snapshot_id=0, partition=b"", bucket=0, total_buckets=0, folder="", files=(), raw=True)
     tasks = [

@@ -100,10 +100,10 @@ def commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Cl
         return result
     second = _Committer(log, schemas, staged, compaction, clock)
     try:
-        return _together(result, second.run(skips_empty=True))
+        return together(result, second.run(skips_empty=True))
     except (CommitConflict, CommitTimeout, StaleCommit):
         # The append is applied and stays so; the compaction comes again by itself.
-        return _together(result, CommitResult(attempts=second.attempts, lost=compaction.lost))
+        return together(result, CommitResult(attempts=second.attempts, lost=compaction.lost))
 
 
 class _Committer:
@@ -368,7 +368,8 @@ def _check_schemas(schemas: SchemaLog, staged: StagedCommit) -> None:
         )
 
 
-def _together(first: CommitResult, second: CommitResult) -> CommitResult:
+def together(first: CommitResult, second: CommitResult) -> CommitResult:
+    """Return what two parts of one commit did, the second after the first."""
     return CommitResult(
         snapshots=(*first.snapshots, *second.snapshots),
         snapshot_ids=(*first.snapshot_ids, *second.snapshot_ids),

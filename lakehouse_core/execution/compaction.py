@@ -3,7 +3,7 @@
 A compaction that another commit overtakes in some buckets is applied in the others.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeAlias
@@ -82,11 +82,14 @@ def compact(
     dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
     table: str = "",
+    places: Collection[tuple[bytes, int]] | None = None,
+    identity: tuple[str, int] | None = None,
 ) -> CompactionResult:
     """Compact the buckets of the partitions that satisfy the bound `condition`; all without one.
 
     `full`: into one run each; else what the strategy picks in each, once. `idle_millis`: only the partitions that had
-    no new file for longer. Raises CommitConflict when every bucket lost to another commit, InvalidRequest,
+    no new file for longer. `places`: only these (serialized partition, bucket). `identity`: the user and identifier to
+    commit as; None: a user of its own. Raises CommitConflict when every bucket lost to another commit, InvalidRequest,
     UnsupportedFeature, CorruptTable, TaskFailed.
     """
     name = table or log.store.uri("")
@@ -96,7 +99,8 @@ def compact(
     snapshot = log.latest()
     if snapshot is None:
         return CompactionResult(noop_reason="the table is empty")
-    by_bucket = _bucket_files(log, schema, snapshot, condition)
+    keep = _keeps(schema, condition) if places is None else _only(places)
+    by_bucket = _bucket_files(log, snapshot, keep)
     if idle_millis and not (by_bucket := _idle_buckets(by_bucket, log.clock.local_now_millis() - idle_millis)):
         return CompactionResult(noop_reason="every partition had a new file within the idle time")
     occasion = Occasion(local_now_millis=log.clock.local_now_millis())
@@ -118,10 +122,11 @@ def compact(
     except LakehouseError:
         _delete_outputs(log, schema, messages)
         raise
+    commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
         table=name,
-        commit_user=f"compaction-{log.clock.uuid()}",
-        commit_identifier=BATCH_IDENTIFIER,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
         mode=Append(),
         messages=messages,
         schema_id=schema.id,
@@ -131,11 +136,9 @@ def compact(
     return replace(planned, commit_user=staged.commit_user, commit=_commit(log, schemas, staged, buckets))
 
 
-def _bucket_files(
-    log: SnapshotLog, schema: TableSchema, snapshot: Snapshot, condition: Predicate | None
-) -> FilesByBucket:
+def _bucket_files(log: SnapshotLog, snapshot: Snapshot, keep: Keep | None) -> FilesByBucket:
     by_bucket: FilesByBucket = {}
-    for entry in log.live_entries(snapshot, keep=_keeps(schema, condition), with_stats=True):
+    for entry in log.live_entries(snapshot, keep=keep, with_stats=True):
         if entry.kind is EntryKind.ADD:
             check_file(entry.file, entry.bucket)
             by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
@@ -208,6 +211,10 @@ def _keeps(schema: TableSchema, condition: Predicate | None) -> Keep | None:
         return holds(condition, dict(zip(schema.partition_keys, values, strict=True)))
 
     return lambda partition, bucket, level: is_asked_for(partition)
+
+
+def _only(places: Collection[tuple[bytes, int]]) -> Keep:
+    return lambda partition, bucket, level: (partition, bucket) in places
 
 
 def _why_nothing(schema: TableSchema, files: Sequence[DataFile], *, full: bool) -> str:

@@ -8,8 +8,6 @@ from lakehouse_core.options.known import Treatment
 # Of an option that is carried out for some values only: those values.
 WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "type": frozenset({"table"}),
-    "merge-engine": frozenset({"deduplicate", "partial-update", "aggregation"}),
-    "changelog-producer": frozenset({"none", "input"}),
     "file.format": frozenset({"parquet"}),
     "file.compression": frozenset({"zstd", "snappy", "gzip", "lz4", "none", "uncompressed"}),
     "manifest.format": frozenset({"avro"}),

@@ -74,6 +74,12 @@ primary-key text -
 partition text -
 merge-engine merge-engine deduplicate
 changelog-producer producer none
+commit.force-compact bool false
+full-compaction.delta-commits int -
+force-lookup bool false
+lookup-wait bool true
+changelog-producer.row-deduplicate bool false
+changelog-producer.row-deduplicate-ignore-fields text -
 sequence.field text -
 sequence.field.sort-order ascending|descending ascending
 rowkind.field text -
@@ -193,7 +199,6 @@ file.block-size size -
 manifest-sort.enabled bool false
 upsert-key text -
 scan.bucket int -
-commit.force-compact bool false
 write.sequence-number-init-mode scan|snapshot scan
 table-read.sequence-number.enabled bool false
 key-value.sequence_number.enabled bool false
@@ -208,7 +213,6 @@ compaction.skip-expired-partitions bool false
 partition.end-input-to-done bool false
 scan.plan-sort-partition bool false
 consumer-id text -
-full-compaction.delta-commits int -
 consumer.expiration-time duration -
 end-input.check-partition-expire bool false
 metadata.stats-mode.per.level levels ''
@@ -225,7 +229,6 @@ local-merge-buffer-size size -
 commit.force-create-snapshot bool false
 delete.force-produce-changelog bool false
 commit.user-prefix text -
-force-lookup bool false
 scan.fallback-branch text -
 scan.primary-branch text -
 manifest.delete-file-drop-stats bool false
@@ -403,9 +406,6 @@ lookup.remote-file.enabled bool false
 lookup.remote-file.level-threshold int -2147483648
 lookup.merge-buffer-size size 8mb
 lookup.merge-records-threshold int 1024
-lookup-wait bool true
-changelog-producer.row-deduplicate bool false
-changelog-producer.row-deduplicate-ignore-fields text -
 dynamic-bucket.target-row-num int 2000000
 dynamic-bucket.initial-buckets int -
 dynamic-bucket.max-buckets int -1

@@ -161,6 +161,11 @@ class TableOptions:
     # Compactions look up what lies above their output, so that a record there holds all that is older.
     needs_lookup: bool = False
     # Updates that change no column but the ignored ones are not told.
+    # Whether the write itself makes what lookups tell, instead of leaving it to a later compaction.
+    lookup_wait: bool = True
+    # A full compaction with every so many-th commit; None: no such rule.
+    full_compaction_delta_commits: int | None = None
+    commit_force_compact: bool = False
     changelog_row_deduplicate: bool = False
     changelog_ignored_fields: tuple[str, ...] = ()
     sequence_fields: tuple[str, ...] = ()
@@ -312,6 +317,9 @@ def _parse(source: _Source) -> TableOptions:
         merge_engine=MergeEngine(source.word("merge-engine")),
         changelog_producer=ChangelogProducer(source.word("changelog-producer")),
         needs_lookup=_needs_lookup(source),
+        lookup_wait=source.flag("lookup-wait"),
+        full_compaction_delta_commits=_delta_commits(source),
+        commit_force_compact=source.flag("commit.force-compact"),
         changelog_row_deduplicate=source.flag("changelog-producer.row-deduplicate"),
         changelog_ignored_fields=source.names("changelog-producer.row-deduplicate-ignore-fields"),
         sequence_fields=source.names("sequence.field"),
@@ -365,6 +373,13 @@ def _parse(source: _Source) -> TableOptions:
         expiry=_expiry(source),
         changelog_expiry=_changelog_expiry(source, _expiry(source)),
     )
+
+
+def _delta_commits(source: _Source) -> int | None:
+    key = "full-compaction.delta-commits"
+    if source.has(key):
+        return source.whole(key)
+    return 1 if source.word("changelog-producer") == ChangelogProducer.FULL_COMPACTION else None
 
 
 def _needs_lookup(source: _Source) -> bool:

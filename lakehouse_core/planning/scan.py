@@ -65,7 +65,8 @@ class PartitionScope:
 class ScanScope:
     """The condition of one scan, asked for manifests, for entries and for files. Answers are kept per partition.
 
-    `only_level`: files of this level alone. `created_from_millis`: files created at this time or later.
+    `only_level`: files of this level alone. `created_from_millis`: files created at this time or later. `every_level`:
+    also those that a read of the table's state leaves to the next compaction.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class ScanScope:
         *,
         only_level: int | None = None,
         created_from_millis: int | None = None,
+        every_level: bool = False,
     ) -> None:
         self._schema = schema
         self._predicate = predicate
@@ -87,7 +89,7 @@ class ScanScope:
         self._partitions: dict[bytes, PartitionScope | None] = {}
         self._buckets: dict[tuple[bytes, int], frozenset[int] | None] = {}
         self._same_buckets: dict[int, bool] = {}
-        self._skips_level_0 = not schema.is_append and schema.table_options.skips_level_0
+        self._skips_level_0 = not every_level and not schema.is_append and schema.table_options.skips_level_0
 
     @property
     def schema(self) -> TableSchema:
