@@ -10,8 +10,7 @@ WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "type": frozenset({"table"}),
     "merge-engine": frozenset({"deduplicate", "partial-update", "aggregation"}),
     "changelog-producer": frozenset({"none", "input"}),
-    "file.format": frozenset({"parquet"}),
-    "file.compression": frozenset({"zstd", "snappy", "gzip", "lz4", "none", "uncompressed"}),
+    "file.format": frozenset({"parquet", "orc", "avro"}),
     "manifest.format": frozenset({"avro"}),
     "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null"}),
 }

@@ -345,7 +345,7 @@ def test_what_may_not_change_is_refused(schema: TableSchema, change: SchemaChang
     [
         (UpdateColumnType("s", "INT"), "reading STRING as INT"),
         (SetOption("changelog-producer", "lookup"), "changelog-producer = lookup"),
-        (SetOption("file.format", "orc"), "file.format = orc"),
+        (SetOption("file.format", "csv"), "file.format = csv"),
         (AddColumn("z", "TIMESTAMP(9)"), None),
         (AddColumn("z", "VARIANT"), "Column z: the type VARIANT"),
     ],
