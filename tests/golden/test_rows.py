@@ -25,10 +25,6 @@ REFUSED = {
     ],
     "bucket": ["postpone", "postpone_lookup"],
     "VARIANT": ["append_variant"],
-    "explicit cast": [
-        *("evolved_append", "evolved_casts_avro", "evolved_casts_orc", "evolved_casts_parquet", "evolved_pk"),
-        *("evolved_pk_avro", "evolved_pk_lookup", "evolved_pk_orc"),
-    ],
 }
 REFUSED_BECAUSE = {table: option for option, tables in REFUSED.items() for table in tables}
 
