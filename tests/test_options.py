@@ -14,6 +14,7 @@ from lakehouse_core.options import (
     KNOWN,
     BucketFunction,
     ChangelogProducer,
+    FileStyle,
     OptionKey,
     TableOptions,
     Treatment,
@@ -112,7 +113,7 @@ def test_options_are_parsed_into_values_with_units() -> None:
     assert (options.sequence_fields, options.sequence_descending) == (("price", "name"), True)
     assert options.target_file_size_bytes(has_key=True) == options.target_file_size_bytes(has_key=False) == 1 << 20
     assert options.num_levels == 9
-    assert (options.stats_mode_of("name"), options.stats_mode_of("id")) == ("none", "truncate(8)")
+    assert (options.stats_mode_by_column, options.style.stats_mode) == ({"name": "none"}, "truncate(8)")
     assert options.commit.timeout_millis == 5_000
     assert options.read_grace_millis == 0
     assert options.expiry.max_retained == 20
@@ -154,6 +155,27 @@ def test_changelogs_outlive_snapshots_when_any_figure_is_larger(options: dict[st
     assert TableOptions.parse(options).changelog_expiry.decoupled is decoupled
 
 
+def test_files_of_each_kind_have_a_style_of_their_own() -> None:
+    options = TableOptions.parse(
+        {
+            "file.format": "ORC",
+            "file.format.per.level": "0:avro,5:parquet",
+            "file.compression.per.level": "0:snappy",
+            "metadata.stats-mode.per.level": "0:none,1:full",
+            "changelog-file.format": "Parquet",
+            "changelog-file.stats-mode": "counts",
+        }
+    )
+
+    assert options.style == FileStyle(format="orc", compression="zstd", stats_mode="truncate(16)")
+    assert options.style_at(0) == FileStyle(format="avro", compression="snappy", stats_mode="none")
+    assert options.style_at(1) == FileStyle(format="orc", compression="zstd", stats_mode="full")
+    assert options.style_at(4) == options.style
+    assert options.style_at(5).format == "parquet"
+    assert options.changelog_style_at(0) == FileStyle(format="parquet", compression="snappy", stats_mode="counts")
+    assert options.changelog_style_at(4) == FileStyle(format="parquet", compression="zstd", stats_mode="counts")
+
+
 @pytest.mark.parametrize("key", KNOWN.values(), ids=KNOWN)
 def test_every_known_option_has_a_default_of_its_kind(key: OptionKey) -> None:
     if key.default is not None:
@@ -181,8 +203,7 @@ def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None
         ("merge-engine", "partial-update"),
         ("changelog-producer", "lookup"),
         ("changelog-producer", "full-compaction"),
-        ("file.format", "orc"),
-        ("file.format.per.level", "0:avro"),
+        ("file.format", "csv"),
         ("row-tracking.enabled", "true"),
         ("file-index.hilbert.columns", "id"),
         ("manifest.compression", "none"),

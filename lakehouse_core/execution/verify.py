@@ -44,6 +44,7 @@ from lakehouse_core.planning.live_files import (
     needed,
     root_of,
 )
+from lakehouse_core.planning.readable import READABLE_FORMATS
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
 from lakehouse_core.table.data_file import DataFile, FileSource
@@ -230,7 +231,7 @@ class _Verification:
         if not self._reads_data or key in self._data_read or self._files.get(key) != file.file_size:
             return
         self._data_read.add(key)
-        if file.schema_id in schemas and file.file_name.endswith(".parquet"):
+        if file.schema_id in schemas and file.format in READABLE_FORMATS:
             files = BucketFiles(store=self._store, folder=folder, schemas=schemas)
             self.read(Promise.NAMED_FILES, key, partial(_decode, files, file), root_key)
 

@@ -10,7 +10,7 @@ import json
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +29,13 @@ BLOCK_BYTES = 64_000
 # In the header of each file we write: CRC-32 of schema, codec and everything after the header, in hex. Other engines
 # ignore it. A file that ends early at the end of a block shows in nothing else. Stored in tables. Never rename.
 CHECKSUM_KEY = "lakehouse.crc32"
+# The same of schema, codec and marker alone, where the blocks are not known yet. Stored in data files. Never rename.
+HEADER_CHECKSUM_KEY = "lakehouse.header.crc32"
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _LONGEST_VARINT = 10
+_WINDOW_BYTES = 1 << 20
 _CHECKSUM = re.compile(rb"[0-9a-f]{8}")
 
 
@@ -42,6 +45,17 @@ class AvroBlock:
 
     count: int
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AvroHeader:
+    """What precedes the blocks of a file, and how large it is."""
+
+    schema: Mapping[str, Any] | list[Any]
+    codec: str
+    metadata: Mapping[str, bytes]
+    sync: bytes
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,25 @@ def open_container(data: bytes, name: str) -> AvroContainer:
 
     Raises CorruptTable at the first thing that is not as it must be, UnsupportedFeature for an unknown codec.
     """
+    header = read_header(data, name)
+    if not isinstance(header.schema, dict):
+        raise corrupt(name, 4, "avro.schema in the header is no record")
+    position = header.size_bytes
+    _check(header.metadata, data[position:], name)
+    decompress = _decompressor(header.codec, name)
+    blocks = []
+    while position < len(data):
+        block, position = _block(data, position, header.sync, decompress, name)
+        blocks.append(block)
+    rest = {key: value for key, value in header.metadata.items() if key not in ("avro.schema", "avro.codec")}
+    return AvroContainer(name=name, schema=header.schema, codec=header.codec, metadata=rest, blocks=tuple(blocks))
+
+
+def read_header(data: bytes, name: str) -> AvroHeader:
+    """Return the header that `data` begins with. Raises CorruptTable where it does not, or is cut.
+
+    The schema is a record, or, as data files of Java before 1.1 have it, a union of null and a record.
+    """
     if data[:4] != _MAGIC:
         raise corrupt(name, 0, f"it starts with {data[:4]!r}, expected the Avro magic {_MAGIC!r}")
     metadata, position = _metadata(data, 4, name)
@@ -73,17 +106,60 @@ def open_container(data: bytes, name: str) -> AvroContainer:
     sync = data[position : position + _SYNC_BYTES]
     if len(sync) != _SYNC_BYTES:
         raise corrupt(name, position, "the file ends within the header")
-    position += _SYNC_BYTES
-    _check(metadata, data[position:], name)
-    decompress = _DECOMPRESS.get(codec)
-    if decompress is None:
-        raise UnsupportedFeature(f"{name}: Avro codec is {codec!r}, expected one of {', '.join(sorted(_DECOMPRESS))}.")
-    blocks = []
-    while position < len(data):
-        block, position = _block(data, position, sync, decompress, name)
-        blocks.append(block)
-    rest = {key: value for key, value in metadata.items() if key not in ("avro.schema", "avro.codec")}
-    return AvroContainer(name=name, schema=schema, codec=codec, metadata=rest, blocks=tuple(blocks))
+    return AvroHeader(schema, codec, metadata, sync, position + _SYNC_BYTES)
+
+
+def stream_blocks(
+    read_at: Callable[[int, int], bytes], size: int, header: AvroHeader, name: str
+) -> Iterator[AvroBlock]:
+    """Yield the blocks of a file one by one; `read_at(count, position)` returns bytes of it, fewer at its end.
+
+    Raises as `open_container` does, but for a checksum over the whole file, of which it holds a block at a time.
+    """
+    decompress = _decompressor(header.codec, name)
+    position, window, start = header.size_bytes, b"", header.size_bytes
+    while position < size:
+        at = position - start
+        # The sizes of a block take 20 bytes at most; what it claims beyond the window is read when it is known.
+        if len(window) - at < min(2 * _LONGEST_VARINT, size - position):
+            window, start, at = read_at(_WINDOW_BYTES, position), position, 0
+        _, after = _long(window, at, name)
+        stored_bytes, after = _long(window, after, name)
+        needed = after - at + stored_bytes + _SYNC_BYTES
+        if stored_bytes >= 0 and len(window) - at < needed <= size - position:
+            window, start, at = read_at(max(_WINDOW_BYTES, needed), position), position, 0
+        block, end = _block(window, at, header.sync, decompress, name)
+        yield block
+        position = start + end
+
+
+def streamed_header(schema_text: str, codec: str, sync: bytes) -> bytes:
+    """Return the header of a file whose blocks are made one by one by `streamed_block`; it has a checksum of its own.
+
+    Blocks of zstandard and snappy have theirs. Raises UnsupportedFeature for a codec that cannot be written.
+    """
+    _compressor(codec)
+    header = {"avro.schema": schema_text.encode(), "avro.codec": codec.encode()}
+    header[HEADER_CHECKSUM_KEY] = _checksum(header, sync)
+    return _MAGIC + encode_long(len(header)) + _entries(header) + b"\x00" + sync
+
+
+def streamed_block(count: int, data: bytes, codec: str, sync: bytes, *, zstd_level: int) -> bytes:
+    """Return a block of `count` encoded records."""
+    packed = _compress_zstandard(data, zstd_level) if codec == "zstandard" else _compressor(codec)(data)
+    return encode_long(count) + encode_long(len(packed)) + packed + sync
+
+
+def check_streamed_header(header: AvroHeader, name: str) -> None:
+    """Raise CorruptTable where a header has a checksum of its own and does not fit it, or only what is left of one."""
+    stored = header.metadata.get(HEADER_CHECKSUM_KEY)
+    rest = {key: value for key, value in header.metadata.items() if key != HEADER_CHECKSUM_KEY}
+    if stored is None:
+        nearly = [key for key, value in rest.items() if key.startswith("lakehouse.") or _CHECKSUM.fullmatch(value)]
+        if nearly:
+            raise corrupt(name, 4, f"the header holds {nearly[0]!r}, expected {HEADER_CHECKSUM_KEY!r}")
+    elif stored != _checksum(rest, header.sync):
+        raise corrupt(name, 4, "the header does not fit its checksum")
 
 
 def build_container(
@@ -93,9 +169,7 @@ def build_container(
 
     `codec` is Avro's name of one of "zstandard", "deflate", "null", "snappy".
     """
-    compress = _COMPRESS.get(codec)
-    if compress is None:
-        raise UnsupportedFeature(f"Avro codec {codec!r} cannot be written: set one of {', '.join(sorted(_COMPRESS))}.")
+    compress = _compressor(codec)
     packed = [(count, compress(data)) for count, data in blocks]
     # The marker separates blocks and must not occur within them: a digest of them is as good as chance and repeats.
     digest = hashlib.blake2b(digest_size=_SYNC_BYTES)
@@ -105,8 +179,7 @@ def build_container(
     body = b"".join(encode_long(count) + encode_long(len(data)) + data + sync for count, data in packed)
     header = {"avro.schema": schema_text.encode(), "avro.codec": codec.encode(), **metadata}
     header[CHECKSUM_KEY] = _checksum(header, body)
-    entries = b"".join(_bytes(key.encode()) + _bytes(value) for key, value in header.items())
-    return _MAGIC + encode_long(len(header)) + entries + b"\x00" + sync + body
+    return _MAGIC + encode_long(len(header)) + _entries(header) + b"\x00" + sync + body
 
 
 def encode_long(number: int) -> bytes:
@@ -126,6 +199,18 @@ def corrupt(name: str, position: int, found: str) -> CorruptTable:
         f"{name}: byte {position}: {found}. Keep the file as evidence; restore it from a copy of the table, "
         "or read a snapshot that does not name it."
     )
+
+
+def _decompressor(codec: str, name: str) -> Callable[[bytes], bytes]:
+    if codec not in _DECOMPRESS:
+        raise UnsupportedFeature(f"{name}: Avro codec is {codec!r}, expected one of {', '.join(sorted(_DECOMPRESS))}.")
+    return _DECOMPRESS[codec]
+
+
+def _compressor(codec: str) -> Callable[[bytes], bytes]:
+    if codec not in _COMPRESS:
+        raise UnsupportedFeature(f"Avro codec {codec!r} cannot be written: set one of {', '.join(sorted(_COMPRESS))}.")
+    return _COMPRESS[codec]
 
 
 def _metadata(data: bytes, position: int, name: str) -> tuple[dict[str, bytes], int]:
@@ -153,16 +238,17 @@ def _metadata(data: bytes, position: int, name: str) -> tuple[dict[str, bytes], 
             found[text] = value
 
 
-def _schema(text: bytes | None, name: str) -> Mapping[str, Any]:
+def _schema(text: bytes | None, name: str) -> Mapping[str, Any] | list[Any]:
     if text is None:
         raise corrupt(name, 4, "the header holds no avro.schema")
     try:
         schema = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise corrupt(name, 4, "avro.schema in the header is not JSON") from error
-    if not isinstance(schema, dict) or schema.get("type") != "record":
+    record = schema[1] if isinstance(schema, list) and len(schema) == 2 and schema[0] == "null" else schema
+    if not isinstance(record, dict) or record.get("type") != "record":
         raise corrupt(name, 4, "avro.schema in the header is no record")
-    return schema
+    return schema if isinstance(schema, list) else record
 
 
 def _check(metadata: Mapping[str, bytes], body: bytes, name: str) -> None:
@@ -230,6 +316,10 @@ def _long(data: bytes, position: int, name: str) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), position
         shift += 7
     raise corrupt(name, position, "a number is longer than 64 bits or the file ends within it")
+
+
+def _entries(header: Mapping[str, bytes]) -> bytes:
+    return b"".join(_bytes(key.encode()) + _bytes(value) for key, value in header.items())
 
 
 def _bytes(value: bytes) -> bytes:
@@ -307,8 +397,8 @@ def _snappy(data: bytes) -> bytes:
     return content
 
 
-def _compress_zstandard(data: bytes) -> bytes:
-    compressor = zstandard.ZstdCompressor(level=3, write_checksum=True, write_content_size=True)
+def _compress_zstandard(data: bytes, level: int = 3) -> bytes:
+    compressor = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=True)
     return compressor.compress(data)
 
 

@@ -1,6 +1,6 @@
-"""Implicit casts: how values of an old file become values of the column's present type. Java's semantics.
+"""Casts: how values of an old file become values of the column's present type. Java's semantics.
 
-Source: Paimon semantics A.8. Explicit casts (text to number, narrowing, …) are named and refused.
+Source: Paimon semantics A.8. Text and what loses digits are in `cast_text` and `cast_numbers`.
 """
 
 import math
@@ -12,8 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.format.cast_numbers import to_boolean, to_integer, to_timestamp, zoned_to_date
+from lakehouse_core.format.cast_text import from_text, to_text
 from lakehouse_core.format.data_types import (
+    BINARY_ROOTS,
     INTEGER_BITS,
+    MAX_LENGTH,
     MILLIS_PER_DAY,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
@@ -52,7 +56,8 @@ _IMPLICIT: Final[dict[Root, frozenset[Root]]] = {
     Root.TIMESTAMP_LTZ: _TIMES,
 }
 
-# The casts beyond those that Java carries out when a user asks for them.
+# The casts beyond those that Java carries out when a user asks for them; and of DATE and times to STRING, and of
+# constructed types to any character type, see `can_cast`.
 _EXPLICIT: Final[dict[Root, frozenset[Root]]] = {
     Root.CHAR: frozenset({*_NUMBERS, *_STRINGS, Root.BOOLEAN, Root.BINARY, Root.VARBINARY}),
     Root.VARCHAR: frozenset({*_NUMBERS, *_STRINGS, Root.BOOLEAN, Root.BINARY, Root.VARBINARY}),
@@ -68,6 +73,8 @@ _EXPLICIT: Final[dict[Root, frozenset[Root]]] = {
     Root.TIME: frozenset({*_STRINGS, Root.TIMESTAMP_LTZ}),
     **{root: frozenset({*_STRINGS, Root.INT, Root.BIGINT, Root.DATE, Root.TIME}) for root in _TIMES},
 }
+
+_TO_STRING_ONLY: Final = frozenset({*_TIMES, Root.DATE, Root.TIME})
 
 _HALF_UP: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 # Integers up to here, and powers of ten up to 10^22, are exact doubles: one division rounds once.
@@ -89,7 +96,11 @@ def can_cast(source: DataType, target: DataType, *, explicit: bool = False) -> b
                 return source.root is not Root.TIME or source.precision == target.precision
             if source.root in _IMPLICIT.get(target.root, ()):
                 return True
+            if target.root is Root.VARCHAR and source.root in _TO_STRING_ONLY:
+                return explicit and target.length == MAX_LENGTH
             return explicit and source.root in _EXPLICIT.get(target.root, ())
+        case ((ArrayType() | MapType() | RowType()), AtomicType()):
+            return explicit and target.root in _STRINGS and _has_text(source)
         case ArrayType(element), ArrayType(target_element):
             return can_cast(element, target_element, explicit=explicit)
         case MapType(key, value), MapType(target_key, target_value):
@@ -110,8 +121,8 @@ def cast_array(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
 
     Decimals are rounded HALF_UP, and NULL where they do not fit; strings and binaries are cut to their length, CHAR and
     BINARY filled up to it; timestamps lose digits they have no room for. A ROW field that the source lacks is NULL.
-    TIMESTAMP and TIMESTAMP_LTZ meet in UTC. Raises UnsupportedFeature naming both types for other casts, and where
-    Arrow's nanoseconds cannot hold a time.
+    TIMESTAMP and TIMESTAMP_LTZ meet in UTC. Raises UnsupportedFeature naming both types where there is no cast, where
+    text stands for no value, and where Arrow's nanoseconds cannot hold a time.
     """
     wanted = arrow_type(source)
     if array.type != wanted:
@@ -122,6 +133,10 @@ def cast_array(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
     match source, target:
         case AtomicType(), AtomicType() if can_cast(source, target):
             return _cast_atomic(array, source, target)
+        case AtomicType(), AtomicType() if can_cast(source, target, explicit=True):
+            return _cast_explicit(array, source, target)
+        case _, AtomicType() if can_cast(source, target, explicit=True):
+            return to_text(array, source)
         case ArrayType(element), ArrayType(target_element):
             return _cast_list(array, element, target_element)
         case MapType(key, value), MapType(target_key, target_value) if _is_same(key, target_key):
@@ -129,8 +144,7 @@ def cast_array(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
         case RowType(), RowType():
             return _cast_row(array, source, target)
     raise UnsupportedFeature(
-        f"Values of {type_to_sql(source)} cannot be read as {type_to_sql(target)} yet: only casts that lose no kind of "
-        "value are supported."
+        f"Values of {type_to_sql(source)} cannot be read as {type_to_sql(target)}: there is no such cast."
     )
 
 
@@ -138,6 +152,46 @@ def cast_value(value: Any, source: DataType, target: DataType) -> Any:
     """Return one comparable value, as `cast_array` casts it. Raises UnsupportedFeature as that does, InvalidRequest."""
     array = pa.array([from_internal(value, source)], arrow_type(source))
     return to_internal(cast_array(array, source, target)[0], target)
+
+
+def _has_text(data_type: DataType) -> bool:
+    """Whether Java makes text of the values."""
+    match data_type:
+        case AtomicType():
+            return can_cast(data_type, AtomicType(Root.VARCHAR, length=MAX_LENGTH), explicit=True)
+        case ArrayType(element):
+            return _has_text(element)
+        case MapType(key, value):
+            return _has_text(key) and _has_text(value)
+        case RowType(fields):
+            return all(_has_text(field.type) for field in fields)
+    return False
+
+
+def _cast_explicit(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    if target.root in _STRINGS:
+        text = to_text(array, source)
+        # Java decodes bytes into strings of any length.
+        return text if source.root in BINARY_ROOTS else _fit_text(text, target)
+    if target.root in BINARY_ROOTS:
+        return _fit_bytes(array.cast(pa.binary()), target)
+    if source.root in _STRINGS:
+        return from_text(array, target)
+    match target.root:
+        case Root.BOOLEAN:
+            return to_boolean(array)
+        case Root.DECIMAL:
+            return _to_decimal(array.cast(pa.int8()), AtomicType(Root.TINYINT), target)
+        case Root.FLOAT | Root.DOUBLE:
+            plain = array.cast(pa.int8()) if source.root is Root.BOOLEAN else array
+            return plain.cast(arrow_type(target), safe=False)
+        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+            return to_timestamp(array, source, target)
+        case Root.DATE:
+            return zoned_to_date(array, source)
+        case Root.TIME:
+            return _cast_timestamp(array, source, target)
+    return to_integer(array, source, target)
 
 
 def _is_same(source: DataType, target: DataType) -> bool:

@@ -8,8 +8,7 @@ from lakehouse_core.options.known import Treatment
 # Of an option that is carried out for some values only: those values.
 WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "type": frozenset({"table"}),
-    "file.format": frozenset({"parquet"}),
-    "file.compression": frozenset({"zstd", "snappy", "gzip", "lz4", "none", "uncompressed"}),
+    "file.format": frozenset({"parquet", "orc", "avro"}),
     "manifest.format": frozenset({"avro"}),
     "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null"}),
 }

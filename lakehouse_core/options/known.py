@@ -91,11 +91,16 @@ partial-update.remove-record-on-delete bool false
 partial-update.remove-record-on-sequence-group text -
 file.format text parquet
 file.compression text zstd
+file.format.per.level levels ''
+file.compression.per.level levels ''
 file.compression.zstd-level int 1
 data-file.prefix text data-
 data-file.path-directory text -
 data-file.thin-mode bool false
 changelog-file.prefix text changelog-
+changelog-file.format text -
+changelog-file.compression text -
+changelog-file.stats-mode text -
 target-file-size size -
 target-file-row-num int 9223372036854775807
 write-buffer-size size 256mb
@@ -121,6 +126,7 @@ record-level.expire-time duration -
 record-level.time-field text -
 overwrite-upgrade bool true
 metadata.stats-mode text truncate(16)
+metadata.stats-mode.per.level levels ''
 metadata.stats-dense-store bool true
 metadata.stats-keep-first-n-columns int -1
 manifest.format text avro
@@ -189,11 +195,6 @@ primary-key.nullable bool false
 chain-table.enabled bool false
 scan.fallback-snapshot-branch text -
 scan.fallback-delta-branch text -
-file.compression.per.level levels ''
-file.format.per.level levels ''
-changelog-file.format text -
-changelog-file.compression text -
-changelog-file.stats-mode text -
 file.suffix.include.compression bool false
 file.block-size size -
 manifest-sort.enabled bool false
@@ -215,7 +216,6 @@ scan.plan-sort-partition bool false
 consumer-id text -
 consumer.expiration-time duration -
 end-input.check-partition-expire bool false
-metadata.stats-mode.per.level levels ''
 commit.callbacks text ''
 tag.callbacks text ''
 metastore.partitioned-table bool false

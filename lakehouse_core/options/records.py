@@ -19,6 +19,7 @@ from lakehouse_core.options.units import (
     parse_duration,
     parse_float,
     parse_int,
+    parse_levels,
     parse_names,
     parse_size,
     parse_word,
@@ -147,6 +148,18 @@ class DeletionVectorOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileStyle:
+    """How the files of one kind are stored: format parquet, orc or avro, compression by Paimon's name, both lower case.
+
+    `stats_mode` is that of columns without one of their own.
+    """
+
+    format: str = "parquet"
+    compression: str = "zstd"
+    stats_mode: str = "truncate(16)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
     """What a table's options say. Sizes are bytes; names as given by the user."""
 
@@ -175,8 +188,12 @@ class TableOptions:
     ignore_update_before: bool = False
 
     # Data files.
-    file_format: str = "parquet"
-    file_compression: str = "zstd"
+    # `style` is that of levels without one of their own.
+    style: FileStyle = FileStyle()
+    style_by_level: Mapping[int, FileStyle] = field(default_factory=dict)
+    changelog_format: str | None = None
+    changelog_compression: str | None = None
+    changelog_stats_mode: str | None = None
     zstd_level: int = 1
     explicit_target_file_size_bytes: int | None = None
     target_file_row_num: int = 2**63 - 1
@@ -187,8 +204,7 @@ class TableOptions:
     changelog_file_prefix: str = "changelog-"
     data_file_directory: str | None = None
 
-    # Statistics: none, counts, full, truncate(n).
-    stats_mode: str = "truncate(16)"
+    # Statistics: none, counts, full, truncate(n); those of a table or a level are in its style.
     stats_mode_by_column: Mapping[str, str] = field(default_factory=dict)
     stats_dense: bool = True
     stats_keep_first_n_columns: int = -1
@@ -246,9 +262,18 @@ class TableOptions:
             return self.explicit_target_file_size_bytes
         return (128 if has_key else 256) << 20
 
-    def stats_mode_of(self, column: str) -> str:
-        """Return the statistics mode of a value column: its own if set, else the table's."""
-        return self.stats_mode_by_column.get(column, self.stats_mode)
+    def style_at(self, level: int) -> FileStyle:
+        """Return how data files of a level of a key table are stored. Append tables know no levels: see `style`."""
+        return self.style_by_level.get(level, self.style)
+
+    def changelog_style_at(self, level: int) -> FileStyle:
+        """Return how changelog files of a level are stored: as its data files, but for what is set for changelogs."""
+        style = self.style_at(level)
+        return FileStyle(
+            format=self.changelog_format or style.format,
+            compression=self.changelog_compression or style.compression,
+            stats_mode=self.changelog_stats_mode or style.stats_mode,
+        )
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> "TableOptions":
@@ -287,6 +312,9 @@ class _Source:
 
     def whole(self, key: str) -> int:
         return parse_int(key, self.required(key))
+
+    def levels(self, key: str) -> dict[int, str]:
+        return parse_levels(key, self.required(key))
 
     def fraction(self, key: str) -> float:
         return parse_float(key, self.required(key))
@@ -327,8 +355,11 @@ def _parse(source: _Source) -> TableOptions:
         rowkind_field=source.text("rowkind.field"),
         ignore_delete=source.flag("ignore-delete"),
         ignore_update_before=source.flag("ignore-update-before"),
-        file_format=source.required("file.format").lower(),
-        file_compression=source.required("file.compression").lower(),
+        style=_style(source),
+        style_by_level=_styles(source),
+        changelog_format=_lower(source.text("changelog-file.format")),
+        changelog_compression=_lower(source.text("changelog-file.compression")),
+        changelog_stats_mode=_changelog_stats_mode(source),
         zstd_level=source.whole("file.compression.zstd-level"),
         explicit_target_file_size_bytes=source.size(size) if source.has(size) else None,
         target_file_row_num=source.whole("target-file-row-num"),
@@ -338,7 +369,6 @@ def _parse(source: _Source) -> TableOptions:
         data_file_prefix=source.required("data-file.prefix"),
         changelog_file_prefix=source.required("changelog-file.prefix"),
         data_file_directory=source.text("data-file.path-directory"),
-        stats_mode=parse_stats_mode("metadata.stats-mode", source.required("metadata.stats-mode")),
         stats_mode_by_column=_stats_modes(source.values),
         stats_dense=source.flag("metadata.stats-dense-store"),
         stats_keep_first_n_columns=source.whole("metadata.stats-keep-first-n-columns"),
@@ -389,6 +419,40 @@ def _needs_lookup(source: _Source) -> bool:
         or source.flag("deletion-vectors.enabled")
         or source.flag("force-lookup")
     )
+
+
+def _style(source: _Source) -> FileStyle:
+    mode = "metadata.stats-mode"
+    return FileStyle(
+        format=source.required("file.format").strip().lower(),
+        compression=source.required("file.compression").strip().lower(),
+        stats_mode=parse_stats_mode(mode, source.required(mode)),
+    )
+
+
+def _styles(source: _Source) -> dict[int, FileStyle]:
+    mode = "metadata.stats-mode.per.level"
+    formats, compressions = source.levels("file.format.per.level"), source.levels("file.compression.per.level")
+    modes = {level: parse_stats_mode(mode, text) for level, text in source.levels(mode).items()}
+    style = _style(source)
+    return {
+        level: FileStyle(
+            format=formats.get(level, style.format).lower(),
+            compression=compressions.get(level, style.compression).lower(),
+            stats_mode=modes.get(level, style.stats_mode),
+        )
+        for level in sorted({*formats, *compressions, *modes})
+    }
+
+
+def _changelog_stats_mode(source: _Source) -> str | None:
+    key = "changelog-file.stats-mode"
+    text = source.text(key)
+    return None if text is None else parse_stats_mode(key, text)
+
+
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.strip().lower()
 
 
 def _commit(source: _Source) -> CommitOptions:

@@ -1,7 +1,7 @@
 """Which live files can be read rightly, whatever the table's options say now: options change, files stay.
 
-A file in another format or outside the table is refused by its name before anything is read or rewritten. Rows that an
-index marks as deleted are never read. Source: Paimon format, "Manifest record", "Index manifest record".
+A file of a foreign format or outside the table is refused by its name before anything is read or rewritten. Rows that
+an index marks as deleted are never read. Source: Paimon format, "Manifest record", "Index manifest record".
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import DELETION_VECTORS, EntryColumns, IndexManifestEntry
 
-_FORMAT: Final = "parquet"
+READABLE_FORMATS: Final = ("parquet", "orc", "avro")
 NOTHING_DELETED: Final[Mapping[str, DeletionFile]] = {}
 
 
@@ -51,12 +51,12 @@ def deletion_files(indexes: Iterable[IndexManifestEntry], folders: BucketFolders
 
 
 def check_file(file: DataFile, bucket: int) -> None:
-    """Raise UnsupportedFeature, naming file and option, unless the rows of the file are what a Parquet reader finds."""
+    """Raise UnsupportedFeature, naming file and option, unless the rows of the file are what its reader finds."""
     name = file.file_name
-    if not name.endswith(f".{_FORMAT}"):
+    if file.format not in READABLE_FORMATS:
         raise UnsupportedFeature(
-            f"{name}: it is no Parquet file, whatever file.format or file.format.per.level say now. Have Java Paimon "
-            "compact the table with file.format = parquet, or read it there."
+            f"{name}: it is no file of {', '.join(READABLE_FORMATS)}, whatever file.format or file.format.per.level "
+            "say now. Have Java Paimon compact the table with one of these, or read it there."
         )
     if file.external_path is not None:
         raise UnsupportedFeature(
@@ -78,7 +78,7 @@ def check_files(entries: EntryColumns, rows: Longs) -> None:
     """Raise as `check_file` does for the first of these rows that it refuses."""
     if not len(rows):
         return
-    named = pc.ends_with(entries.file_names, f".{_FORMAT}").to_numpy()
+    named = np.logical_or.reduce([pc.ends_with(entries.file_names, f".{each}").to_numpy() for each in READABLE_FORMATS])
     rare = np.array([one.external_path is not None or one.write_cols is not None for one in entries.rares])
     refused = ~named[rows] | rare[entries.rare_codes[rows]] | (entries.buckets[rows] < 0)
     for entry in entries.take(rows[refused][:1]).entries():

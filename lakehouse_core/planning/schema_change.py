@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, assert_never
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.format.cast import can_cast
 from lakehouse_core.format.data_types import (
+    STRING_ROOTS,
     UNASSIGNED,
     ArrayType,
     AtomicType,
@@ -388,20 +389,21 @@ def _update_type(schema: TableSchema, path: tuple[str, ...], target: DataType) -
 
 
 def _retyped(schema: TableSchema, path: Sequence[str], target: DataType, source: DataType) -> DataType:
-    if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
+    if not isinstance(target, AtomicType) or (not isinstance(source, AtomicType) and target.root not in STRING_ROOTS):
         raise InvalidRequest(
             f"Column {_shown(path)}: {type_to_sql(source)} cannot become {type_to_sql(target)}; change the parts of a "
             "type one by one, by a path such as ('column', 'element')."
         )
-    if can_cast(source, target):
+    is_explicit = can_cast(source, target, explicit=True) and not can_cast(source, target)
+    if is_explicit and schema.table_options.explicit_casts_disabled:
+        raise InvalidRequest(
+            f"Column {_shown(path)}: {type_to_sql(source)} becomes {type_to_sql(target)} by an explicit cast only, and "
+            "disable-explicit-type-casting is true: set it to false, or add a new column."
+        )
+    if is_explicit or can_cast(source, target):
         if not target.nullable:
             _check_not_null(schema, path, source)
         return with_nullable(target, source.nullable and target.nullable)
-    if can_cast(source, target, explicit=True) and not schema.table_options.explicit_casts_disabled:
-        raise UnsupportedFeature(
-            f"Column {_shown(path)}: reading {type_to_sql(source)} as {type_to_sql(target)} is not supported yet; only "
-            "casts that lose no kind of value are."
-        )
     raise InvalidRequest(
         f"Column {_shown(path)}: {type_to_sql(source)} cannot become {type_to_sql(target)}: values could not be read."
     )

@@ -60,3 +60,8 @@ class DataFile:
     def all_names(self) -> tuple[str, ...]:
         """The file itself, then those that lie beside it, such as its index: they come and go together."""
         return (self.file_name, *self.extra_files)
+
+    @property
+    def format(self) -> str:
+        """The format of the file, which its name ends with, whatever the table's options say now."""
+        return self.file_name.rpartition(".")[2]

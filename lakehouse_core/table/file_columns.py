@@ -14,7 +14,6 @@ from lakehouse_core.format.data_types import (
     AtomicType,
     DataField,
     Root,
-    arrow_field,
     arrow_schema,
     atomic_parts,
     with_nullable,
@@ -32,11 +31,11 @@ _VALUE_KIND_FIELD: Final = DataField(2147483645, VALUE_KIND, AtomicType(Root.TIN
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """The Arrow schema of a data file, field ids included, and for each of its columns the record column it holds."""
+    """The columns of a data file, its Arrow schema with field ids, and for each the record column that it holds."""
 
+    fields: tuple[DataField, ...]
     schema: pa.Schema
     sources: tuple[str, ...]
-    uses_int96: bool
 
 
 def record_schema(schema: TableSchema) -> pa.Schema:
@@ -46,29 +45,29 @@ def record_schema(schema: TableSchema) -> pa.Schema:
 
 
 def file_columns(schema: TableSchema) -> FileColumns:
-    """Return the columns that files of this schema are written with.
-
-    Raises UnsupportedFeature when its timestamps cannot share a Parquet file that every Paimon reads.
-    """
-    fields: list[pa.Field] = []
+    """Return the columns that files of this schema are written with."""
+    fields: list[DataField] = []
     sources: list[str] = []
     if not schema.is_append:
         if not schema.table_options.thin_mode:
-            fields += [_key_field(field) for field in schema.key_fields]
+            fields += map(_key_field, schema.key_fields)
             sources += [field.name for field in schema.key_fields]
-        fields += [arrow_field(_SEQUENCE_NUMBER_FIELD), arrow_field(_VALUE_KIND_FIELD)]
+        fields += [_SEQUENCE_NUMBER_FIELD, _VALUE_KIND_FIELD]
         sources += [SEQUENCE_NUMBER, VALUE_KIND]
-    fields += [arrow_field(field) for field in schema.fields]
-    sources += [field.name for field in schema.fields]
-    return FileColumns(pa.schema(fields), tuple(sources), _uses_int96(schema))
+    fields += schema.fields
+    sources += schema.column_names
+    return FileColumns(tuple(fields), arrow_schema(fields), tuple(sources))
 
 
-def _key_field(field: DataField) -> pa.Field:
-    return arrow_field(DataField(_KEY_ID_BASE + field.id, KEY_PREFIX + field.name, with_nullable(field.type, False)))
+def _key_field(field: DataField) -> DataField:
+    return DataField(_KEY_ID_BASE + field.id, KEY_PREFIX + field.name, with_nullable(field.type, False))
 
 
-def _uses_int96(schema: TableSchema) -> bool:
-    """Whether timestamps are written as INT96, which Parquet's Arrow writer chooses for all of a file or none."""
+def uses_int96(schema: TableSchema) -> bool:
+    """Whether timestamps in Parquet are INT96, which its Arrow writer chooses for all of a file or none.
+
+    Raises UnsupportedFeature when the timestamps of the table cannot share a Parquet file that every Paimon reads.
+    """
     precisions = {
         part.precision or 0
         for field in schema.fields

@@ -31,10 +31,10 @@ def file_projection(file_schema: TableSchema, read_fields: Sequence[DataField]) 
     projections = []
     for target in read_fields:
         source = by_id.get(target.id)
-        if source is not None and not can_cast(source.type, target.type):
+        if source is not None and not can_cast(source.type, target.type, explicit=True):
             raise UnsupportedFeature(
                 f"Column {target.name}: files of schema {file_schema.id} hold {type_to_sql(source.type)} and cannot be "
-                f"read as {type_to_sql(target.type)}: this explicit cast is not supported. Leave the column out, "
+                f"read as {type_to_sql(target.type)}: there is no such cast. Leave the column out, "
                 "or read a snapshot of before the change."
             )
         projections.append(ColumnProjection(target=target, source=source))

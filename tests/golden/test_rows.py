@@ -23,18 +23,10 @@ REFUSED = {
         *("pu_groups", "pu_groups_agg", "pu_groups_remove", "pu_groups_two_fields", "pu_ignore_delete"),
         *("pu_plain", "pu_remove"),
     ],
-    "file.format": [
-        *("append_all_avro", "append_all_orc", "append_bucket_avro", "append_bucket_orc", "evolved_casts_avro"),
-        *("evolved_casts_orc", "evolved_pk_avro", "evolved_pk_orc", "pk_all_avro", "pk_all_orc", "pk_dedup_avro"),
-        *("pk_dedup_orc", "pk_format_per_level"),
-    ],
     "bucket": ["postpone", "postpone_lookup"],
     "VARIANT": ["append_variant"],
-    "explicit cast": ["evolved_append", "evolved_casts_parquet", "evolved_pk", "evolved_pk_lookup"],
 }
 REFUSED_BECAUSE = {table: option for option, tables in REFUSED.items() for table in tables}
-# Its changelog files are Avro; its data files are Parquet and read.
-CHANGELOG_REFUSED = {"pk_file_names"}
 
 TABLES = [(name, table) for name in sets.RECORDED for table in sets.docs(name)]
 
@@ -67,13 +59,7 @@ def test_rows_at_every_snapshot_and_tag_are_those_that_java_reads(
 
 @pytest.mark.parametrize(
     ("name", "table"),
-    [
-        pair
-        for pair in TABLES
-        if pair[1] not in REFUSED_BECAUSE
-        and pair[1] not in CHANGELOG_REFUSED
-        and "changelog" in sets.docs(pair[0])[pair[1]]
-    ],
+    [pair for pair in TABLES if pair[1] not in REFUSED_BECAUSE and "changelog" in sets.docs(pair[0])[pair[1]]],
 )
 def test_changes_of_every_snapshot_are_those_that_java_streams(
     warehouses: dict[str, Path], name: str, table: str

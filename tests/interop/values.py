@@ -19,6 +19,7 @@ from lakehouse_core.format.data_types import (
     Root,
     RowType,
     arrow_schema,
+    date_of,
 )
 
 Row = dict[str, Any]
@@ -99,7 +100,10 @@ def _timestamp(value: Any, type_: AtomicType) -> str:
         delta = value.replace(tzinfo=None) - _EPOCH
         nanos = ((delta.days * 86400 + delta.seconds) * 10**6 + delta.microseconds) * 1000
     seconds, fraction = divmod(nanos, 10**9)
-    text = (_EPOCH + datetime.timedelta(seconds=seconds)).isoformat(timespec="seconds")
+    days, second = divmod(seconds, 86400)
+    # Python's dates begin with the year 1, and Java's ORC has some of the year before.
+    year, month, day = date_of(days)
+    text = f"{year:04}-{month:02}-{day:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
     precision = 6 if type_.precision is None else type_.precision
     return _fraction(text, fraction, precision) + ("Z" if type_.root is Root.TIMESTAMP_LTZ else "")
 

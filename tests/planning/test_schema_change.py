@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature
-from lakehouse_core.format.data_types import AtomicType, RowType, field_ids, type_to_sql
+from lakehouse_core.format.data_types import AtomicType, RowType, field_ids, parse_type, type_to_sql
 from lakehouse_core.planning.schema_change import (
     IMMUTABLE_OPTIONS,
     AddColumn,
@@ -343,9 +343,8 @@ def test_what_may_not_change_is_refused(schema: TableSchema, change: SchemaChang
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (UpdateColumnType("s", "INT"), "reading STRING as INT"),
         (SetOption("changelog-producer", "lookup"), "changelog-producer = lookup"),
-        (SetOption("file.format", "orc"), "file.format = orc"),
+        (SetOption("file.format", "csv"), "file.format = csv"),
         (AddColumn("z", "TIMESTAMP(9)"), None),
         (AddColumn("z", "VARIANT"), "Column z: the type VARIANT"),
     ],
@@ -364,8 +363,15 @@ def test_what_is_not_supported_yet_is_refused_by_name(change: SchemaChange, says
 
 
 def test_a_wish_for_a_cast_is_wrong_where_the_table_forbids_them() -> None:
-    with pytest.raises(InvalidRequest, match="values could not be read"):
-        altered(with_options(KEYED, {"disable-explicit-type-casting": "true"}), UpdateColumnType("s", "INT"))
+    change = UpdateColumnType("s", "INT")
+
+    assert altered(KEYED, change).field("s").type == parse_type("INT")
+    with pytest.raises(InvalidRequest, match="by an explicit cast only, and disable-explicit-type-casting is true"):
+        altered(with_options(KEYED, {"disable-explicit-type-casting": "true"}), change)
+
+
+def test_parts_of_a_constructed_type_change_one_by_one_but_all_of_it_may_become_text() -> None:
+    assert altered(KEYED, UpdateColumnType("arr", "STRING")).field("arr").type == parse_type("STRING")
 
 
 def test_while_a_table_is_empty_its_options_are_free() -> None:

@@ -11,8 +11,12 @@ from typing import Final, Self
 import pyarrow as pa
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.execution.tasks.parquet_writer import Encoding, ParquetFileWriter, WrittenFile
+from lakehouse_core.execution.tasks.avro_writer import AvroFileWriter
+from lakehouse_core.execution.tasks.orc_writer import OrcFileWriter
+from lakehouse_core.execution.tasks.parquet_writer import Encoding, ParquetFileWriter
+from lakehouse_core.execution.tasks.row_facts import FileWriter, WrittenFile
 from lakehouse_core.format.binary_row import serialize_row
+from lakehouse_core.options import FileStyle
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
 from lakehouse_core.table.file_index import INDEX_SUFFIX
@@ -34,8 +38,8 @@ class FileNames:
         self._uuid = uuid
         self._count = 0
 
-    def next(self, prefix: str) -> str:
-        name = f"{prefix}{self._uuid}-{self._count}.parquet"
+    def next(self, prefix: str, file_format: str) -> str:
+        name = f"{prefix}{self._uuid}-{self._count}.{file_format}"
         self._count += 1
         return name
 
@@ -45,6 +49,7 @@ class FileKind:
     """What the files of one writer have in common."""
 
     prefix: str
+    is_changelog: bool = False
     target_bytes: int
     target_rows: int = 2**63 - 1
     level: int = 0
@@ -73,13 +78,14 @@ class DataFileWriter:
         self._output = output
         self._folder = folder
         self._kind = kind
+        self._style = _style(output.encoding.schema, kind)
         # Append tables number rows by position; records of key tables carry their numbers.
         self._next_sequence_number = first_sequence_number
         self._row_group_bytes = max(_LEAST_ROW_GROUP_BYTES, min(_ROW_GROUP_BYTES, kind.target_bytes))
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
-        self._open: tuple[str, ParquetFileWriter] | None = None
+        self._open: tuple[str, FileWriter] | None = None
         self._index: FileIndexBuilder | None = None
         self._files: list[DataFile] = []
 
@@ -146,11 +152,7 @@ class DataFileWriter:
         self._pending_rows = rest.num_rows
         self._pending_bytes = sum(batch.nbytes for batch in self._pending)
         if self._open is None:
-            name = self._output.names.next(self._kind.prefix)
-            self._open = (
-                name,
-                ParquetFileWriter(self._output.store, f"{self._folder}/{name}", self._output.encoding, row_group),
-            )
+            self._open = self._begin_file(row_group)
             self._index = self._new_index()
         writer = self._open[1]
         writer.write(row_group)
@@ -158,6 +160,20 @@ class DataFileWriter:
             self._index.add(row_group)
         if writer.size_bytes >= self._kind.target_bytes or writer.row_count >= self._kind.target_rows:
             self._finish_file()
+
+    def _begin_file(self, sample: pa.Table) -> tuple[str, FileWriter]:
+        store, encoding, style = self._output.store, self._output.encoding, self._style
+        name = self._output.names.next(self._kind.prefix, style.format)
+        key = f"{self._folder}/{name}"
+        match style.format:
+            case "avro":
+                return name, AvroFileWriter(store, key, encoding.schema, style.compression)
+            case "orc":
+                return name, OrcFileWriter(
+                    store, key, encoding.schema, style.compression, stripe_bytes=self._row_group_bytes
+                )
+            case _:
+                return name, ParquetFileWriter(store, key, encoding, style.compression, sample)
 
     def _finish_file(self) -> None:
         if self._open is None:
@@ -191,7 +207,7 @@ class DataFileWriter:
             sequence_numbers = first, self._next_sequence_number - 1
         else:
             sequence_numbers = written.sequence_numbers
-        values, value_names = _value_stats(schema, written.bounds)
+        values, value_names = _value_stats(schema, self._style, written.bounds)
         return DataFile(
             file_name=name,
             file_size=written.size_bytes,
@@ -211,6 +227,13 @@ class DataFileWriter:
         )
 
 
+def _style(schema: TableSchema, kind: FileKind) -> FileStyle:
+    options = schema.table_options
+    if schema.is_append:
+        return options.style
+    return options.changelog_style_at(kind.level) if kind.is_changelog else options.style_at(kind.level)
+
+
 def _serialized_key(schema: TableSchema, key: Key | None) -> bytes:
     return EMPTY_ROW if key is None else serialize_row(key, [field.type for field in schema.key_fields])
 
@@ -220,13 +243,15 @@ def _key_stats(schema: TableSchema, bounds: Mapping[str, ColumnBounds]) -> Simpl
     return encode_stats(reduced, [field.type for field in schema.key_fields])
 
 
-def _value_stats(schema: TableSchema, bounds: Mapping[str, ColumnBounds]) -> tuple[SimpleStats, tuple[str, ...] | None]:
+def _value_stats(
+    schema: TableSchema, style: FileStyle, bounds: Mapping[str, ColumnBounds]
+) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """The statistics that the table's options ask for; columns whose type has no order have none."""
     options = schema.table_options
     reduced = []
     for position, field in enumerate(schema.fields):
         is_kept = options.stats_keep_first_n_columns < 0 or position < options.stats_keep_first_n_columns
-        mode = options.stats_mode_of(field.name) if is_kept else "none"
+        mode = options.stats_mode_by_column.get(field.name, style.stats_mode) if is_kept else "none"
         reduced.append(reduce_bounds(bounds.get(field.name, NOTHING_KNOWN), mode))
     types = [field.type for field in schema.fields]
     return value_stats(schema.column_names, types, reduced, is_dense=options.stats_dense)

@@ -10,9 +10,10 @@ from typing import Final
 import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.execution.tasks.data_file_reader import open_data_file
 from lakehouse_core.execution.tasks.deletion_vectors import load_positions
+from lakehouse_core.execution.tasks.file_reading import DataFileReader
 from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
-from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader, data_file_key
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
@@ -56,7 +57,7 @@ class BucketFiles:
         deletion = self.deletions.get(file.file_name)
         return None if deletion is None else load_positions(self.store, deletion, file.file_name)
 
-    def open(self, file: DataFile) -> ParquetFileReader:
+    def open(self, file: DataFile) -> DataFileReader:
         """Open a file. Raises CorruptTable, UnsupportedFeature."""
         schema = self.schemas.get(file.schema_id)
         if schema is None:
@@ -64,8 +65,7 @@ class BucketFiles:
                 f"{self.folder}/{file.file_name}: it was written with schema {file.schema_id}, which is not there. "
                 "Restore schema files from a copy of the table."
             )
-        key = data_file_key(self.folder, file)
-        return ParquetFileReader(self.store, key, file, schema, verify=self.verify)
+        return open_data_file(self.store, self.folder, file, schema, verify=self.verify)
 
 
 def merged_records(

@@ -3,9 +3,8 @@
 Memory is a page of each column and the batch. Source: Paimon format, "Data files"; schema evolution: A.8.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -13,19 +12,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.tasks.chosen_rows import chosen_rows
 from lakehouse_core.execution.tasks.deletion_vectors import remaining_rows
 from lakehouse_core.execution.tasks.file_bounds import footer_values
+from lakehouse_core.execution.tasks.file_reading import (
+    SYSTEM_TYPES,
+    WIDE_TEXT,
+    column_reader,
+    corrupt_file,
+    decoding,
+    open_source,
+    system_column_reader,
+)
 from lakehouse_core.execution.tasks.footer_seal import SEAL_BYTES, broken_seal
-from lakehouse_core.format.cast import cast_array
 from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, has_same_kind
 from lakehouse_core.format.deletion_vector import Positions
-from lakehouse_core.format.int96 import with_timestamps
 from lakehouse_core.format.parquet_footer import int96_as_bytes
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.predicate import ColumnRange, Predicate, columns_of, may_match
 from lakehouse_core.table.projection import ColumnProjection, file_projection, source_columns
 from lakehouse_core.table.schema import TableSchema
@@ -36,22 +42,8 @@ _HELD_BYTES: Final = 64 << 20
 _DECODED_ROWS: Final = 4096
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
-_INSERTS: Final = pa.array(np.zeros(128 << 10, dtype=np.int8))  # As many as a batch of a merge has at most.
-_SYSTEM_TYPES: Final = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
-# Arrow decodes text a fifth faster with offsets of 64 bits. It leaves here with 32, which address this much.
+# What offsets of 32 bits, with which text leaves here, address.
 _MOST_TEXT_BYTES: Final = 2**31 - 1
-_WIDE_TEXT: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-
-
-def data_file_key(folder: str, file: DataFile) -> str:
-    """Return where a file lies. Raises UnsupportedFeature for files that are not Parquet, or lie elsewhere."""
-    if file.external_path is not None:
-        raise UnsupportedFeature(
-            f"{file.file_name}: it lies outside the table, at {file.external_path}: use Java Paimon."
-        )
-    if not file.file_name.endswith(".parquet"):
-        raise UnsupportedFeature(f"{folder}/{file.file_name}: only Parquet data files are read: use Java Paimon.")
-    return f"{folder}/{file.file_name}"
 
 
 class ParquetFileReader:
@@ -65,17 +57,16 @@ class ParquetFileReader:
         self._entry = entry
         self._schema = schema
         self._verify = verify
-        try:
-            self._source = store.open_read(key)
-        except NotFound as error:
-            raise CorruptTable.missing(store.uri(key)) from error
-        with _decoding(key, "its footer"):
-            self._check_size()
+        self._source = open_source(store, key, entry)
+        with decoding(key, "its footer"):
+            self._check_seal()
             self._footer = self._read_footer()
             self._file = self._open()
         self._columns = set(self._file.schema_arrow.names)
         if self._footer.num_rows != entry.row_count:
-            raise _corrupt(key, f"its footer counts {self._footer.num_rows} rows, its manifest entry {entry.row_count}")
+            raise corrupt_file(
+                key, f"its footer counts {self._footer.num_rows} rows, its manifest entry {entry.row_count}"
+            )
 
     def close(self) -> None:
         self._file.close()
@@ -86,7 +77,7 @@ class ParquetFileReader:
         group = self._widest_group
         if group is None:
             return 0.0
-        names = {*source_columns(file_projection(self._schema, fields)), *_SYSTEM_TYPES}
+        names = {*source_columns(file_projection(self._schema, fields)), *SYSTEM_TYPES}
         decoded_bytes = sum(chunk.total_uncompressed_size for chunk in _chunks(group, names))
         return float(decoded_bytes / max(1, group.num_rows))
 
@@ -123,10 +114,10 @@ class ParquetFileReader:
         wanted += [name for name in system if name != VALUE_KIND or not self.holds_only_inserts]
         for name in wanted:
             if name not in self._columns:
-                raise _corrupt(self._key, f"it has no column {name!r}, which schema {self._schema.id} says it has")
+                raise corrupt_file(self._key, f"it has no column {name!r}, which schema {self._schema.id} says it has")
         names = [field.name for field in fields] + list(system)
-        columns = [_column_reader(projection, self._key) for projection in projections]
-        columns += [partial(_system_column, name) for name in system]
+        columns = [column_reader(projection, self._key) for projection in projections]
+        columns += [system_column_reader(name) for name in system]
         groups = self._row_groups(row_filter, projections)
         if only is not None and without is not None:
             only, without = only - BitMap(without), None
@@ -140,7 +131,7 @@ class ParquetFileReader:
             stored = remaining_rows(stored, self._among(groups, without))
         for batch in stored:
             for piece in _addressable(batch):
-                with _decoding(self._key, "a batch"):
+                with decoding(self._key, "a batch"):
                     arrays = [read(piece) for read in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names) if arrays else piece.select([])
 
@@ -150,16 +141,14 @@ class ParquetFileReader:
         for _ in self._decoded(self._file.schema_arrow.names, groups, _DECODED_ROWS, held_bytes=0):
             pass
 
-    def _check_size(self) -> None:
-        size = self._source.size()
-        if size != self._entry.file_size:
-            raise _corrupt(self._key, f"it has {size} bytes, its manifest entry says {self._entry.file_size}")
+    def _check_seal(self) -> None:
+        size = self._entry.file_size
         if not self._verify or size < 8:
             return
         footer_bytes = int.from_bytes(self._source.read_at(8, size - 8)[:4], "little")
         tail_bytes = min(size, footer_bytes + 8 + SEAL_BYTES)
         if broken_seal(self._source.read_at(tail_bytes, size - tail_bytes), footer_bytes):
-            raise _corrupt(self._key, "its footer does not fit its checksum")
+            raise corrupt_file(self._key, "its footer does not fit its checksum")
 
     def _read_footer(self) -> pq.FileMetaData:
         """Return the footer, in which columns of INT96 are made 12 plain bytes: Arrow would read them wrongly."""
@@ -216,7 +205,7 @@ class ParquetFileReader:
             return False
         # Bounds are raw: those of a time stored in another unit than its precision has would be read in that.
         stored, plain = self._file.schema_arrow.field(source.name).type, arrow_type(source.type)
-        return stored in (plain, _WIDE_TEXT.get(plain)) and has_same_kind(source.type, kind)
+        return stored in (plain, WIDE_TEXT.get(plain)) and has_same_kind(source.type, kind)
 
     def _ranges(self, group: int, sources: Mapping[str, DataField]) -> dict[str, ColumnRange]:
         ranges = {}
@@ -241,7 +230,9 @@ class ParquetFileReader:
     def _among(self, groups: Sequence[int], positions: Positions) -> Positions:
         """Return those of `positions` that lie in `groups`, as positions in the rows of these groups alone."""
         if len(positions) and positions[-1] >= self._footer.num_rows:
-            raise _corrupt(self._key, f"row {positions[-1]} is marked as deleted, it has {self._footer.num_rows} rows")
+            raise corrupt_file(
+                self._key, f"row {positions[-1]} is marked as deleted, it has {self._footer.num_rows} rows"
+            )
         ends = np.cumsum([0, *(self._footer.row_group(group).num_rows for group in range(self._footer.num_row_groups))])
         bounds = np.searchsorted(positions, ends)
         found, before = [np.empty(0, np.int64)], 0
@@ -271,14 +262,14 @@ class ParquetFileReader:
         position = 0
         batches = file.iter_batches(batch_rows, row_groups=groups, columns=read, use_threads=False)
         while True:
-            with _decoding(self._key, f"rows from {position}"):
+            with decoding(self._key, f"rows from {position}"):
                 batch = next(batches, None)
             if batch is None:
                 break
             position += batch.num_rows
             yield batch
         if position != expected:
-            raise _corrupt(self._key, f"it ends after {position} rows, its footer counts {expected}")
+            raise corrupt_file(self._key, f"it ends after {position} rows, its footer counts {expected}")
 
 
 def _chunks(group: pq.RowGroupMetaData, names: Set[str]) -> Iterator[pq.ColumnChunkMetaData]:
@@ -294,32 +285,6 @@ def _has_int96(footer: pq.FileMetaData) -> bool:
     return any(column.physical_type == "INT96" for column in columns)
 
 
-def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.RecordBatch], pa.Array]:
-    """Return how a column of the read is made of a batch of the file."""
-    source, target = projection.source, arrow_type(projection.target_type)
-    is_same = source is not None and has_same_kind(source.type, projection.target_type)
-
-    def read(batch: pa.RecordBatch) -> pa.Array:
-        if source is None:
-            return pa.nulls(batch.num_rows, target)
-        array = batch.column(source.name)
-        if is_same and array.type == target:
-            return array
-        if is_same and array.type == _WIDE_TEXT.get(target):
-            return array.cast(target)
-        array = with_timestamps(array, source.type, f"{key}: column {source.name!r}")
-        return array if is_same and array.type == target else cast_array(array, source.type, projection.target_type)
-
-    return read
-
-
-def _system_column(name: str, batch: pa.RecordBatch) -> pa.Array:
-    if name not in batch.schema.names:
-        return _inserts(batch.num_rows)
-    array = batch.column(name)
-    return array if array.type == _SYSTEM_TYPES[name] else array.cast(_SYSTEM_TYPES[name])
-
-
 def _addressable(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield the batch in pieces whose text fits 32-bit offsets; they share its memory."""
     if batch.num_rows <= 1 or batch.nbytes <= _MOST_TEXT_BYTES:
@@ -328,25 +293,3 @@ def _addressable(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     half = batch.num_rows // 2
     yield from _addressable(batch.slice(0, half))
     yield from _addressable(batch.slice(half))
-
-
-def _inserts(row_count: int) -> pa.Array:
-    """Return the kind +I, row_count times."""
-    return _INSERTS[:row_count] if row_count <= len(_INSERTS) else pa.array(np.zeros(row_count, dtype=np.int8))
-
-
-@contextmanager
-def _decoding(key: str, place: str) -> Iterator[None]:
-    """Translate what Arrow says of bytes that are not Parquet, or not what they were."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is not None:
-            raise StorageUnavailable(f"{key}: {place} could not be read ({error}). Try again later.") from error
-        raise _corrupt(key, f"{place} cannot be decoded ({error})") from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise _corrupt(key, f"{place} cannot be decoded ({error})") from error
-
-
-def _corrupt(key: str, found: str) -> CorruptTable:
-    return CorruptTable(f"{key}: {found}. Keep the file as evidence; restore it from a copy of the table.")

@@ -4,22 +4,18 @@ The file appears when it is closed, or never. Source: Paimon format, "Parquet".
 """
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_core.execution.tasks.file_bounds import BoundsCollector
 from lakehouse_core.execution.tasks.footer_seal import SealingSink
-from lakehouse_core.format.data_types import to_internal
+from lakehouse_core.execution.tasks.row_facts import RowFacts, WrittenFile
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND, file_columns
+from lakehouse_core.table.file_columns import file_columns, uses_int96
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.sorted_run import Key
-from lakehouse_core.table.stats import ColumnBounds
 
 # Smaller than Arrow's 1 MiB: pages stay in the processor's cache, and a merge of many files holds a page of each.
 _PAGE_BYTES: Final = 256 << 10
@@ -37,17 +33,19 @@ class Encoding:
         self.columns = file_columns(schema)
         self._dictionary_columns: list[str] | None = None
 
-    def writer(self, sink: SealingSink, sample: pa.Table, footers: list[pq.FileMetaData]) -> pq.ParquetWriter:
+    def writer(
+        self, sink: SealingSink, compression: str, sample: pa.Table, footers: list[pq.FileMetaData]
+    ) -> pq.ParquetWriter:
         """Open a writer whose footer is appended to `footers` when it is closed."""
         options = self.schema.table_options
-        compression = "none" if options.file_compression == "uncompressed" else options.file_compression
+        compression = "none" if compression == "uncompressed" else compression
         return pq.ParquetWriter(
             sink,
             self.columns.schema,
             compression=compression,
             compression_level=options.zstd_level if compression == "zstd" else None,
             use_dictionary=self._dictionaries(sample),
-            use_deprecated_int96_timestamps=self.columns.uses_int96,
+            use_deprecated_int96_timestamps=uses_int96(self.schema),
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             write_page_checksum=True,
@@ -66,39 +64,25 @@ class Encoding:
         return self._dictionary_columns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFile:
-    """What is known of a finished file. Keys and sequence numbers are None for append tables."""
-
-    size_bytes: int
-    row_count: int
-    delete_row_count: int
-    min_key: Key | None
-    max_key: Key | None
-    sequence_numbers: tuple[int, int] | None
-    bounds: dict[str, ColumnBounds]
-
-
 class ParquetFileWriter:
     """One file while it is written. End it with `close` or `abort`."""
 
-    def __init__(self, store: ObjectStore, key: str, encoding: Encoding, sample: pa.Table) -> None:
+    def __init__(self, store: ObjectStore, key: str, encoding: Encoding, compression: str, sample: pa.Table) -> None:
         self._encoding = encoding
-        self._key_fields = encoding.schema.key_fields
+        self._facts = RowFacts(encoding.schema)
         self._collector = BoundsCollector(encoding.schema.fields)
         self._footers: list[pq.FileMetaData] = []
-        self._min_key: Key | None = None
-        self._max_key: Key | None = None
-        self._sequence_numbers: tuple[int, int] | None = None
-        self._delete_row_count = 0
-        self.row_count = 0
         self._stack = ExitStack()
         self._sink = SealingSink(self._stack.enter_context(store.open_write(key)))
         try:
-            self._writer = encoding.writer(self._sink, sample, self._footers)
+            self._writer = encoding.writer(self._sink, compression, sample, self._footers)
         except BaseException as error:
             self._leave(error)
             raise
+
+    @property
+    def row_count(self) -> int:
+        return self._facts.row_count
 
     @property
     def size_bytes(self) -> int:
@@ -107,7 +91,8 @@ class ParquetFileWriter:
 
     def write(self, records: pa.Table) -> None:
         """Write one row group, not empty, that follows the earlier ones in key order."""
-        self._observe(records)
+        self._facts.observe(records)
+        self._collector.observe(records)
         columns = self._encoding.columns
         arrays = [records.column(source) for source in columns.sources]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=columns.schema), row_group_size=records.num_rows)
@@ -118,15 +103,7 @@ class ParquetFileWriter:
         self._writer.close()
         size_bytes = self._sink.release()
         self._stack.close()
-        return WrittenFile(
-            size_bytes=size_bytes,
-            row_count=self.row_count,
-            delete_row_count=self._delete_row_count,
-            min_key=self._min_key,
-            max_key=self._max_key,
-            sequence_numbers=self._sequence_numbers,
-            bounds=self._collector.bounds(self._footers[0]),
-        )
+        return self._facts.written(size_bytes, self._collector.bounds(self._footers[0]))
 
     def abort(self, error: BaseException) -> None:
         """Let go of the file, which then never appears."""
@@ -136,25 +113,6 @@ class ParquetFileWriter:
 
     def _leave(self, error: BaseException) -> None:
         self._stack.__exit__(type(error), error, error.__traceback__)
-
-    def _observe(self, records: pa.Table) -> None:
-        self._collector.observe(records)
-        self.row_count += records.num_rows
-        if not self._key_fields:
-            return
-        if self._min_key is None:
-            self._min_key = self._key(records, 0)
-        self._max_key = self._key(records, records.num_rows - 1)
-        numbers = pc.min_max(records.column(SEQUENCE_NUMBER))
-        low, high = numbers["min"].as_py(), numbers["max"].as_py()
-        if self._sequence_numbers is not None:
-            low, high = min(low, self._sequence_numbers[0]), max(high, self._sequence_numbers[1])
-        self._sequence_numbers = low, high
-        kinds = (chunk.to_numpy() for chunk in records.column(VALUE_KIND).chunks)
-        self._delete_row_count += sum(int(np.count_nonzero(chunk & 1)) for chunk in kinds)
-
-    def _key(self, records: pa.Table, row: int) -> Key:
-        return tuple(to_internal(records.column(field.name)[row], field.type) for field in self._key_fields)
 
 
 def _is_repetitive(column: pa.ChunkedArray) -> bool:

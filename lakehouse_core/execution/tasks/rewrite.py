@@ -211,4 +211,10 @@ def _file_kind(schema: TableSchema, *, level: int) -> FileKind:
 def _changelog_kind(schema: TableSchema, *, level: int) -> FileKind:
     options = schema.table_options
     target_bytes = options.target_file_size_bytes(has_key=True)
-    return FileKind(prefix=options.changelog_file_prefix, target_bytes=target_bytes, level=level, is_indexed=False)
+    return FileKind(
+        prefix=options.changelog_file_prefix,
+        is_changelog=True,
+        target_bytes=target_bytes,
+        level=level,
+        is_indexed=False,
+    )

@@ -160,10 +160,9 @@ class _KeyWriter:
         order = order_rows(words, rows.count, self._tie_words(rows))
         changelog: tuple[DataFile, ...] = ()
         if options.changelog_producer is ChangelogProducer.INPUT:
-            records = _taken(rows, order.rows)
-            changelog = self._files(rows.place, records, options.changelog_file_prefix, is_indexed=False)
+            changelog = self._files(rows.place, _taken(rows, order.rows), is_changelog=True)
             self._results.add(rows.place, (), changelog)
-        self._results.add(rows.place, self._files(rows.place, self._merged(rows, order), options.data_file_prefix))
+        self._results.add(rows.place, self._files(rows.place, self._merged(rows, order)))
 
     def _tie_words(self, rows: "_PlaceRows") -> TieWords | None:
         options = self._schema.table_options
@@ -196,14 +195,15 @@ class _KeyWriter:
                 assert_never(spec.engine)
 
     def _files(
-        self, place: Place, batches: Iterable[pa.RecordBatch], prefix: str, *, is_indexed: bool = True
+        self, place: Place, batches: Iterable[pa.RecordBatch], *, is_changelog: bool = False
     ) -> tuple[DataFile, ...]:
         options = self._schema.table_options
         kind = FileKind(
-            prefix=prefix,
+            prefix=options.changelog_file_prefix if is_changelog else options.data_file_prefix,
+            is_changelog=is_changelog,
             target_bytes=options.target_file_size_bytes(has_key=True),
             target_rows=options.target_file_row_num,
-            is_indexed=is_indexed,
+            is_indexed=not is_changelog,
         )
         with DataFileWriter(self._output, place.folder, kind) as writer:
             for batch in batches:

@@ -20,7 +20,6 @@ from lakehouse_core.format.data_types import (
     Root,
     RowType,
     atomic_parts,
-    nanosecond_columns,
     parse_literal,
     type_to_sql,
 )
@@ -116,20 +115,13 @@ def _check_nested(data_type: DataType, path: str) -> None:
 
 
 def check_types(fields: Sequence[DataField]) -> None:
-    """Raise UnsupportedFeature naming the first column whose type Parquet files here cannot hold for Java to read."""
+    """Raise UnsupportedFeature naming the first column whose type no data file here can hold for Java to read."""
     for field in fields:
         for part in atomic_parts(field.type):
             if part.root in _UNSUPPORTED_ROOTS:
                 raise UnsupportedFeature(
                     f"Column {field.name}: the type {part.root} is not supported yet. Declare another."
                 )
-    fine, coarse = nanosecond_columns(fields)
-    if fine and coarse:
-        # Java reads timestamps of up to 6 digits as INT64 and finer ones as INT96; a file here holds one kind only.
-        raise UnsupportedFeature(
-            f"Column {fine[0]} has a timestamp of more than 6 digits and column {coarse[0]} one of at most 6: one "
-            "Parquet file cannot hold both for every Java reader. Declare all of them with at most 6 digits."
-        )
 
 
 def _check_keys(schema: TableSchema) -> None:

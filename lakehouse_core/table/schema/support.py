@@ -11,13 +11,12 @@ from lakehouse_core.format.data_types import Root, atomic_parts
 from lakehouse_core.options import (
     DYNAMIC_BUCKET,
     POSTPONE_BUCKET,
-    TableOptions,
     about_option,
     check_writable,
     check_writable_indexes,
     parse_bool,
-    parse_levels,
 )
+from lakehouse_core.table.schema.file_styles import check_file_styles
 from lakehouse_core.table.schema.record import TableSchema
 from lakehouse_core.table.schema.rules import check_types
 
@@ -48,6 +47,7 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
     check_writable(schema.options, table=table)
     check_writable_indexes(schema.options, about=about_option(table))
     check_types(schema.fields)
+    check_file_styles(schema, table=table)
     if schema.primary_keys and options.bucket == DYNAMIC_BUCKET:
         raise UnsupportedFeature(
             f"{about_option(table)} bucket = -1 (dynamic buckets, the default with a primary key) is not supported "
@@ -74,7 +74,7 @@ def read_supported(schema: TableSchema, *, columns: Collection[str] | None = Non
     for key in _READ_SETTINGS:
         if key in schema.options:
             raise _unsupported(table, key, schema.options[key])
-    _check_values(schema, options, table)
+    _check_values(schema, table)
     for field in schema.fields:
         if columns is not None and field.name not in columns:
             continue
@@ -85,12 +85,7 @@ def read_supported(schema: TableSchema, *, columns: Collection[str] | None = Non
                 raise UnsupportedFeature(f"{subject} {field.name} is a {part.root}, which is not supported yet.")
 
 
-def _check_values(schema: TableSchema, options: TableOptions, table: str) -> None:
-    if options.file_format != "parquet":
-        raise _unsupported(table, "file.format", options.file_format)
-    per_level = schema.options.get("file.format.per.level", "")
-    if any(name.lower() != "parquet" for name in parse_levels("file.format.per.level", per_level).values()):
-        raise _unsupported(table, "file.format.per.level", per_level)
+def _check_values(schema: TableSchema, table: str) -> None:
     kind = schema.options.get("type", "table")
     if kind.lower() not in ("table", "materialized-table"):
         raise _unsupported(table, "type", kind)

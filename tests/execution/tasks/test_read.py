@@ -349,8 +349,8 @@ def test_a_missing_file_is_corruption_and_a_foreign_one_not_supported(sample):
     table.files = {place: [file]}
     with pytest.raises(CorruptTable, match="it is missing, though a snapshot names it"):
         table.read()
-    table.files = {place: [replace(file, file_name="data-1-0.orc")]}
-    with pytest.raises(UnsupportedFeature, match=r"data-1-0\.orc: only Parquet"):
+    table.files = {place: [replace(file, file_name="data-1-0.csv")]}
+    with pytest.raises(UnsupportedFeature, match=r"data-1-0\.csv: data files of parquet, orc, avro are read"):
         table.read()
     table.files = {place: [replace(file, external_path="s3://elsewhere/x.parquet")]}
     with pytest.raises(UnsupportedFeature, match="lies outside the table"):

@@ -1,0 +1,252 @@
+"""Files of ORC and Avro give back what was written, in every compression, and damage never changes an answer."""
+
+import datetime
+import random
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+from lakehouse_core.errors import CorruptTable, UnsupportedFeature
+from lakehouse_core.execution.tasks.merge_read import BucketFiles
+from lakehouse_core.storage import MemoryStore
+from tests.damage import damaged
+from tests.execution.tasks.loose_files import LooseFiles, append_table, key_table, rows
+
+FORMATS = ["avro", "orc", "parquet"]
+COMPRESSIONS = [
+    *[("avro", name) for name in ("zstd", "snappy", "deflate", "null")],
+    *[("orc", name) for name in ("zstd", "snappy", "zlib", "lz4", "none")],
+]
+TYPES = {
+    "k": "INT",
+    "c": "CHAR(4)",
+    "d": "DECIMAL(30, 4)",
+    "t": "TIMESTAMP(6)",
+    "z": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+    "tm": "TIME(3)",
+    "dt": "DATE",
+    "b": "BYTES",
+    "f": "FLOAT",
+    "ok": "BOOLEAN",
+    "s": "SMALLINT",
+    "m": "MAP<STRING, INT>",
+    "mi": "MAP<INT, TIME(3)>",
+    "ms": "MULTISET<STRING>",
+    "a": "ARRAY<ROW<x INT, y DECIMAL(5, 2), c CHAR(3)>>",
+    "r": "ROW<at TIMESTAMP(3), days ARRAY<DATE>>",
+}
+FULL: dict[str, Any] = {
+    "k": 1,
+    "c": "ab",
+    "d": Decimal("-12345678901234567890.0001"),
+    "t": datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),
+    "z": datetime.datetime(2024, 2, 29, 1, 2, 3, 4000, datetime.UTC),
+    "tm": datetime.time(23, 59, 59, 999000),
+    "dt": datetime.date(1, 1, 1),
+    "b": b"\0\xff",
+    "f": -1.5,
+    "ok": True,
+    "s": -32768,
+    "m": [("a", 1), ("b", None)],
+    "mi": [(1, datetime.time(1, 2)), (-1, None)],
+    "ms": [("q", 2)],
+    "a": [{"x": 1, "y": Decimal("-1.50"), "c": "z"}, None, {"x": None, "y": None, "c": None}],
+    "r": {"at": datetime.datetime(9999, 12, 31), "days": [datetime.date(1969, 12, 31), None]},
+}
+
+
+def only_file(table: LooseFiles) -> bytes:
+    ((place, (file,)),) = table.files.items()
+    return table.store.read(f"{table.folder(place)}/{file.file_name}")
+
+
+def spoiled(sample: LooseFiles, data: bytes) -> LooseFiles:
+    """The table with other bytes in its only file; the manifest entry knows their number."""
+    ((place, (file,)),) = sample.files.items()
+    store = MemoryStore()
+    store.write(f"{sample.folder(place)}/{file.file_name}", data)
+    table = LooseFiles(sample.schema, store)
+    table.files = {place: [replace(file, file_size=len(data))]}
+    return table
+
+
+@pytest.mark.parametrize(("file_format", "compression"), COMPRESSIONS)
+@pytest.mark.parametrize("make", [key_table, append_table])
+def test_every_type_comes_back_as_it_was(make, file_format, compression):
+    table = make(TYPES, file__format=file_format, file__compression=compression)
+    written = [FULL, {"k": 2}, FULL | {"k": 3, "a": [], "m": [], "r": None}]
+    table.write(written)
+
+    found = table.read()
+
+    expected = [{name: row.get(name) for name in TYPES} for row in written]
+    assert found.to_pylist() == expected
+    assert {file.format for file in table.all_files()} == {file_format}
+    assert table.count() == 3
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_versions_of_keys_are_merged_and_compacted_whatever_the_format(file_format):
+    table = key_table({"k": "INT", "v": "STRING"}, file__format=file_format)
+    table.write(rows((1, "a"), (2, "b"), (3, "c")))
+    table.write(rows((2, "B"), (4, "d")))
+    before = table.read().to_pylist()
+
+    table.compact()
+
+    assert before == rows((1, "a"), (2, "B"), (3, "c"), (4, "d"))
+    assert table.read().to_pylist() == before
+    assert {file.format for file in table.all_files()} == {file_format}
+
+
+def test_levels_and_changelogs_have_formats_of_their_own():
+    table = key_table(
+        file__format__per__level="0:avro,5:orc", changelog_file__format="parquet", changelog_producer="input"
+    )
+    table.write(rows((1, "a"), (2, "b")))
+    table.write(rows((2, "B")))
+    formats = [{file.format for file in table.all_files()}]
+    table.compact()
+    formats.append({file.format for file in table.all_files()})
+
+    assert formats == [{"avro"}, {"orc"}]
+    assert {file.format for files in table.changelog.values() for file in files} == {"parquet"}
+    assert table.read().to_pylist() == rows((1, "a"), (2, "B"))
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_statistics_hold_the_bounds_of_every_format(file_format):
+    table = append_table({"n": "INT", "s": "STRING", "d": "DECIMAL(9, 2)"}, file__format=file_format)
+    table.write([{"n": 3, "s": "b", "d": "1.50"}, {"n": None, "s": "a", "d": "-2.25"}])
+
+    (file,) = table.all_files()
+    parquet = append_table({"n": "INT", "s": "STRING", "d": "DECIMAL(9, 2)"})
+    parquet.write([{"n": 3, "s": "b", "d": "1.50"}, {"n": None, "s": "a", "d": "-2.25"}])
+
+    assert file.value_stats == parquet.all_files()[0].value_stats
+
+
+@pytest.mark.parametrize("file_format", ["avro", "orc"])
+def test_rows_at_positions_are_left_out(file_format):
+    table = append_table({"k": "INT"}, file__format=file_format)
+    table.write(pa.table({"k": pa.array(range(1000), pa.int32())}))
+    ((place, (file,)),) = table.files.items()
+    files = BucketFiles(store=table.store, folder=table.folder(place), schemas=table.schemas)
+    reader: Any = files.open(file)
+
+    batches = reader.batches(table.schema.fields, batch_rows=100, without=np.array([0, 99, 100, 555, 999]))
+    found = [value for batch in batches for value in batch.column("k").to_pylist()]
+    reader.close()
+
+    assert found == [value for value in range(1000) if value not in (0, 99, 100, 555, 999)]
+
+
+@pytest.fixture(params=["avro", "orc"])
+def sample(request):
+    """A table with one file of 300 rows."""
+    table = key_table({"k": "INT", "v": "STRING", "t": "TIMESTAMP(6)"}, file__format=request.param)
+    when = datetime.datetime(2024, 1, 1)
+    table.write([{"k": i, "v": f"v{i * 7919 % 100}", "t": when + datetime.timedelta(hours=i)} for i in range(300)])
+    return table
+
+
+def test_no_flipped_bit_of_a_data_file_changes_an_answer(sample):
+    data, expected = only_file(sample), sample.read()
+    chance = random.Random(7)
+
+    for position, bit in [(chance.randrange(len(data)), chance.randrange(8)) for _ in range(600)]:
+        changed = bytearray(data)
+        changed[position] ^= 1 << bit
+        try:
+            found = spoiled(sample, bytes(changed)).read()
+        except (CorruptTable, UnsupportedFeature):
+            continue
+        assert found.equals(expected), (position, bit)
+
+
+def test_other_damage_is_corrupt_or_harmless_too(sample):
+    expected = sample.read()
+
+    for data in damaged(only_file(sample), seed=3, count=200):
+        try:
+            found = spoiled(sample, data).read()
+        except (CorruptTable, UnsupportedFeature):
+            continue
+        assert found.equals(expected)
+
+
+def test_a_file_that_is_gone_cut_or_of_another_row_count_is_corrupt_by_name(sample):
+    ((place, (file,)),) = sample.files.items()
+    key = f"{sample.folder(place)}/{file.file_name}"
+    data = sample.store.read(key)
+
+    sample.files = {place: [replace(file, row_count=299)]}
+    with pytest.raises(CorruptTable, match=rf"{file.file_name}: .*300 rows?, its manifest entry (says )?299"):
+        sample.read()
+    sample.files = {place: [file]}
+    sample.store.write(key, data[:-1])
+    with pytest.raises(CorruptTable, match=rf"{file.file_name}: it has \d+ bytes, its manifest entry says"):
+        sample.read()
+    sample.store.delete([key])
+    with pytest.raises(CorruptTable, match="it is missing, though a snapshot names it"):
+        sample.read()
+
+
+@pytest.mark.parametrize("shown", ["1969-12-31 23:59:59.5", "1600-01-01 00:00:00.001"])
+def test_a_time_that_orc_would_change_is_refused_by_its_column_and_leaves_no_file(shown):
+    table = append_table({"k": "INT", "r": "ARRAY<TIMESTAMP(3)>"}, file__format="orc")
+
+    with pytest.raises(UnsupportedFeature, match=r"Column r holds .*: times before 1970 with a fraction"):
+        table.write([{"k": 1, "r": [datetime.datetime.fromisoformat(shown)]}])
+    assert table.names_on_disk() == set()
+
+
+def test_whole_seconds_before_1970_survive_in_orc():
+    table = append_table({"t": "TIMESTAMP(3)"}, file__format="orc")
+    written = [{"t": datetime.datetime(1969, 12, 31, 23, 59, 59)}, {"t": datetime.datetime(1, 1, 1)}]
+    table.write(written)
+
+    assert table.read().to_pylist() == written
+
+
+def test_blanks_at_the_end_of_a_char_are_dropped_by_orc_and_refused_in_a_key():
+    table = append_table({"c": "CHAR(4)"}, file__format="orc")
+    table.write([{"c": "a  "}])
+    keyed = key_table({"k": "CHAR(4)", "v": "INT"}, file__format="orc")
+    keyed.write([{"k": "a", "v": 1}])
+
+    assert table.read().to_pylist() == [{"c": "a"}]
+    with pytest.raises(UnsupportedFeature, match="Column k is a key and holds a CHAR that ends with a blank"):
+        keyed.write([{"k": "a ", "v": 1}])
+
+
+def test_orc_files_carry_the_ids_of_their_fields():
+    table = append_table({"k": "INT", "a": "ARRAY<INT>"}, file__format="orc")
+    table.write([{"k": 1, "a": [2]}])
+
+    schema = orc.ORCFile(pa.BufferReader(only_file(table))).schema
+
+    assert schema.field("k").metadata[b"paimon.id"] == b"0"
+    assert schema.field("a").type.value_field.metadata[b"paimon.id"] == str(536870911 + 1024 + 1).encode()
+
+
+@pytest.mark.parametrize(
+    ("options", "fields", "says"),
+    [
+        ({"file__format": "avro"}, {"t": "TIMESTAMP(9)"}, r"Column t: Avro files cannot hold TIMESTAMP\(9\)"),
+        ({"file__format": "avro"}, {"m": "MULTISET<INT>"}, "Column m: Avro files cannot hold MULTISET<INT>"),
+        ({"file__format": "avro"}, {"größe": "INT"}, "Avro files cannot name a field 'größe'"),
+        ({"file__format": "orc"}, {"m": "MAP<CHAR(3), INT>"}, "Column m has CHAR for the keys of a map"),
+        ({"file__format": "orc", "file__compression__zstd_level": "7"}, {"k": "INT"}, "set 1 or 3, or another format"),
+        ({"file__format": "orc", "file__compression": "gzip"}, {"k": "INT"}, "set zstd, snappy, zlib, lz4 or none"),
+        ({"file__format": "avro", "file__compression": "none"}, {"k": "INT"}, "set zstd, zstandard, snappy, deflate"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused_when_the_table_is_made(options, fields, says):
+    with pytest.raises(UnsupportedFeature, match=says):
+        append_table(fields, **options)
