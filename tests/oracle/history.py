@@ -132,7 +132,7 @@ class Replay:
                 assert len(made) <= 1, f"one compaction, several new runs: {step}"
                 unit = frozenset(self._runs[file] for file in files)
                 level = added[made[0]] if made else self._unseen_level(place, unit)
-                picks.append((place, Pick(unit, level)))
+                picks.append((place, Pick(unit, level, moves=set(made) == set(files))))
                 outputs.append(made[0] if made else None)
         for output, run in zip(outputs, self.table.compact(picks), strict=True):
             assert (output is None) == (run is None), f"left by a compaction: {output}, in the model {run}: {step}"

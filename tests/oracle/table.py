@@ -38,10 +38,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Pick:
-    """A compaction: the runs of these names become one run of `level`."""
+    """A compaction: the runs of these names become one run of `level`.
+
+    One that `moves` its run takes the file to the level as it is: what a lookup makes of it is in the changelog alone.
+    """
 
     runs: frozenset[int]
     level: int
+    moves: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,13 +137,16 @@ class Table:
             unit = [run for run in runs if run.name in pick.runs]
             others = [run for run in runs if run.name not in pick.runs]
             kept, changed, others = self._merged(unit, others, pick.level)
+            if pick.moves:
+                (moved,) = unit
+                kept = moved.records
             if pick.level >= max(run.level for run in runs) or self.schema.is_on("deletion-vectors.enabled"):
                 kept = [record for record in kept if record.adds]
             if changed:
                 changes.append(Changes(self.schema, tuple(changed)))
             made.append(self._named() if kept else None)
             if kept:
-                others.append(Run(self._run, pick.level, self.schema, tuple(kept)))
+                others.append(Run(self._run, pick.level, moved.schema if pick.moves else self.schema, tuple(kept)))
             buckets[place] = tuple(others)
         self._buckets = buckets
         self.snapshots.append(Snapshot(self.schema, dict(buckets), tuple(changes)))
@@ -245,7 +252,7 @@ class Table:
         if self.schema.is_on("changelog-producer.row-deduplicate"):
             ignored = self.schema.options.get("changelog-producer.row-deduplicate-ignore-fields", "").split(",")
             watched = [i for i, name in enumerate(self.schema.names) if name not in ignored]
-            if [before.values[i] for i in watched] == [after.values[i] for i in watched]:
+            if all(_same(before.values[i], after.values[i]) for i in watched):
                 return []
         return [replace(before, kind="-U"), replace(after, kind="+U")]
 
@@ -302,6 +309,13 @@ _LEVEL = attrgetter("level")
 _KEY = cmp_to_key(lambda left, right: compare_keys(left.key, right.key))
 
 
+def _same(left: Any, right: Any) -> bool:
+    """Row-deduplicate's equality: in Java a map with a null among its values does not even equal itself."""
+    if isinstance(left, list) and left and isinstance(left[0], tuple):
+        return right is not None and dict(left) == dict(right) and None not in dict(left).values()
+    return left == right
+
+
 def _converted(record: Record, source: Schema, target: Schema) -> Record:
     """Return the record with the columns of `target`, found by field id: a new one is null, another type is cast."""
     if source.fields == target.fields:
@@ -315,6 +329,8 @@ def _converted(record: Record, source: Schema, target: Schema) -> Record:
 
 
 def _cast(source, value, target):
+    if source == target:
+        return value
     if isinstance(target, AtomicType) and target.root is Root.VARCHAR and isinstance(value, int | float):
         return str(value)
     return cast_value(value, source, target)
