@@ -158,6 +158,8 @@ class BoolOr(Function):
 
 class ListAgg(Function):
     def add(self, acc, value):
+        if KEEPS_BLANKS in self.quirks and (acc is None or value is None):
+            return value if acc is None else acc
         if self._empty(value) or self._empty(acc):
             return acc if self._empty(value) else value
         delimiter = self.options.get("list-agg-delimiter", ",")
@@ -214,18 +216,24 @@ class NestedUpdate(Function):
     def add(self, acc, value):
         if value is None or (acc is None and NESTS_BLINDLY in self.quirks):
             return acc if value is None else value
-        rows: list[Any] = []
         limit = int(self.options.get("count-limit", 2**31 - 1))
-        known, fresh = [row for row in acc or [] if row is not None], [row for row in value if row is not None]
-        if NESTS_BLINDLY in self.quirks:
-            fresh = [] if len(acc) >= limit else fresh[: limit - len(acc)]
-        for row in known + fresh:
-            at = self._find(rows, row)
-            if at is not None:
-                rows[at] = row
-            elif len(rows) < limit:
-                rows.append(row)
+        blindly = NESTS_BLINDLY in self.quirks or "nested-key" not in self.options
+        if blindly and acc is not None and len(acc) >= limit:
+            return acc  # As it is, nulls and all.
+        rows: list[Any] = []
+        for row in (row for row in acc or [] if row is not None):
+            self._put(rows, row, 2**31 - 1)
+        fresh = [row for row in value if row is not None]
+        for row in fresh[: limit - len(rows)] if NESTS_BLINDLY in self.quirks else fresh:
+            self._put(rows, row, limit)
         return rows
+
+    def _put(self, rows, row, limit):
+        at = self._find(rows, row)
+        if at is not None:
+            rows[at] = row
+        elif len(rows) < limit:
+            rows.append(row)
 
     def retract(self, acc, value):
         if acc is None or value is None:
