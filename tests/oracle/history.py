@@ -287,9 +287,9 @@ def unordered(options: Mapping[str, str]) -> set[str]:
 
 
 def _renamed(option: str, name: str, to: str) -> str:
-    if not option.startswith("fields."):
-        return option
     columns, _, ending = option.removeprefix("fields.").rpartition(".")
+    if not option.startswith("fields.") or not columns:
+        return option
     return f"fields.{_listed(columns, name, to)}.{ending}"
 
 
