@@ -13,6 +13,7 @@ STAMP := .venv/.complete
 WAREHOUSE ?= ./warehouse
 START ?= 2013-02-01
 BATCHES ?= 16
+SEEDS ?= 500
 
 # No tool that we start reports home; Spark's workers use this environment's interpreter; loopback is enough.
 export DAGSTER_DISABLE_TELEMETRY := 1
@@ -77,6 +78,10 @@ test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 .PHONY: interop
 interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and a JDK)
 	@$(BIN)/python -m tests.interop
+
+.PHONY: differential
+differential: setup ## Random histories: the model, real Java and ours, all ways (SEEDS=500; needs Maven and a JDK)
+	@$(BIN)/python -m tests.differential --seeds "$(SEEDS)"
 
 .PHONY: bench bench-quick
 bench: setup ## All benchmarks, with their floors and peers

@@ -139,12 +139,18 @@ def _last_non_null_value(versions: Versions, function: AggregateFunction) -> tup
 
 def _first_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
     adds = versions.does(Action.ADD, Action.SET)
-    return versions.picked(first_fitting(adds, versions.starts, versions.ends)), _beyond_adding(versions)
+    return versions.picked(first_fitting(adds, versions.starts, versions.ends)), _beyond_first(versions)
 
 
 def _first_non_null_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
     adds = versions.does(Action.ADD, Action.SET) & versions.valid()
-    return versions.picked(first_fitting(adds, versions.starts, versions.ends)), _beyond_adding(versions)
+    return versions.picked(first_fitting(adds, versions.starts, versions.ends)), _beyond_first(versions)
+
+
+def _beyond_first(versions: Versions) -> Rows:
+    """Return the keys in which something was set among others: it stands, but is not the first that was added."""
+    keys = versions.keys_that_do(Action.SET)
+    return np.union1d(_beyond_adding(versions), keys[versions.starts[keys] < versions.ends[keys]])
 
 
 def _extreme(*, smallest: bool) -> _Fold:

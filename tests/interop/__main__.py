@@ -48,7 +48,9 @@ def main() -> int:
         prepare(version)
     pypaimon_client.python()
     matrix = Matrix()
-    code = pytest.main(["-q", "-n", "auto", "-m", "interop", "tests/interop", *sys.argv[1:]], plugins=[matrix])
+    code = pytest.main(
+        ["-q", "-n", "auto", "-m", "interop", "tests/interop", "tests/differential", *sys.argv[1:]], plugins=[matrix]
+    )
     print("\n".join(matrix.lines()))
     return int(code)
 

@@ -1,0 +1,73 @@
+"""`make differential SEEDS=500`: random histories through the model, real Java and this repository, all ways.
+
+A failure is made small, written to `build/differential/` and printed with the command that replays it.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from tests.differential.compare import Check, against_model, against_reader, failure, supported_histories
+from tests.differential.executors import Java, Ours, OursInMemory
+from tests.differential.generate import generate
+from tests.interop.judge import VERSIONS, Judge, prepare
+from tests.oracle.history import History
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.differential")
+    parser.add_argument("--seeds", type=int, default=500, help="how many histories")
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
+    parser.add_argument("--only", default="", help="checks whose name contains this")
+    parser.add_argument("--replay", type=Path, help="a file that a failure wrote")
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        checks = {name: check for name, check in _checks(stack).items() if arguments.only in name}
+        if arguments.replay:
+            return _replayed(checks, History.of(json.loads(arguments.replay.read_text())))
+        failed = 0
+        for name, check in checks.items():
+            anything = ((seed, generate(seed)) for seed in range(arguments.start, arguments.start + arguments.seeds))
+            ours = "against the model" not in name or name.startswith("ours")
+            failed += _ran(name, check, supported_histories(arguments.start, arguments.seeds) if ours else anything)
+    return int(failed > 0)
+
+
+def _checks(stack: ExitStack) -> dict[str, Check]:
+    """Return every way to hold a history against others."""
+    checks: dict[str, Check] = {"ours against the model": lambda history: against_model(OursInMemory(), history)}
+    for version in VERSIONS:
+        prepare(version)
+        java = Java(stack.enter_context(Judge(version)))
+        checks[f"Java {version} against the model"] = partial(against_model, java)
+        checks[f"Java {version} writes, we read"] = partial(against_reader, java, Ours())
+        checks[f"we write, Java {version} reads"] = partial(against_reader, Ours(), java)
+    return checks
+
+
+def _ran(name: str, check: Check, histories: Iterable[tuple[int, History]]) -> int:
+    """Run a check over histories, print each failure made small; return how many failed."""
+    began, count, failed = time.monotonic(), 0, 0
+    for seed, history in histories:
+        count += 1
+        if found := failure(name, check, seed, history):
+            failed += 1
+            print(found, flush=True)
+    print(f"{name}: {count - failed} of {count} histories agree, {time.monotonic() - began:.0f} s", flush=True)
+    return failed
+
+
+def _replayed(checks: dict[str, Check], history: History) -> int:
+    found = {name: check(history) for name, check in checks.items()}
+    for name, differences in found.items():
+        print(f"{name}:", *(differences or ["agrees"]), sep="\n  ")
+    return int(any(found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Ways to hold a history against the model and against another engine; each answers with differences, in words."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lakehouse_core.errors import LakehouseError
+from tests.differential.executors import Executor
+from tests.differential.generate import generate
+from tests.differential.shrink import shrunk
+from tests.interop.judge import JudgeError
+from tests.oracle.engines import Schema
+from tests.oracle.history import History, Replay, Step, by_key, canonical
+
+# What is not written or read here yet; delete a line where it is.
+ENGINES = {"deduplicate", "partial-update", "aggregation"}
+PRODUCERS = {"none", "input"}
+VECTORS = {"false"}
+
+
+def supported_histories(first_seed: int, count: int) -> Iterator[tuple[int, History]]:
+    """Yield `count` histories, with their seeds from `first_seed` on, that the tables of this repository may have."""
+    engines = sorted(ENGINES)
+    seeds = (seed for seed in itertools.count(first_seed) if supported(generate(seed, engines)))
+    return ((seed, generate(seed, engines)) for seed in itertools.islice(seeds, count))
+
+
+def supported(history: History) -> bool:
+    """Return whether the tables of this repository may have this history."""
+    options = history.options
+    return (
+        options.get("merge-engine", "deduplicate") in ENGINES
+        and options.get("changelog-producer", "none") in PRODUCERS
+        and options.get("deletion-vectors.enabled", "false") in VECTORS
+    )
+
+
+Check = Callable[[History], list[str]]
+FAILURES = Path("build/differential")
+
+
+def failure(name: str, check: Check, seed: int, history: History) -> str | None:
+    """Return None where `check` agrees; else its differences for the history made small, and how to see them again."""
+    if not check(history):
+        return None
+    small = shrunk(history, lambda smaller: _fails(check, smaller))
+    FAILURES.mkdir(parents=True, exist_ok=True)
+    file = FAILURES / f"{name.replace(' ', '-').replace(',', '')}-{seed}.json"
+    file.write_text(json.dumps(small.to_json(), indent=1, ensure_ascii=False) + "\n")
+    again = f'{sys.executable} -m tests.differential --only "{name}" --replay {file}'
+    return "\n  ".join([f"{name}, seed {seed}:", *check(small)[:2], small.text(), f"again: {again}"])
+
+
+def _fails(check: Check, history: History) -> bool:
+    """Return whether a smaller history still fails; one that is no longer legal does not."""
+    try:
+        return bool(check(history))
+    except (JudgeError, LakehouseError, LookupError, ValueError):
+        return False
+
+
+def against_model(executor: Executor, history: History) -> list[str]:
+    """The engine carries the history out; the model must show the same."""
+    with _warehouse() as warehouse:
+        return _wrong(executor, history, warehouse)
+
+
+def against_reader(writer: Executor, reader: Executor, history: History) -> list[str]:
+    """One engine carries the history out, the model and another engine that reads its table must show the same."""
+    with _warehouse() as warehouse:
+        found = _wrong(writer, history, warehouse)
+        if found:
+            return found
+        made, read = writer.read(warehouse).operations[0], reader.read(warehouse).operations[0]
+        if len(made) != len(read):
+            return [f"{len(made)} snapshots, read as {len(read)}"]
+        return [text for one, other in zip(made, read, strict=True) for text in _read_apart(history, one, other)]
+
+
+def _wrong(executor: Executor, history: History, warehouse: str) -> list[str]:
+    try:
+        return Replay(history, executor.quirks).differences(executor.run(history, warehouse))
+    except AssertionError as failure:
+        return [str(failure)]
+
+
+def _read_apart(history: History, one: Step, other: Step) -> Iterator[str]:
+    schema = Schema((), tuple(history.primary_keys), tuple(history.partition_keys), dict(history.options))
+    if (one.added, one.removed) != (other.added, other.removed):
+        yield f"files of snapshot {one.snapshot_id}: {one}\n  read as: {other}"
+    rows = [None if step.rows is None else canonical(step.rows, schema) for step in (one, other)]
+    if rows[0] != rows[1]:
+        yield f"rows of snapshot {one.snapshot_id}: {rows[0]}\n  read as: {rows[1]}"
+    changes = [by_key([row["_kind"] for row in step.changes], step.changes, schema) for step in (one, other)]
+    if changes[0] != changes[1]:
+        yield f"changes of snapshot {one.snapshot_id}: {changes[0]}\n  read as: {changes[1]}"
+
+
+@contextmanager
+def _warehouse() -> Iterator[str]:
+    folder = tempfile.mkdtemp(prefix="differential-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,211 @@
+"""Who carries a history out: real Java, or what is in this repository. Both answer with a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import lakehouse_core as lc
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import SystemClock
+from lakehouse_core.storage import MemoryStore
+from tests.interop.judge import Judge, JudgeError
+from tests.interop.values import arrow_rows, java_rows
+from tests.oracle.functions import KEEPS_BLANKS, NESTS_BLINDLY, WRAPS
+from tests.oracle.history import File, History, Json, Step, Trace
+from tests.oracle.table import FLUSHES_ASCENDING
+
+# What a release does otherwise than the newest: the model is told so.
+QUIRKS = {"1.4.2": frozenset({FLUSHES_ASCENDING, KEEPS_BLANKS, NESTS_BLINDLY, WRAPS}), "2.0.0": frozenset[str]()}
+TABLE = "db.t"
+
+
+class Executor(Protocol):
+    """An engine with one table at a time."""
+
+    quirks: frozenset[str]
+
+    def run(self, history: History, warehouse: str) -> Trace: ...
+
+    def read(self, warehouse: str) -> Trace:
+        """Return what is read of a table that another engine left in `warehouse`, as the steps of one operation."""
+        ...
+
+
+class Java:
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.version = judge.version
+        self.quirks = QUIRKS[judge.version]
+
+    def run(self, history: History, warehouse: str) -> Trace:
+        call = _caller(self._judge, warehouse)
+        doc = history.to_json()
+        call("create", **{name: doc[name] for name in ("fields", "primaryKeys", "partitionKeys", "options")})
+        made, refused = [], None
+        for operation in history.operations:
+            request = {name: value for name, value in operation.items() if name != "verb"}
+            try:
+                result = call(operation["verb"], **request)
+            except JudgeError as refusal:
+                refused = f"{refusal.root_exception}: {refusal.root_error}"
+                break
+            made.append([snapshot["id"] for snapshot in result.get("snapshots", [])])
+        seen = {step.snapshot_id: step for step in self.read(warehouse).operations[0]}
+        return Trace([[seen[snapshot_id] for snapshot_id in ids] for ids in made], refused)
+
+    def read(self, warehouse: str) -> Trace:
+        call = _caller(self._judge, warehouse)
+        snapshots = call("files")["snapshots"]
+        if not snapshots:
+            return Trace([[]])
+        streamed = call("stream-read", **{"from": snapshots[0]["snapshot"]["id"]})["snapshots"]
+        changes = {step["snapshot"]: step["rows"] for step in streamed}
+        steps = []
+        for snapshot in snapshots:
+            snapshot_id = snapshot["snapshot"]["id"]
+            added: dict[File, int] = {}
+            removed: dict[File, int] = {}
+            for entry in (entry for manifest in snapshot["delta"] for entry in manifest["entries"]):
+                place = tuple(str(value) for value in entry["partition"].values()), entry["bucket"]
+                files = added if entry["kind"] == "ADD" else removed
+                files[place, entry["file"]["fileName"]] = entry["file"]["level"]
+            try:
+                rows = call("read", options={"scan.snapshot-id": str(snapshot_id)})["rows"]
+            except JudgeError:
+                rows = None
+            kind = snapshot["snapshot"]["commitKind"]
+            steps.append(Step(snapshot_id, kind, added, removed, rows, changes.get(snapshot_id, [])))
+        return Trace([steps])
+
+
+def _caller(judge: Judge, warehouse: str) -> Callable[..., Any]:
+    return lambda verb, **request: judge.call(verb, table=TABLE, warehouse=warehouse, **request)
+
+
+class Ours:
+    """The front door; `connect` makes the catalog of a warehouse."""
+
+    quirks = frozenset[str]()
+
+    def __init__(self, connect: Callable[[str], lc.Catalog] = lc.connect) -> None:
+        self._connect = connect
+
+    def run(self, history: History, warehouse: str) -> Trace:
+        catalog = self._connect(warehouse)
+        catalog.create_database("db", exist_ok=True)
+        table = catalog.create_table(
+            TABLE,
+            {each["name"]: each["type"] for each in history.fields},
+            primary_keys=list(history.primary_keys),
+            partition_keys=list(history.partition_keys),
+            options=dict(history.options),
+        )
+        made: list[list[int]] = []
+        refused = None
+        for operation in history.operations:
+            before = len(table.snapshots())
+            try:
+                table = _operated(catalog, table, operation)
+            except (lc.InvalidRequest, lc.TaskFailed) as refusal:
+                refused = str(refusal)
+                break
+            made.append([snapshot.id for snapshot in table.snapshots()[before:]])
+        steps = {step.snapshot_id: step for step in _steps(table)}
+        return Trace([[steps[snapshot_id] for snapshot_id in ids] for ids in made], refused)
+
+    def read(self, warehouse: str) -> Trace:
+        return Trace([_steps(self._connect(warehouse).table(TABLE))])
+
+
+class OursInMemory(Ours):
+    """The front door on stores in memory, each for one history."""
+
+    def run(self, history: History, warehouse: str) -> Trace:
+        clock = SystemClock()
+        catalog = Catalog(MemoryStore(clock=clock), clock=clock)
+        self._connect = lambda _: catalog
+        try:
+            return super().run(history, warehouse)
+        finally:
+            catalog.drop_database("db", cascade=True)
+
+
+def _operated(catalog: lc.Catalog, table: lc.Table, operation: Json) -> lc.Table:
+    match operation["verb"]:
+        case "write":
+            data = arrow_rows(operation["rows"], table.schema.fields)
+            if "rowkind.field" in table.schema.options:
+                table.write(data)
+            else:
+                kinds = [row.get("_kind", "+I") for row in operation["rows"]]
+                table.write(data.append_column("_kind", [kinds]), rowkind_column="_kind")
+            if operation.get("compact", "none") != "none":
+                table.compact(full=operation["compact"] == "full")
+        case "compact":
+            table.compact(full=operation.get("strategy", "full") == "full")
+        case "alter":
+            table.alter(*map(_schema_change, operation["changes"]))
+            return catalog.table(TABLE)
+        case other:
+            raise AssertionError(other)
+    return table
+
+
+def _schema_change(change: Json) -> Any:
+    match change["op"]:
+        case "add-column":
+            return lc.AddColumn(change["column"], change["type"], after=change.get("after"))
+        case "drop-column":
+            return lc.DropColumn(change["column"])
+        case "rename-column":
+            return lc.RenameColumn(change["column"], change["to"])
+        case "update-type":
+            return lc.UpdateColumnType(change["column"], change["type"])
+        case "set-option":
+            return lc.SetOption(change["key"], change["value"])
+    raise AssertionError(change["op"])
+
+
+def _steps(table: lc.Table) -> list[Step]:
+    return [
+        replace(step, rows=_rows(table, step.snapshot_id), changes=_changes(table, step.snapshot_id))
+        for step in bare_steps(table)
+    ]
+
+
+def bare_steps(table: lc.Table) -> list[Step]:
+    """Return the files that came and went with each snapshot: those before and those after it tell."""
+    steps = []
+    before: Mapping[tuple[File, int], None] = {}
+    for snapshot in table.snapshots():
+        files = _levels(table, snapshot.id)
+        added = {file: level for file, level in files if (file, level) not in before}
+        removed = {file: level for file, level in before if (file, level) not in files}
+        before = files
+        steps.append(Step(snapshot.id, snapshot.commit_kind.value, added, removed))
+    return steps
+
+
+def _levels(table: lc.Table, snapshot_id: int) -> Mapping[tuple[File, int], None]:
+    """Return the data files of a snapshot with their levels."""
+    return {
+        (((tuple(str(value) for value in file.partition.values()), file.bucket), file.file_name), file.level): None
+        for file in table.files(at=lc.AtSnapshot(snapshot_id))
+    }
+
+
+def _rows(table: lc.Table, snapshot_id: int) -> Sequence[Json] | None:
+    scan = table.scan(at=lc.AtSnapshot(snapshot_id))
+    try:
+        return java_rows(scan.to_arrow(), scan.plan().schema.fields)
+    except (lc.InvalidRequest, lc.TaskFailed):
+        return None
+
+
+def _changes(table: lc.Table, snapshot_id: int) -> Sequence[Json]:
+    changed = table.changes(after=snapshot_id - 1, until=snapshot_id).to_arrow()
+    kinds = changed.column("rowkind").to_pylist()
+    rows = java_rows(changed, table.schema.fields)
+    return [{"_kind": kind} | row for kind, row in zip(kinds, rows, strict=True)]

@@ -1,0 +1,356 @@
+"""Random histories: legal tables (Paimon semantics A.6), few keys, values that meet, compactions at random points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.oracle.history import History, Json
+
+NUMBERS = ("INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL(6, 2)", "DECIMAL(20, 3)")
+TEXTS = ("STRING", "VARCHAR(10)")
+SIMPLE = (*NUMBERS, *TEXTS, "BOOLEAN", "DATE", "TIMESTAMP(3)", "BYTES")
+ROWS = "ARRAY<ROW<id INT, v STRING>>"
+NESTED = ("ARRAY<INT>", "ARRAY<STRING>", "MAP<STRING, INT>", ROWS)
+WIDER = {"INT": "BIGINT", "SMALLINT": "INT", "TINYINT": "INT", "FLOAT": "DOUBLE", "VARCHAR(10)": "STRING"}
+ANY = ("last_value", "last_non_null_value", "first_value", "first_non_null_value")
+RETRACTABLE = {"last_value", "last_non_null_value", "sum", "product", "collect", "merge_map", "nested_update"}
+# What has more rules comes more often.
+ENGINES = ("deduplicate", "partial-update", "partial-update", "aggregation", "aggregation", "first-row")
+_STRINGS = ("", " ", "a", "b", "ab", "a,b", "ä", "b;a", "a;b;a")
+
+
+@dataclass
+class _Draft:
+    """A table in the making; `columns` are those of the moment, key columns first."""
+
+    columns: dict[str, str]
+    keys: list[str]
+    partitions: list[str]
+    options: dict[str, str] = field(default_factory=dict)
+    sequence: set[str] = field(default_factory=set)
+    kinds: tuple[str, ...] = ("+I",)
+
+
+def generate(seed: int, engines: Sequence[str] = ENGINES) -> History:
+    """Return the history of a seed, always the same one, of a table with one of `engines`."""
+    random = Random(seed)
+    draft = _table(random)
+    _ordered(random, draft)
+    engine = random.choice(engines)
+    match engine:
+        case "deduplicate":
+            _deduplicate(random, draft)
+        case "first-row":
+            _first_row(random, draft)
+        case "aggregation":
+            _aggregation(random, draft)
+        case "partial-update":
+            _partial_update(random, draft)
+    _produced(random, draft, engine)
+    fields = [{"name": name, "type": type_} for name, type_ in draft.columns.items()]
+    options = dict(draft.options)
+    operations = _operations(random, draft)
+    return History(fields, draft.keys, draft.partitions, options, operations)
+
+
+def _table(random: Random) -> _Draft:
+    keys = {"k": random.choice(["INT", "INT", "BIGINT", "STRING", "DATE", "DECIMAL(6, 2)"]) + " NOT NULL"}
+    if random.random() < 0.2:
+        keys["j"] = random.choice(["INT", "STRING", "BOOLEAN"]) + " NOT NULL"
+    partitions = {}
+    if random.random() < 0.2:
+        partitions["p"] = random.choice(["INT", "STRING"]) + " NOT NULL"
+    types = [random.choice(SIMPLE) for _ in range(random.randint(1, 4))]
+    draft = _Draft({**partitions, **keys}, [*partitions, *keys], list(partitions))
+    for name, type_ in zip("abcdef", types, strict=False):
+        draft.columns[name] = type_
+    draft.options["bucket"] = random.choice(["1", "1", "2"])
+    draft.options["num-sorted-run.compaction-trigger"] = random.choice(["2", "3", "3", "5"])
+    if random.random() < 0.2:
+        draft.options["num-levels"] = random.choice(["3", "4", "7"])
+    if random.random() < 0.1:
+        draft.options["write-only"] = "true"
+    return draft
+
+
+def _ordered(random: Random, draft: _Draft) -> None:
+    """Add sequence fields to a third of the tables."""
+    if random.random() < 0.65:
+        return
+    names = ["q", "r"][: random.choice([1, 1, 2])]
+    for name in names:
+        draft.columns[name] = random.choice(["INT", "BIGINT", "STRING", "TIMESTAMP(3)", "DOUBLE"])
+        draft.sequence.add(name)
+    draft.options["sequence.field"] = ",".join(names)
+    if random.random() < 0.25:
+        draft.options["sequence.field.sort-order"] = "descending"
+
+
+def _values(draft: _Draft) -> list[str]:
+    return [name for name in draft.columns if name not in draft.keys and name not in draft.sequence]
+
+
+def _unordered_table(draft: _Draft) -> None:
+    for name in draft.sequence:
+        del draft.columns[name]
+    draft.sequence.clear()
+    for option in ("sequence.field", "sequence.field.sort-order"):
+        draft.options.pop(option, None)
+
+
+def _deduplicate(random: Random, draft: _Draft) -> None:
+    draft.kinds = ("+I", "+I", "+U", "-U", "-D")
+    for option, chance in (("ignore-delete", 0.15), ("ignore-update-before", 0.1)):
+        if random.random() < chance:
+            draft.options[option] = "true"
+    if random.random() < 0.1:
+        draft.columns["op"] = "STRING"
+        draft.options["rowkind.field"] = "op"
+
+
+def _first_row(random: Random, draft: _Draft) -> None:
+    _unordered_table(draft)
+    draft.options["merge-engine"] = "first-row"
+    if random.random() < 0.4:
+        draft.options["ignore-delete"] = "true"
+        draft.kinds = ("+I", "+U", "-U", "-D")
+
+
+def _functions(random: Random, type_: str) -> tuple[str, ...]:
+    if type_ in NUMBERS:
+        return (*ANY, "sum", "sum", "sum", "product", "min", "max")
+    if type_ in TEXTS:
+        return (*ANY, "min", "max", *(["listagg"] * 3 if type_ == "STRING" else []))
+    if type_ == "BOOLEAN":
+        return (*ANY, "bool_and", "bool_or")
+    if type_ in ("DATE", "TIMESTAMP(3)"):
+        return (*ANY, "min", "max")
+    return {
+        "ARRAY<INT>": ("collect",),
+        "ARRAY<STRING>": ("collect",),
+        "MAP<STRING, INT>": ("merge_map",),
+        ROWS: ("nested_update", "nested_partial_update", "nested_update"),
+    }.get(type_, ANY)
+
+
+def _aggregated(random: Random, draft: _Draft, column: str, *, ignores: float) -> None:
+    """Give a column a function with its options."""
+    name = random.choice(_functions(random, draft.columns[column]))
+    prefix = f"fields.{column}."
+    draft.options[prefix + "aggregate-function"] = name
+    if name in ("collect", "listagg") and random.random() < 0.4:
+        draft.options[prefix + "distinct"] = "true"
+    if name == "listagg" and random.random() < 0.4:
+        draft.options[prefix + "list-agg-delimiter"] = ";"
+    if name == "nested_partial_update" or (name == "nested_update" and random.random() < 0.6):
+        draft.options[prefix + "nested-key"] = "id"
+    if name == "nested_update" and random.random() < 0.3:
+        draft.options[prefix + "count-limit"] = random.choice(["1", "2"])
+    if random.random() < (ignores if name in RETRACTABLE else 2 * ignores):
+        draft.options[prefix + "ignore-retract"] = "true"
+
+
+def _aggregation(random: Random, draft: _Draft) -> None:
+    draft.options["merge-engine"] = "aggregation"
+    removes = random.random() < 0.2
+    retracts = random.random() < 0.5
+    for name in "mn":
+        if random.random() < 0.5:
+            draft.columns[name] = random.choice([ROWS, *NESTED])
+    for column in _values(draft):
+        if random.random() < 0.9:
+            _aggregated(random, draft, column, ignores=0 if removes else 0.5 if retracts else 0.05)
+    if random.random() < 0.1:
+        draft.options["fields.default-aggregate-function"] = random.choice(ANY)
+    if removes:
+        draft.options["aggregation.remove-record-on-delete"] = "true"
+        draft.kinds = ("+I", "+I", "+U", "-D")
+    elif random.random() < 0.1:
+        draft.options["ignore-delete"] = "true"
+        draft.kinds = ("+I", "-U", "-D")
+    elif retracts and all(_retracts(draft, column) for column in _values(draft)):
+        draft.kinds = ("+I", "+I", "+U", "-U", "-D")
+
+
+def _retracts(draft: _Draft, column: str) -> bool:
+    prefix = f"fields.{column}."
+    name = draft.options.get(prefix + "aggregate-function") or draft.options.get(
+        "fields.default-aggregate-function", "last_non_null_value"
+    )
+    return name in RETRACTABLE or prefix + "ignore-retract" in draft.options
+
+
+def _partial_update(random: Random, draft: _Draft) -> None:
+    draft.options["merge-engine"] = "partial-update"
+    choice = random.random()
+    if choice < 0.45:
+        _groups(random, draft)
+    elif choice < 0.6:
+        draft.options["ignore-delete"] = "true"
+        draft.kinds = ("+I", "+I", "-U", "-D")
+    elif choice < 0.8:
+        draft.options["partial-update.remove-record-on-delete"] = "true"
+        draft.kinds = ("+I", "+I", "-U", "-D")
+
+
+def _groups(random: Random, draft: _Draft) -> None:
+    """Split the values over one or two sequence groups; some stay outside."""
+    values = _values(draft)
+    if random.random() < 0.4:
+        draft.columns["m"] = random.choice(NESTED)
+        values.append("m")
+    groups = []
+    for number in range(random.choice([1, 1, 2])):
+        names = [f"g{number}", f"h{number}"][: random.choice([1, 1, 2])]
+        protected = [name for name in values if random.random() < 0.7] or values[:1]
+        values = [name for name in values if name not in protected]
+        if not protected:
+            break
+        for name in names:
+            draft.columns[name] = random.choice(["INT", "INT", "BIGINT", "STRING", "TIMESTAMP(3)"])
+        draft.options[f"fields.{','.join(names)}.sequence-group"] = ",".join(protected)
+        groups.append((names, protected))
+        for name in protected:
+            if random.random() < 0.5:
+                _aggregated(random, draft, name, ignores=0.5)
+    # Anywhere in the row: columns are treated in the order of the schema.
+    columns = [item for item in draft.columns.items() if item[0] not in draft.keys]
+    random.shuffle(columns)
+    draft.columns = {name: draft.columns[name] for name in draft.keys} | dict(columns)
+    if random.random() < 0.3:
+        draft.options["partial-update.remove-record-on-sequence-group"] = ",".join(groups[0][0])
+    if random.random() < 0.6 and all(
+        _retracts(draft, name) or f"fields.{name}.aggregate-function" not in draft.options for name in draft.columns
+    ):
+        draft.kinds = ("+I", "+I", "+U", "-U", "-D")
+
+
+def _produced(random: Random, draft: _Draft, engine: str) -> None:
+    """Choose a changelog producer and deletion vectors among what the engine may have."""
+    vectors = engine != "first-row" and random.random() < 0.25
+    producers = ["none", "input", "lookup", "lookup", "full-compaction"]
+    if engine == "first-row":
+        producers = ["none", "lookup"]
+    elif vectors:
+        producers = ["none", "input", "lookup"]
+    producer = random.choice(producers)
+    if vectors:
+        draft.options["deletion-vectors.enabled"] = "true"
+    if producer != "none":
+        draft.options["changelog-producer"] = producer
+    loose = any(name in str(draft.options) for name in ("nested_", "collect"))
+    if producer in ("lookup", "full-compaction") and not loose and random.random() < 0.4:
+        draft.options["changelog-producer.row-deduplicate"] = "true"
+        if random.random() < 0.5 and _values(draft):
+            draft.options["changelog-producer.row-deduplicate-ignore-fields"] = random.choice(_values(draft))
+
+
+def _operations(random: Random, draft: _Draft) -> list[Json]:
+    keys = [
+        {name: _key(random, draft.columns[name]) for name in draft.keys} for _ in range(random.choice([1, 2, 4, 6]))
+    ]
+    alters = random.random() < 0.25
+    operations: list[Json] = []
+    for number in range(random.randint(2, 8)):
+        choice = random.random()
+        if choice < 0.12 and number:
+            operations.append({"verb": "compact", "strategy": random.choice(["full", "full", "minor"])})
+        elif choice < 0.3 and alters and (changes := _alteration(random, draft, keys)):
+            operations.append({"verb": "alter", "changes": changes})
+        else:
+            rows = [_row(random, draft, keys) for _ in range(random.choice([1, 2, 3, 5, 8]))]
+            compact = random.choice(["none", "none", "none", "none", "minor", "full"])
+            more = {} if compact == "none" or "write-only" in draft.options else {"compact": compact}
+            operations.append({"verb": "write", "rows": rows, **more})
+    return operations
+
+
+def _row(random: Random, draft: _Draft, keys: list[Json]) -> Json:
+    row: Json = {"_kind": random.choice(draft.kinds)}
+    row |= random.choice(keys)
+    rare = random.random() < 0.02
+    for name, type_ in draft.columns.items():
+        if name == draft.options.get("rowkind.field"):
+            row[name] = row["_kind"]
+        elif name not in draft.keys:
+            row[name] = None if random.random() < 0.25 else _value(random, type_, rare)
+    if "rowkind.field" in draft.options:
+        row["_kind"] = "+I"
+    return row
+
+
+def _key(random: Random, type_: str) -> Any:
+    bare = type_.removesuffix(" NOT NULL")
+    if bare == "STRING":
+        return random.choice(["a", "b", "aa", "ä", "key longer than seven"])
+    return _value(random, bare, False)
+
+
+def _value(random: Random, type_: str, rare: bool) -> Any:
+    small = random.choice([-2, -1, 1, 1, 2, 2, 3, 4, 7])
+    match type_:
+        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
+            return (
+                2 ** {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}[type_] - 3 + small % 3 if rare else small
+            )
+        case "DOUBLE" | "FLOAT":
+            return small / 2
+        case "DECIMAL(6, 2)":
+            return f"{small * (999 if rare else 1)}.50" if small > 0 or not rare else "-9999.99"
+        case "DECIMAL(20, 3)":
+            return f"{small}.125"
+        case "STRING" | "VARCHAR(10)":
+            return random.choice(_STRINGS)
+        case "BOOLEAN":
+            return small > 0
+        case "DATE":
+            return f"2024-01-0{abs(small)}"
+        case "TIMESTAMP(3)":
+            return f"2024-01-0{abs(small)}T00:00:00.{abs(small)}00"
+        case "BYTES":
+            return random.choice(["", "00", "ff", "0a0b"])
+        case "ARRAY<INT>":
+            return [random.choice([1, 2, 3, None]) for _ in range(random.randint(0, 3))]
+        case "ARRAY<STRING>":
+            return [random.choice(["x", "y", "z"]) for _ in range(random.randint(0, 3))]
+        case "MAP<STRING, INT>":
+            return [[key, random.choice([1, 2, None])] for key in random.sample(["x", "y", "z"], random.randint(0, 3))]
+    assert type_ == ROWS, type_
+    return [
+        {"id": random.choice([1, 1, 2, 2, 3, None]), "v": random.choice(["x", "y", None])}
+        if random.random() < 0.9
+        else None
+        for _ in range(random.randint(0, 3))
+    ]
+
+
+def _alteration(random: Random, draft: _Draft, keys: list[Json]) -> list[Json] | None:
+    """Return one change of the schema that is legal now, and make it."""
+    name = random.choice(list(draft.columns))
+    type_ = draft.columns[name]
+    named = any(
+        name in value.split(",") or name in key.removeprefix("fields.").rpartition(".")[0].split(",")
+        for key, value in draft.options.items()
+        if key.startswith("fields.") or "field" in key
+    )
+    match random.choice(["add", "add", "drop", "rename", "widen"]):
+        case "add":
+            new = f"n{len(draft.columns)}"
+            if new in draft.columns:
+                return None
+            draft.columns[new] = random.choice(["INT", "STRING", "DOUBLE"])
+            return [{"op": "add-column", "column": new, "type": draft.columns[new]}]
+        case "drop" if name not in draft.keys and not named and len(draft.columns) > len(draft.keys) + 1:
+            del draft.columns[name]
+            return [{"op": "drop-column", "column": name}]
+        case "rename" if name not in draft.keys and not named:
+            new = name + "x"
+            draft.columns = {new if each == name else each: kept for each, kept in draft.columns.items()}
+            return [{"op": "rename-column", "column": name, "to": new}]
+        case "widen" if name not in draft.keys and type_ in WIDER and name not in draft.sequence:
+            draft.columns[name] = WIDER[type_]
+            return [{"op": "update-type", "column": name, "type": WIDER[type_]}]
+    return None

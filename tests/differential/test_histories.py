@@ -1,0 +1,103 @@
+"""Ours against the row-wise model: rows at every snapshot and the changelog of every commit, over random histories."""
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.differential.compare import against_model, failure, supported_histories
+from tests.differential.executors import OursInMemory
+from tests.differential.generate import generate
+from tests.differential.shrink import shrunk
+from tests.oracle.history import History, Replay, Trace
+
+HISTORIES, SHARE = 2000, 50
+# Made small by `make differential`, named after the rule that was broken.
+CASES = Path(__file__).parent / "cases"
+WANTED = """
+deduplicate partial-update aggregation first-row none input lookup full-compaction sum product min max
+last_value last_non_null_value first_value first_non_null_value bool_and bool_or listagg collect merge_map
+nested_update nested_partial_update sequence-group ignore-retract distinct count-limit ignore-delete
+remove-record-on-delete remove-record-on-sequence-group row-deduplicate row-deduplicate-ignore-fields
+sort-order enabled write-only
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(HISTORIES // SHARE))
+def test_ours_shows_what_the_model_shows(share: int) -> None:
+    for seed, history in supported_histories(share * 100_000, SHARE):
+        found = failure("ours against the model", lambda history: against_model(OursInMemory(), history), seed, history)
+
+        assert found is None, found
+
+
+@pytest.mark.parametrize("case", sorted(CASES.glob("*.json")), ids=lambda case: case.stem)
+def test_a_history_that_once_failed_fails_no_more(case: Path) -> None:
+    assert against_model(OursInMemory(), History.of(json.loads(case.read_text()))) == []
+
+
+def test_histories_have_every_engine_producer_and_function() -> None:
+    seen = Counter()
+    for seed in range(1000):
+        options = generate(seed).options
+        seen[options.get("merge-engine", "deduplicate")] += 1
+        seen[options.get("changelog-producer", "none")] += 1
+        for key, value in options.items():
+            ending = key.rpartition(".")[2]
+            seen[value if ending == "aggregate-function" else ending] += 1
+
+    wanted = re.findall(r"\S+", WANTED)
+    assert {name: seen[name] for name in wanted if seen[name] < 5} == {}
+
+
+def test_a_history_is_plain_data() -> None:
+    history = generate(7)
+
+    assert History.of(history.to_json()) == history == generate(7)
+
+
+def first_supported(**changes: str) -> tuple[History, Trace]:
+    """Return a history whose last write is shown, and what ours made of it."""
+    for _, history in supported_histories(0, 100):
+        changed = replace(history, options={**history.options, **changes})
+        trace = OursInMemory().run(changed, "")
+        if trace.refused is None and any(step.rows and step.changes for steps in trace.operations for step in steps):
+            return changed, trace
+    raise AssertionError("no history shows a row")
+
+
+def test_a_row_or_a_change_that_is_missing_is_told() -> None:
+    history, trace = first_supported()
+    assert Replay(history).differences(trace) == []
+
+    for name in ("rows", "changes"):
+        spoiled = [
+            [replace(step, **{name: getattr(step, name)[1:]}) if getattr(step, name) else step for step in steps]
+            for steps in trace.operations
+        ]
+        assert any(name in text for text in Replay(history).differences(Trace(spoiled)))
+
+
+def test_a_refusal_without_a_reason_is_told() -> None:
+    history, trace = first_supported()
+
+    told = Replay(history).differences(Trace(trace.operations[:-1], "no"))
+
+    assert [text.splitlines()[0] for text in told] == ["refused: no"]
+
+
+def test_a_failing_history_becomes_small() -> None:
+    history = next(h for h in map(generate, range(100)) if sum(o["verb"] == "write" for o in h.operations) > 2)
+
+    def fails(smaller: History) -> bool:
+        return any(operation.get("rows") for operation in smaller.operations)
+
+    small = shrunk(history, fails)
+
+    assert [len(operation["rows"]) for operation in small.operations] == [1]
+    assert dict(small.options) == {}
+    assert {each["name"] for each in small.fields} == set(small.primary_keys)

@@ -1,0 +1,304 @@
+"""A table's history as plain data, what an engine did with it, and the model's answer to the same.
+
+The form is that of the judge: fields, keys, options, then operations `write` (rows with `_kind`; `compact`: none, minor
+or full, of the buckets touched), `compact` (`strategy`: minor or full) and `alter` (`changes`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakehouse_core.format.bucket_hash import bucket_of
+from lakehouse_core.format.data_types import parse_type, to_internal, with_nullable
+from tests.interop.values import java_value, python_value
+from tests.oracle.engines import Field, Schema
+from tests.oracle.functions import Refused
+from tests.oracle.table import Pick, Place, Row, Snapshot, Table
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class History:
+    fields: Sequence[Json]
+    primary_keys: Sequence[str]
+    partition_keys: Sequence[str]
+    options: Mapping[str, str]
+    operations: Sequence[Json]
+
+    @classmethod
+    def of(cls, doc: Json) -> History:
+        return cls(doc["fields"], doc["primaryKeys"], doc["partitionKeys"], doc["options"], doc["operations"])
+
+    def to_json(self) -> Json:
+        return {
+            "fields": list(self.fields),
+            "primaryKeys": list(self.primary_keys),
+            "partitionKeys": list(self.partition_keys),
+            "options": dict(self.options),
+            "operations": list(self.operations),
+        }
+
+    def text(self) -> str:
+        return json.dumps(self.to_json(), ensure_ascii=False)
+
+
+File = tuple[Place, str]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One snapshot: the files that came (with their level) and went, what a read of it shows, and its changelog.
+
+    Rows are in the judge's JSON; `rows` is None where the read was refused.
+    """
+
+    snapshot_id: int
+    kind: str
+    added: Mapping[File, int]
+    removed: Mapping[File, int]
+    rows: Sequence[Json] | None = None
+    changes: Sequence[Json] = ()
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What an engine made of a history: the steps of each operation, and why it refused the last one, if it did."""
+
+    operations: Sequence[Sequence[Step]]
+    refused: str | None = None
+
+
+@dataclass
+class Replay:
+    """The model at work on a history, with the flushes and compactions of a trace."""
+
+    history: History
+    quirks: frozenset[str] = frozenset()
+    _runs: dict[File, int] = field(default_factory=dict)
+    _next_field: int = 0
+
+    def differences(self, trace: Trace) -> list[str]:
+        """Return where the model shows something else than `trace`, or refuses something else."""
+        self.table = Table(self._created(), self._place, self.quirks)
+        done: list[Step] = []
+        reason = None
+        for operation, steps in zip(self.history.operations, trace.operations, strict=False):
+            try:
+                self._operated(operation, steps)
+            except Refused as refusal:
+                reason = str(refusal)
+                break
+            done += steps
+        found = []
+        if trace.refused is not None and reason is None:
+            reason = self._reason_to_refuse(self.history.operations[len(trace.operations)])
+        if (reason is None) != (trace.refused is None):
+            found.append(f"refused: {trace.refused}\n  model: {reason}")
+        for step, snapshot in zip(done, self.table.snapshots, strict=False):
+            found += self._compared(step, snapshot)
+        return found
+
+    def _operated(self, operation: Json, steps: Sequence[Step]) -> None:
+        if operation["verb"] == "alter":
+            self.table.alter(self._altered(self.table.schema, operation["changes"]))
+            return
+        if operation["verb"] == "write":
+            made = self.table.append(self._rows(operation["rows"]))
+            appended = [step for step in steps if step.kind == "APPEND"]
+            for step in appended:
+                assert {place for place, _ in step.added} == set(made), f"flushed, in the model {set(made)}: {step}"
+                self._runs |= {file: made[file[0]] for file in step.added}
+            if not appended:
+                # Options may drop every row of a write; an engine may then commit nothing.
+                assert not made, f"nothing was flushed, in the model {made}"
+                self.table.snapshots.pop()
+        for step in (step for step in steps if step.kind == "COMPACT"):
+            self._compacted(step)
+
+    def _compacted(self, step: Step) -> None:
+        picks: list[tuple[Place, Pick]] = []
+        outputs: list[File | None] = []
+        for place in sorted({place for place, _ in (*step.removed, *step.added)}):
+            removed = {file for file in step.removed if file[0] == place}
+            added = {file: level for file, level in step.added.items() if file[0] == place}
+            # A commit may show two compactions of one bucket: the one that moved a file came last.
+            moved = {file for file in added if file in removed} if len(set(added.values())) > 1 else set()
+            units = [(removed - moved, [file for file in added if file not in moved]), *(({f}, [f]) for f in moved)]
+            for files, made in units:
+                assert len(made) <= 1, f"one compaction, several new runs: {step}"
+                unit = frozenset(self._runs[file] for file in files)
+                level = added[made[0]] if made else self._unseen_level(place, unit)
+                picks.append((place, Pick(unit, level, moves=set(made) == set(files))))
+                outputs.append(made[0] if made else None)
+        for output, run in zip(outputs, self.table.compact(picks), strict=True):
+            assert (output is None) == (run is None), f"left by a compaction: {output}, in the model {run}: {step}"
+            if output is not None and run is not None:
+                self._runs[output] = run
+
+    def _unseen_level(self, place: Place, unit: frozenset[int]) -> int:
+        """Return the output level of a compaction that left nothing: as high as the runs that it did not take allow."""
+        others = [run.level for run in self.table.snapshots[-1].buckets[place] if run.name not in unit]
+        return min((level for level in others if level > 0), default=self.table.max_level + 1) - 1
+
+    def _reason_to_refuse(self, operation: Json) -> str | None:
+        """Return why an operation that left no trace is refused: in its flush, or in what it may have compacted."""
+        try:
+            if operation["verb"] == "write":
+                self.table.append(self._rows(operation["rows"]))
+            state = self.table.snapshots[-1].buckets if self.table.snapshots else {}
+            for place, runs in state.items():
+                fresh = frozenset(run.name for run in runs if run.level == 0)
+                for unit in filter(None, (fresh, frozenset(run.name for run in runs))):
+                    self.table.restore(state)
+                    self.table.compact([(place, Pick(unit, self._unseen_level(place, unit)))])
+        except Refused as refusal:
+            return str(refusal)
+        return None
+
+    def _compared(self, step: Step, snapshot: Snapshot) -> list[str]:
+        found = []
+        try:
+            rows = canonical(_json(self.table.rows(snapshot), snapshot.schema), snapshot.schema)
+        except Refused:
+            rows = None
+        seen = None if step.rows is None else canonical(step.rows, snapshot.schema)
+        if rows != seen:
+            found.append(f"rows of snapshot {step.snapshot_id}: {seen}\n  model: {rows}")
+        schema = self.table.schema
+        changed = self.table.changes(snapshot)
+        changes = by_key([kind for kind, _ in changed], _json([row for _, row in changed], schema), schema)
+        seen_changes = by_key([row["_kind"] for row in step.changes], step.changes, schema)
+        if changes != seen_changes:
+            found.append(f"changes of snapshot {step.snapshot_id}: {seen_changes}\n  model: {changes}")
+        return found
+
+    # -- schemas
+
+    def _created(self) -> Schema:
+        fields = []
+        for given in self.history.fields:
+            fields.append(self._field(given["name"], given["type"], given.get("default")))
+        keys = tuple(self.history.primary_keys)
+        fields = [replace(each, type=with_nullable(each.type, False)) if each.name in keys else each for each in fields]
+        return Schema(tuple(fields), keys, tuple(self.history.partition_keys), dict(self.history.options))
+
+    def _field(self, name: str, text: str, default: str | None = None) -> Field:
+        self._next_field += 1
+        type_ = parse_type(text)
+        value = None if default is None else int(default) if default.lstrip("-").isdigit() else default
+        return Field(self._next_field, name, type_, value)
+
+    def _altered(self, schema: Schema, changes: Sequence[Json]) -> Schema:
+        fields, options = list(schema.fields), dict(schema.options)
+        keys = schema.primary_keys
+        for change in changes:
+            name = change.get("column")
+            at = next((i for i, each in enumerate(fields) if each.name == name), -1)
+            match change["op"]:
+                case "add-column":
+                    after = change.get("after")
+                    where = len(fields) if after is None else [each.name for each in fields].index(after) + 1
+                    fields.insert(where, self._field(name, change["type"]))
+                case "drop-column":
+                    del fields[at]
+                case "rename-column":
+                    fields[at] = replace(fields[at], name=change["to"])
+                    keys = tuple(change["to"] if key == name else key for key in keys)
+                    options = {_renamed(k, name, change["to"]): _value_renamed(k, v, name, change["to"])
+                               for k, v in options.items()}  # fmt: skip
+                case "update-type":
+                    type_ = with_nullable(parse_type(change["type"]), fields[at].type.nullable)
+                    fields[at] = replace(fields[at], type=type_)
+                case "set-option":
+                    options[change["key"]] = change["value"]
+                case other:
+                    raise AssertionError(other)
+        return replace(schema, fields=tuple(fields), primary_keys=keys, options=options)
+
+    # -- rows
+
+    def _rows(self, rows: Iterable[Json]) -> list[tuple[str, Row]]:
+        fields = self.table.schema.fields
+        return [
+            (row.get("_kind", "+I"), {each.name: python_value(row.get(each.name), each.type) for each in fields})
+            for row in rows
+        ]
+
+    def _place(self, row: Row) -> Place:
+        schema = self.table.schema
+        types = {each.name: each.type for each in schema.fields}
+        keys = [name for name in schema.primary_keys if name not in schema.partition_keys]
+        given = schema.options.get("bucket-key")
+        columns = [name.strip() for name in given.split(",")] if given else keys
+        count = int(schema.options.get("bucket", "1"))
+        values = [to_internal(row[name], types[name]) for name in columns]
+        bucket = bucket_of(values, [types[name] for name in columns], count, "default")
+        return tuple(str(java_value(row[name], types[name])) for name in schema.partition_keys), bucket
+
+
+def _json(rows: Iterable[Row], schema: Schema) -> list[Json]:
+    types = {each.name: each.type for each in schema.fields}
+    return [{name: java_value(value, types[name]) for name, value in row.items()} for row in rows]
+
+
+def canonical(rows: Iterable[Json], schema: Schema) -> list[str]:
+    """Return rows as sorted text, without kinds."""
+    return sorted(text_of(row, schema) for row in rows)
+
+
+def by_key(kinds: Iterable[str], rows: Iterable[Json], schema: Schema) -> list[tuple[str, ...]]:
+    """Return changes as text, one tuple per key, in order within the key."""
+    groups: dict[str, list[str]] = {}
+    for kind, row in zip(kinds, rows, strict=True):
+        key = json.dumps([row[name] for name in schema.primary_keys])
+        groups.setdefault(key, []).append(kind + text_of(row, schema))
+    return sorted(map(tuple, groups.values()))
+
+
+def text_of(row: Mapping[str, Any], schema: Schema) -> str:
+    """Return a row in the judge's JSON as text; arrays whose order has no meaning are sorted."""
+    loose = unordered(schema.options)
+    values = {
+        name: sorted(value, key=json.dumps) if name in loose and isinstance(value, list) else value
+        for name, value in row.items()
+        if name != "_kind"
+    }
+    return json.dumps(values, sort_keys=True)
+
+
+def unordered(options: Mapping[str, str]) -> set[str]:
+    """Return the columns whose function keeps elements in the order of a hash table."""
+    functions = {
+        key.removeprefix("fields.").removesuffix(".aggregate-function"): name
+        for key, name in options.items()
+        if key.endswith(".aggregate-function")
+    }
+    return {
+        column
+        for column, name in functions.items()
+        if name == "nested_partial_update"
+        or (name == "nested_update" and f"fields.{column}.nested-key" in options)
+        or (name == "collect" and options.get(f"fields.{column}.distinct") == "true")
+    }
+
+
+def _renamed(option: str, name: str, to: str) -> str:
+    columns, _, ending = option.removeprefix("fields.").rpartition(".")
+    if not option.startswith("fields.") or not columns:
+        return option
+    return f"fields.{_listed(columns, name, to)}.{ending}"
+
+
+def _value_renamed(option: str, value: str, name: str, to: str) -> str:
+    endings = (".sequence-group", ".nested-key")
+    if option in ("bucket-key", "sequence.field") or (option.startswith("fields.") and option.endswith(endings)):
+        return _listed(value, name, to)
+    return value
+
+
+def _listed(names: str, name: str, to: str) -> str:
+    return ",".join(to if each == name else each for each in names.split(","))

@@ -1,0 +1,336 @@
+"""A primary-key table, row by row: what every merge engine and changelog producer must show.
+
+A bucket is a list of sorted runs. What a key shows depends on where the runs begin and end, so writes (one flush per
+bucket) and compactions (which runs become one run of which level) are given as operations: which to pick is not the
+model's business. Source: Paimon semantics B, C.2, C.6, D, E, F, G.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cmp_to_key
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from lakehouse_core.format.data_types import AtomicType, Root
+from tests.oracle.casts import cast_value
+from tests.oracle.engines import ENGINES, Record, Schema
+from tests.oracle.functions import Refused
+from tests.oracle.merge import compare_keys, compare_values
+
+Row = dict[str, Any]
+Place = Hashable
+# What an older release does otherwise: rows of one write are ordered ascending whatever the table says.
+FLUSHES_ASCENDING = "a flush ignores sort-order"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Records by key, at most one per key; `schema` is the one that they were written with."""
+
+    name: int
+    level: int
+    schema: Schema
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A compaction: the runs of these names become one run of `level`.
+
+    One that `moves` its run takes the file to the level as it is: what a lookup makes of it is in the changelog alone.
+    """
+
+    runs: frozenset[int]
+    level: int
+    moves: bool = False
+
+
+@dataclass(frozen=True)
+class Changes:
+    schema: Schema
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    schema: Schema
+    buckets: Mapping[Place, tuple[Run, ...]]
+    changes: tuple[Changes, ...]
+
+
+class Table:
+    """`place` says in which bucket (of which partition) a row lies."""
+
+    def __init__(self, schema: Schema, place: Callable[[Row], Place], quirks: Iterable[str] = ()) -> None:
+        self.schema = schema
+        self.snapshots: list[Snapshot] = []
+        self._place = place
+        self._quirks = frozenset(quirks)
+        self._buckets: dict[Place, tuple[Run, ...]] = {}
+        self._number = self._run = 0
+
+    def alter(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def restore(self, buckets: Mapping[Place, tuple[Run, ...]]) -> None:
+        """Go on from another state."""
+        self._buckets = dict(buckets)
+
+    # -- what is asked
+
+    def rows(self, snapshot: Snapshot) -> list[Row]:
+        """Return the rows that a batch read of the snapshot shows, with the columns that it had."""
+        schema, found = snapshot.schema, []
+        for runs in snapshot.buckets.values():
+            seen = [run for run in runs if run.level > 0 or not self._hides_level_0]
+            for versions in self._keys(schema, seen):
+                record = self._reduced(schema, versions)
+                if record is not None and record.adds:
+                    found.append(dict(zip(schema.names, record.values, strict=True)))
+        return found
+
+    def changes(self, snapshot: Snapshot) -> list[tuple[str, Row]]:
+        """Return what a streaming reader sees of the snapshot, with the columns of today; by key in order."""
+        return [
+            (record.kind, dict(zip(self.schema.names, record.values, strict=True)))
+            for changes in snapshot.changes
+            for record in (_converted(record, changes.schema, self.schema) for record in changes.records)
+        ]
+
+    # -- what happens
+
+    def append(self, rows: Iterable[tuple[str, Row]]) -> dict[Place, int]:
+        """Write rows: one flush per bucket. Return the names of the new runs."""
+        arrived: dict[Place, list[Record]] = {}
+        for kind, row in rows:
+            self._number += 1
+            if (record := self._accepted(kind, row)) is not None:
+                arrived.setdefault(self._place(row), []).append(record)
+        made, changes, buckets = {}, [], dict(self._buckets)
+        for place, records in arrived.items():
+            raw = sorted(records, key=cmp_to_key(lambda a, b: self._compare(self.schema, a, b, flush=True)))
+            reduced = [self._reduced(self.schema, list(group)) for _, group in groupby(raw, key=_KEY)]
+            kept = tuple(record for record in reduced if record is not None)
+            if self._producer == "input":
+                changes.append(Changes(self.schema, tuple(raw)))
+            elif self._producer == "none":
+                changes.append(Changes(self.schema, kept))
+            if kept:
+                made[place] = self._named()
+                buckets[place] = (*buckets.get(place, ()), Run(made[place], 0, self.schema, kept))
+        self._buckets = buckets
+        self.snapshots.append(Snapshot(self.schema, dict(buckets), tuple(changes)))
+        return made
+
+    def compact(self, picks: Sequence[tuple[Place, Pick]]) -> list[int | None]:
+        """Carry out compactions, in this order, that one commit makes visible.
+
+        Return the names of the new runs, None where nothing was left.
+        """
+        made: list[int | None] = []
+        changes, buckets = [], dict(self._buckets)
+        for place, pick in picks:
+            runs = buckets[place]
+            unit = [run for run in runs if run.name in pick.runs]
+            others = [run for run in runs if run.name not in pick.runs]
+            kept, changed, others = self._merged(unit, others, pick.level)
+            if pick.moves:
+                (moved,) = unit
+                kept = moved.records
+            if pick.level >= max(run.level for run in runs) or self.schema.is_on("deletion-vectors.enabled"):
+                kept = [record for record in kept if record.adds]
+            if changed:
+                changes.append(Changes(self.schema, tuple(changed)))
+            made.append(self._named() if kept else None)
+            if kept:
+                others.append(Run(self._run, pick.level, moved.schema if pick.moves else self.schema, tuple(kept)))
+            buckets[place] = tuple(others)
+        self._buckets = buckets
+        self.snapshots.append(Snapshot(self.schema, dict(buckets), tuple(changes)))
+        return made
+
+    # -- how
+
+    @property
+    def _producer(self) -> str:
+        return self.schema.options.get("changelog-producer", "none")
+
+    @property
+    def _engine(self) -> str:
+        return self.schema.options.get("merge-engine", "deduplicate")
+
+    @property
+    def _hides_level_0(self) -> bool:
+        return self._engine == "first-row" or self.schema.is_on("deletion-vectors.enabled")
+
+    @property
+    def _looks_up(self) -> bool:
+        return self._hides_level_0 or self._producer == "lookup" or self.schema.is_on("force-lookup")
+
+    @property
+    def max_level(self) -> int:
+        options = self.schema.options
+        trigger = int(options.get("num-sorted-run.compaction-trigger", 5))
+        return int(options.get("num-levels", trigger + 1)) - 1
+
+    def _accepted(self, kind: str, row: Row) -> Record | None:
+        """Return the record of a row in the order of B.1, or None when an option drops it."""
+        schema = self.schema
+        for field in schema.fields:
+            if row.get(field.name) is None and not field.type.nullable:
+                raise Refused(f"null in {field.name}")
+        row = {f.name: f.default if row.get(f.name) is None else row[f.name] for f in schema.fields}
+        if "rowkind.field" in schema.options:
+            kind = row[schema.options["rowkind.field"]]
+            if kind not in ("+I", "-U", "+U", "-D"):
+                raise Refused(f"row kind {kind}")
+        if kind in ("-U", "-D") and schema.is_on("ignore-delete"):
+            return None
+        if kind == "-U" and schema.is_on("ignore-update-before"):
+            return None
+        key = tuple(row[name] for name in schema.primary_keys if name not in schema.partition_keys)
+        return Record(key, self._number, kind, tuple(row.values()))
+
+    def _merged(self, unit: list[Run], others: list[Run], level: int) -> tuple[list[Record], list[Record], list[Run]]:
+        """Return what a compaction leaves of each key, its changelog, and the other runs without marked rows."""
+        kept, changed = [], []
+        looks_up = self._looks_up and any(run.level == 0 for run in unit)
+        for versions in self._keys(self.schema, unit):
+            if looks_up and self._engine == "first-row":
+                result, changes = self._first_row(versions, others, level)
+            elif looks_up:
+                result, changes, others = self._lookup(versions, others, level)
+            elif self._producer == "full-compaction" and level == self.max_level:
+                result, changes = self._full(versions)
+            else:
+                result, changes = self._reduced(self.schema, versions), []
+            changed += changes
+            if result is not None:
+                kept.append(result)
+        return kept, changed, others
+
+    def _first_row(self, versions, others, level):
+        result = self._applied(self.schema, versions)
+        if result is None or any(version.level > 0 for version in versions):
+            return result, []
+        if self._found(result.key, others, level) is not None:
+            return None, []
+        return result, [result] if self._producer == "lookup" else []
+
+    def _lookup(self, versions, others, level):
+        """E.2: only records of level 0 and the newest above it; one that is not in the unit is searched above."""
+        high = min((version for version in versions if version.level > 0), key=_LEVEL, default=None)
+        fresh = [version for version in versions if version.level == 0]
+        if high is None and (hit := self._found(versions[0].key, others, level)) is not None:
+            run, at = hit
+            high = _converted(run.records[at], run.schema, self.schema)
+            if self.schema.is_on("deletion-vectors.enabled"):
+                left = replace(run, records=run.records[:at] + run.records[at + 1 :])
+                others = [left if other is run else other for other in others]
+        group = fresh if high is None else self._ordered(self.schema, [*fresh, high])
+        result = self._applied(self.schema, group)
+        if not fresh or self._producer != "lookup":
+            return result, [], others
+        return result, self._difference(high, result), others
+
+    def _full(self, versions):
+        """E.1: the record of the top level against what all of them become."""
+        top = next((version for version in versions if version.level == self.max_level), None)
+        result = self._reduced(self.schema, versions)
+        return result, [] if len(versions) == 1 and top else self._difference(top, result)
+
+    def _difference(self, before: Record | None, after: Record | None) -> list[Record]:
+        was = before is not None and before.adds
+        is_ = after is not None and after.adds
+        if not was:
+            return [replace(after, kind="+I")] if is_ else []
+        if not is_:
+            return [replace(before, kind="-D")]
+        if self.schema.is_on("changelog-producer.row-deduplicate"):
+            ignored = self.schema.options.get("changelog-producer.row-deduplicate-ignore-fields", "").split(",")
+            watched = [i for i, name in enumerate(self.schema.names) if name not in ignored]
+            if all(_same(before.values[i], after.values[i]) for i in watched):
+                return []
+        return [replace(before, kind="-U"), replace(after, kind="+U")]
+
+    def _found(self, key, runs: Sequence[Run], level: int) -> tuple[Run, int] | None:
+        """Return the record of `key` in the first level above `level` that has one."""
+        for run in sorted(runs, key=lambda run: run.level):
+            for at, record in enumerate(run.records):
+                if run.level > level and compare_keys(record.key, key) == 0:
+                    return run, at
+        return None
+
+    def _keys(self, schema: Schema, runs: Sequence[Run]) -> list[list[Record]]:
+        """Return the versions of each key in the order of B.3, key by key."""
+        records = [
+            replace(_converted(record, run.schema, schema), level=run.level) for run in runs for record in run.records
+        ]
+        return [list(group) for _, group in groupby(self._ordered(schema, records), key=_KEY)]
+
+    def _reduced(self, schema: Schema, versions: list[Record]) -> Record | None:
+        """C.2: a lone record is passed through as it is."""
+        return versions[0] if len(versions) == 1 else self._applied(schema, versions)
+
+    def _applied(self, schema: Schema, versions: list[Record]) -> Record | None:
+        """Apply the merge engine. With a lookup a record above level 0 holds what lies above it already."""
+        if self._looks_up and self._engine != "first-row":
+            high = min((version.level for version in versions if version.level > 0), default=0)
+            versions = [version for version in versions if version.level in (0, high)]
+        engine = ENGINES[self._engine](schema, self._quirks)
+        for version in versions:
+            engine.add(version)
+        return engine.result()
+
+    def _ordered(self, schema: Schema, records: Iterable[Record]) -> list[Record]:
+        return sorted(records, key=cmp_to_key(lambda a, b: self._compare(schema, a, b)))
+
+    def _compare(self, schema: Schema, left: Record, right: Record, *, flush: bool = False) -> int:
+        """B.3: key, sequence fields (null oldest, also where they descend), number, retract before add."""
+        if answer := compare_keys(left.key, right.key):
+            return answer
+        descends = schema.options.get("sequence.field.sort-order") == "descending"
+        descends = descends and not (flush and FLUSHES_ASCENDING in self._quirks)
+        for i in schema.sequence_fields:
+            one, other = left.values[i], right.values[i]
+            if answer := compare_values(one, other):
+                return -answer if descends and one is not None and other is not None else answer
+        return left.number - right.number or left.adds - right.adds
+
+    def _named(self) -> int:
+        self._run += 1
+        return self._run
+
+
+_LEVEL = attrgetter("level")
+_KEY = cmp_to_key(lambda left, right: compare_keys(left.key, right.key))
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Row-deduplicate's equality: in Java a map with a null among its values does not even equal itself."""
+    if isinstance(left, list) and left and isinstance(left[0], tuple):
+        return right is not None and dict(left) == dict(right) and None not in dict(left).values()
+    return left == right
+
+
+def _converted(record: Record, source: Schema, target: Schema) -> Record:
+    """Return the record with the columns of `target`, found by field id: a new one is null, another type is cast."""
+    if source.fields == target.fields:
+        return record
+    old = {field.id: (field.type, value) for field, value in zip(source.fields, record.values, strict=True)}
+    values = (
+        _cast(*old[field.id], field.type) if field.id in old else None  # a default is for writing only
+        for field in target.fields
+    )
+    return replace(record, values=tuple(values))
+
+
+def _cast(source, value, target):
+    if source == target:
+        return value
+    if isinstance(target, AtomicType) and target.root is Root.VARCHAR and isinstance(value, int | float):
+        return str(value)
+    return cast_value(value, source, target)
