@@ -19,6 +19,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.append_compaction import AppendCompactionPlan, MarkedRows
 from lakehouse_core.planning.compaction import expired_files, plan_bucket
 from lakehouse_core.planning.compaction_plan import CompactionPlan
+from lakehouse_core.planning.index_files import index_file_of
 from lakehouse_core.planning.live_files import BucketFolders, message_files
 from lakehouse_core.planning.readable import check_file, deletion_files
 from lakehouse_core.planning.scan import partition_folder
@@ -27,7 +28,9 @@ from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage
 from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
-from lakehouse_core.table.manifest import EntryKind, Keep
+from lakehouse_core.table.index_file import IndexFile
+from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, Keep
 from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -116,7 +119,7 @@ def compact(
     )
     if dry_run or not buckets:
         return planned
-    messages = _run(log, schema, engine(), _tasks(log, schemas, schema, buckets, expiry))
+    messages = _run(log, schema, engine(), _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry))
     try:
         messages = without_vectors(log, schema, messages, indexes)
     except LakehouseError:
@@ -174,7 +177,7 @@ def _plan_buckets(
         marked = {name: MarkedRows(count=one.cardinality, index_file=one.key) for name, one in vectors.items()}
         picked = plan_bucket(files, schema, full=full, occasion=occasion, expired=expired, marked=marked)
         for plan in _task_plans(picked, schema):
-            names = {file.file_name for file in plan.files}
+            names = {file.file_name for file in (*plan.files, *_older(plan))}
             found.append(
                 BucketCompaction(
                     partition=partition,
@@ -198,6 +201,21 @@ def _task_plans(
             yield replace(plan, groups=(group,))
     elif plan is not None:
         yield plan
+
+
+def _older(plan: CompactionPlan | AppendCompactionPlan) -> Iterator[DataFile]:
+    """Yield the files beyond the plan that lookups read."""
+    if isinstance(plan, CompactionPlan):
+        for run in plan.older:
+            yield from run.data_files
+
+
+def _vectors(indexes: Sequence[IndexManifestEntry], partition: bytes, bucket: int) -> tuple[IndexFile, ...]:
+    return tuple(
+        index_file_of(entry)
+        for entry in indexes
+        if entry.index_type == DELETION_VECTORS and (entry.partition, entry.bucket) == (partition, bucket)
+    )
 
 
 def _keeps(schema: TableSchema, condition: Predicate | None) -> Keep | None:
@@ -244,10 +262,14 @@ def _tasks(
     schemas: SchemaLog,
     schema: TableSchema,
     buckets: Sequence[BucketCompaction],
+    *,
+    indexes: Sequence[IndexManifestEntry],
     expiry: RecordExpiry | None,
 ) -> list[RewriteTask]:
-    ids = {file.schema_id for one in buckets for file in one.plan.files}
+    ids = {file.schema_id for one in buckets for file in (*one.plan.files, *_older(one.plan))}
     file_schemas = {number: schemas.schema(number) for number in sorted(ids)}
+    marks = not schema.is_append and schema.table_options.deletion_vectors.enabled
+    folders = BucketFolders(schema)
     return [
         RewriteTask(
             store=log.store.spec,
@@ -260,6 +282,8 @@ def _tasks(
             plan=one.plan,
             expiry=expiry,
             deletions=one.deletions,
+            vectors=_vectors(indexes, one.partition, one.bucket) if marks else None,
+            index_folder=folders.of_index(one.partition, one.bucket) or INDEX_FOLDER,
         )
         for one in buckets
     ]

@@ -25,6 +25,7 @@ from lakehouse_core.options import MergeEngine
 PLACE: Final = "_PLACE"
 # Where a looked-up record lies, a BIGINT: the number of its file, and in the low bits its row.
 POSITION_BITS: Final = 40
+NOWHERE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,21 @@ Runs beyond the compaction are read along in key order, only where its keys are.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from lakehouse_core.execution.tasks.merge_read import BucketFiles, RunScan, chunks_of
 from lakehouse_core.format.data_types import AtomicType, Root
 from lakehouse_core.merge.chunk import LEVEL, MergeRule
-from lakehouse_core.merge.compact import Announcement, Compacted, compact_into_top, compact_with_lookup
+from lakehouse_core.merge.compact import (
+    POSITION_BITS,
+    Announcement,
+    Compacted,
+    compact_into_top,
+    compact_with_lookup,
+)
+from lakehouse_core.merge.order import Rows
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.compaction_plan import CompactionPlan, Telling
 from lakehouse_core.planning.sections import Section, oldest_first
@@ -30,6 +39,12 @@ class AnnouncedMerge:
     plan: CompactionPlan
     expiry: RecordExpiry | None = None
 
+    def marks(self, places: Rows) -> dict[str, Rows]:
+        """Return the rows that `superseded` places mean, by the name of their file, rising."""
+        names = [file.file_name for run in self.plan.older for file in run.data_files]
+        numbers, rows = places >> POSITION_BITS, places & ((1 << POSITION_BITS) - 1)
+        return {names[number]: np.sort(rows[numbers == number]) for number in np.unique(numbers).tolist()}
+
     def chunks(self, sections: Sequence[Section], telling: Telling) -> Iterator[Compacted]:
         """Yield what becomes of the sections, chunk by chunk in key order; batches may be empty."""
         for section in sections:
@@ -49,8 +64,13 @@ class AnnouncedMerge:
         runs, is_decided = oldest_first((*section, *beyond))
         looked_up = frozenset(index for index, run in enumerate(runs) if run in beyond)
         rule = self._rule(is_decided=is_decided)
-        range_scan = self._scan(_key_range(section, self.schema))
-        scans = [(range_scan if index in looked_up else self._scan(), run) for index, run in enumerate(runs)]
+        if self.schema.table_options.deletion_vectors.enabled:
+            files = (file for run in self.plan.older for file in run.data_files)
+            places = {file.file_name: number for number, file in enumerate(files)}
+            inside = outside = replace(self._scan(), places=places)
+        else:
+            inside, outside = self._scan(), self._scan(_key_range(section, self.schema))
+        scans = [(outside if index in looked_up else inside, run) for index, run in enumerate(runs)]
         tells = self.schema.table_options.changelog_producer is ChangelogProducer.LOOKUP
         announcement = self._announcement if tells else None
         for chunk in chunks_of(scans, rule.spec):

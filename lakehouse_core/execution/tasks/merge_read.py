@@ -7,16 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.tasks.data_file_reader import open_data_file
-from lakehouse_core.execution.tasks.deletion_vectors import load_positions
+from lakehouse_core.execution.tasks.deletion_vectors import load_positions, remaining_rows
 from lakehouse_core.execution.tasks.file_reading import DataFileReader
 from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
+from lakehouse_core.merge.compact import NOWHERE, PLACE, POSITION_BITS
 from lakehouse_core.merge.frontier import Part, frontier_chunks
 from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.planning.sections import Section, oldest_first
@@ -127,7 +129,11 @@ def chunks_of(runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec) -> I
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScan:
-    """How the files of a run are read. `row_filter` only leaves out row groups."""
+    """How the files of a run are read. `row_filter` only leaves out row groups.
+
+    `places`: by file name a number, to say with each record where it lies; records of other files lie nowhere. None: no
+    such column.
+    """
 
     source: BucketFiles
     fields: tuple[DataField, ...]
@@ -135,6 +141,7 @@ class RunScan:
     row_filter: Predicate | None = None
     with_level: bool = False
     expiry: RecordExpiry | None = None
+    places: Mapping[str, int] | None = None
 
     def batches(self, run: SortedRun, *, sharing: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a run, one of `sharing`; a file is opened when the one before it is used up."""
@@ -142,13 +149,20 @@ class RunScan:
             reader = self.source.open(file)
             try:
                 rows = batch_rows(reader.row_bytes(self.fields), CHUNK_ROWS // sharing, CHUNK_BYTES // sharing)
-                found = reader.batches(
-                    self.fields,
-                    system=self.system,
-                    batch_rows=rows,
-                    row_filter=self.row_filter,
-                    without=self.source.deleted_rows(file),
-                )
+                deleted = self.source.deleted_rows(file)
+                if self.places is None:
+                    found = reader.batches(
+                        self.fields,
+                        system=self.system,
+                        batch_rows=rows,
+                        row_filter=self.row_filter,
+                        without=deleted,
+                    )
+                else:
+                    # Rows are counted as they come, so all of them must.
+                    stored = reader.batches(self.fields, system=self.system, batch_rows=rows)
+                    placed = _placed(stored, self.places.get(file.file_name))
+                    found = placed if deleted is None else remaining_rows(placed, deleted)
                 found = found if self.expiry is None else _unexpired(found, self.expiry)
                 yield from (_leveled(batch, file.level) for batch in found) if self.with_level else found
             finally:
@@ -158,6 +172,18 @@ class RunScan:
 def _leveled(batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
     """Return the batch with the level of its file behind its columns."""
     return batch.append_column(LEVEL, pa.repeat(pa.scalar(level, pa.int8()), batch.num_rows))
+
+
+def _placed(batches: Iterable[pa.RecordBatch], file_number: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with the place of each row behind its columns."""
+    position = 0
+    for batch in batches:
+        if file_number is None:
+            places = np.full(batch.num_rows, NOWHERE)
+        else:
+            places = np.arange(position, position + batch.num_rows) + (file_number << POSITION_BITS)
+        position += batch.num_rows
+        yield batch.append_column(PLACE, pa.array(places, pa.int64()))
 
 
 def _unexpired(batches: Iterable[pa.RecordBatch], expiry: RecordExpiry) -> Iterator[pa.RecordBatch]:

@@ -6,24 +6,29 @@ Source: Paimon semantics, "Compaction task" (C.7) and "Compaction of append tabl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.tasks.announced_merge import AnnouncedMerge
 from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.execution.tasks.deletion_index import IndexChange, IndexFolder, change_vectors
 from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
 from lakehouse_core.format.data_types import type_to_sql
+from lakehouse_core.merge.order import Rows
 from lakehouse_core.planning.append_compaction import AppendCompactionPlan
 from lakehouse_core.planning.compaction_plan import CompactionPlan, Merge, Telling, Upgrade
 from lakehouse_core.planning.sections import sections
 from lakehouse_core.storage import open_store
-from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.changes_json import messages_to_json
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.index_file import IndexFile
+from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.record_expiry import RecordExpiry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import keyed_files
@@ -35,7 +40,8 @@ class RewriteTask:
 
     `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name. `expiry`:
     rows that are left out, because their time is over. `deletions`: by file name, where the vectors of rows that are
-    marked as deleted lie; these rows are left out, too.
+    marked as deleted lie; these rows are left out, too. `vectors`: the index files of the bucket's vectors, which are
+    written anew below `index_folder` when the task marks rows of files beyond its plan; None: it marks none.
     """
 
     store: StoreSpec
@@ -48,6 +54,8 @@ class RewriteTask:
     plan: CompactionPlan | AppendCompactionPlan
     expiry: RecordExpiry | None = None
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+    vectors: tuple[IndexFile, ...] | None = None
+    index_folder: str = INDEX_FOLDER
 
 
 def run_rewrite(task: RewriteTask) -> str:
@@ -73,6 +81,7 @@ def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
     made = _Made()
     try:
         _carry_out(task, files, output, made)
+        indexes = _marked(task, store, made, clock)
     except BaseException:
         store.delete(f"{task.folder}/{name}" for file in made.written for name in file.all_names)
         raise
@@ -83,6 +92,8 @@ def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
         compact_before=task.plan.files,
         compact_after=tuple(made.after),
         compact_changelog_files=tuple(made.changelog),
+        compact_new_index_files=indexes.new,
+        compact_deleted_index_files=indexes.deleted,
     )
 
 
@@ -93,6 +104,8 @@ class _Made:
     after: list[DataFile] = field(default_factory=list)
     changelog: list[DataFile] = field(default_factory=list)
     written: list[DataFile] = field(default_factory=list)
+    # Rows that are superseded, by the name of the file that they lie in.
+    marks: dict[str, list[Rows]] = field(default_factory=dict)
 
     def add(self, records: Sequence[DataFile], changelog: Sequence[DataFile] = ()) -> None:
         """Add files that were written."""
@@ -100,22 +113,41 @@ class _Made:
         self.changelog += changelog
         self.written += [*records, *changelog]
 
+    def mark(self, rows: Mapping[str, Rows]) -> None:
+        """Add rows that are superseded."""
+        for name, positions in rows.items():
+            self.marks.setdefault(name, []).append(positions)
+
+
+def _marked(task: RewriteTask, store: ObjectStore, made: _Made, clock: Clock) -> IndexChange:
+    """Write the bucket's deletion vectors anew, with the rows that are superseded, without the files that go."""
+    if task.vectors is None:
+        return IndexChange()
+    folder = IndexFolder(
+        store=store, options=task.schema.table_options.deletion_vectors, has_buckets=True, key=task.index_folder
+    )
+    stay = {file.file_name for file in made.after}
+    removed = {file.file_name for file in task.plan.files} - stay
+    marks = {name: np.unique(np.concatenate(rows)) for name, rows in made.marks.items()}
+    return change_vectors(folder, task.vectors, clock, marks=marks, removed=removed)
+
 
 def _carry_out(task: RewriteTask, files: BucketFiles, output: FileOutput, made: _Made) -> None:
     if isinstance(task.plan, AppendCompactionPlan):
         for group in task.plan.groups:
             made.add(_packed(task, group, files, output))
         return
+    merge = AnnouncedMerge(files=files, schema=task.schema, plan=task.plan, expiry=task.expiry)
     for step in task.plan.steps:
         match step:
             case Upgrade(file, telling):
                 if telling is not Telling.NOTHING:
-                    made.add((), _told(task, task.plan, step, files, output))
+                    made.add((), _told(task, merge, step, output, made))
                 made.after.append(replace(file, level=task.plan.output_level))
             case Merge(_, Telling.NOTHING):
                 made.add(_merged(task, task.plan, step, files, output))
             case Merge():
-                made.add(*_merged_and_told(task, task.plan, step, files, output))
+                made.add(*_merged_and_told(task, merge, step, output, made))
 
 
 def _merged(
@@ -137,29 +169,31 @@ def _merged(
 
 
 def _merged_and_told(
-    task: RewriteTask, plan: CompactionPlan, step: Merge, files: BucketFiles, output: FileOutput
+    task: RewriteTask, merge: AnnouncedMerge, step: Merge, output: FileOutput, made: _Made
 ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
     """Write the merged records and the changelog."""
-    merge = AnnouncedMerge(files=files, schema=task.schema, plan=plan, expiry=task.expiry)
     with (
-        DataFileWriter(output, task.folder, _file_kind(task.schema, level=plan.output_level)) as records,
-        DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=plan.output_level)) as changelog,
+        DataFileWriter(output, task.folder, _file_kind(task.schema, level=merge.plan.output_level)) as records,
+        DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=merge.plan.output_level)) as changelog,
     ):
         for chunk in merge.chunks(step.sections, step.telling):
             records.write(_storable(chunk.records, task.schema))
+            if chunk.superseded is not None:
+                made.mark(merge.marks(chunk.superseded))
             if chunk.changelog is not None:
                 changelog.write(_storable(chunk.changelog, task.schema))
         return records.close(), changelog.close()
 
 
 def _told(
-    task: RewriteTask, plan: CompactionPlan, step: Upgrade, files: BucketFiles, output: FileOutput
+    task: RewriteTask, merge: AnnouncedMerge, step: Upgrade, output: FileOutput, made: _Made
 ) -> tuple[DataFile, ...]:
     """Write the changelog of a file that itself stays as it is."""
-    merge = AnnouncedMerge(files=files, schema=task.schema, plan=plan, expiry=task.expiry)
     alone = sections(keyed_files([step.file], [each.type for each in task.schema.key_fields]))
-    with DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=plan.output_level)) as changelog:
+    with DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=merge.plan.output_level)) as changelog:
         for chunk in merge.chunks(alone, step.telling):
+            if chunk.superseded is not None:
+                made.mark(merge.marks(chunk.superseded))
             if chunk.changelog is not None:
                 changelog.write(_storable(chunk.changelog, task.schema))
         return changelog.close()

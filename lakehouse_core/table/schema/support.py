@@ -55,8 +55,6 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
         )
     if options.bucket == POSTPONE_BUCKET:
         raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
-    if schema.primary_keys and options.deletion_vectors.enabled:
-        raise _unsupported(table, "deletion-vectors.enabled", "true")
 
 
 def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "") -> None:
