@@ -15,7 +15,7 @@ from lakehouse_core.merge.actions import Kinds
 from lakehouse_core.merge.order import Rows
 from lakehouse_core.merge.positions import NONE, Flags
 from lakehouse_core.merge.records import Records
-from lakehouse_core.merge.taking import row_indices, take, take_indices
+from lakehouse_core.merge.taking import row_indices, take, take_all, take_indices
 
 INSERT: Final = 0
 UPDATE_BEFORE: Final = 1
@@ -33,6 +33,13 @@ class Transitions:
     def only(self, keys: Flags) -> "Transitions":
         """Return the transitions of some keys."""
         return Transitions(self.before[keys], self.after[keys])
+
+
+def arrivals(results: pa.RecordBatch, rows: Rows) -> pa.RecordBatch | None:
+    """Return the results in these rows as a changelog, of the kinds that they have; None when there are none."""
+    if not len(rows):
+        return None
+    return pa.RecordBatch.from_arrays(take_all(results.columns, rows), results.schema.names)
 
 
 def changelog(

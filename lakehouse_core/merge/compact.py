@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakehouse_core.merge.changelog import Transitions, changelog
+from lakehouse_core.merge.changelog import Transitions, arrivals, changelog
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.frontier import Part
@@ -83,8 +83,10 @@ def compact_with_lookup(
         # Whatever lies above level 0 came first.
         is_new = ~view.has_high_inside[keys] & ~view.has_beyond[keys]
         reduced = reduced.kept(is_new[reduced.keys] | view.has_high_inside[keys][reduced.keys])
-        before = np.full(len(keys), NONE)
-        return _compacted(records, reduced, rule, names, _News(before, is_new, announcement))
+        results = reduced.batch(records, names)
+        # A first row is told as it came, +U too.
+        told = None if announcement is None else arrivals(results, np.flatnonzero(is_new[reduced.keys]))
+        return Compacted(records=results, changelog=told)
     high = view.high()
     keep = ~beyond & (levels == 0)
     keep[high[(high != NONE) & view.is_inside]] = True

@@ -6,7 +6,7 @@ only for the keys that need it. Source: Paimon semantics, "partial-update" (D.3)
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,11 +32,15 @@ also retracts."""
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The versions of one column: `column` by row, `order` says which rows are versions of which key."""
+    """The versions of one column: `column` by row, `order` says which rows are versions of which key.
+
+    `actions` by position, None: all add. `folded`: which keys are merged; the others have one version, and set it.
+    """
 
     column: pa.Array
     order: KeyOrder
     starts: Rows
+    folded: Flags
     actions: Actions | None
 
     @property
@@ -86,13 +90,14 @@ def fold_plain(versions: Versions, how: str) -> pa.Array:
     if how == SEQUENCE:
         writes = versions.does(Action.ADD, Action.SET, Action.RETRACT, Action.SET_RETRACT)
         return versions.picked(last_fitting(writes, versions.starts, versions.ends))
-    return versions.picked(_last_or_erased(versions, Action.ADD, Action.SET))
+    # A retract older than what is there leaves a plain column alone.
+    return versions.picked(_last_or_erased(versions, Action.RETRACT, Action.SET_RETRACT))
 
 
 def fold_function(versions: Versions, function: AggregateFunction) -> pa.Array:
     """Fold a column by its function. Raises InvalidRequest for a retract that it does not take, and for overflows."""
     if function.ignore_retract and versions.actions is not None:
-        versions = Versions(versions.column, versions.order, versions.starts, _without_retracts(versions.actions))
+        versions = replace(versions, actions=_without_retracts(versions.actions))
     fold = _FOLDS.get(function.name, _nothing)
     folded, left = fold(versions, function)
     return _patched(folded, left, versions, function)
@@ -102,11 +107,8 @@ _Fold = Callable[[Versions, AggregateFunction], tuple[pa.Array | None, Rows]]
 
 
 def _nothing(versions: Versions, function: AggregateFunction) -> tuple[None, Rows]:
-    """Nothing is vectorised: every key of more than one version goes row by row."""
-    single = versions.starts == versions.ends
-    if versions.actions is not None:
-        single &= versions.actions[versions.starts] == Action.SET
-    return None, np.flatnonzero(~single)
+    """Nothing is vectorised: every key that is folded goes row by row."""
+    return None, np.flatnonzero(versions.folded)
 
 
 def _primary_key(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
@@ -114,7 +116,8 @@ def _primary_key(versions: Versions, function: AggregateFunction) -> tuple[pa.Ar
 
 
 def _last_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
-    return versions.picked(_last_or_erased(versions, Action.ADD, Action.SET)), versions.ends[:0]
+    found = _last_or_erased(versions, Action.RETRACT, Action.RETRACT_OLDER, Action.SET_RETRACT)
+    return versions.picked(found), versions.ends[:0]
 
 
 def _last_non_null_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
@@ -208,12 +211,12 @@ _FOLDS: Final[dict[str, _Fold]] = {
 }
 
 
-def _last_or_erased(versions: Versions, *writing: Action) -> Rows:
-    """Return the position of the newest version that is written, NONE where it was retracted after."""
+def _last_or_erased(versions: Versions, *erasing: Action) -> Rows:
+    """Return the position of the newest version that adds or sets, NONE where one that is `erasing` came after."""
     if versions.actions is None:
         return versions.ends
-    erases = versions.does(Action.RETRACT, Action.SET_RETRACT)
-    found = last_fitting(versions.does(*writing) | erases, versions.starts, versions.ends)
+    erases = versions.does(*erasing)
+    found = last_fitting(versions.does(Action.ADD, Action.SET) | erases, versions.starts, versions.ends)
     return np.where((found != NONE) & erases[found], NONE, found)
 
 

@@ -122,7 +122,7 @@ def _folded(
         decisions = partial_update_decisions(keys, _sequences(records, order, spec), spec)
     made = {each.name for each in spec.fields} - set(spec.key_columns)
     columns = {
-        name: _column(name, decisions, spec, partial(Versions, records.passing(name), order, starts))
+        name: _column(name, decisions, spec, partial(Versions, records.passing(name), order, starts, folded))
         for name in names
         if name in made
     }
