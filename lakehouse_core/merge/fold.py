@@ -86,7 +86,7 @@ def fold_plain(versions: Versions, how: str) -> pa.Array:
     if how == SEQUENCE:
         writes = versions.does(Action.ADD, Action.SET, Action.RETRACT, Action.SET_RETRACT)
         return versions.picked(last_fitting(writes, versions.starts, versions.ends))
-    return versions.picked(_last_or_erased(versions, Action.ADD, Action.SET))
+    return versions.picked(_last_or_erased(versions, Action.RETRACT, Action.SET_RETRACT))
 
 
 def fold_function(versions: Versions, function: AggregateFunction) -> pa.Array:
@@ -114,7 +114,9 @@ def _primary_key(versions: Versions, function: AggregateFunction) -> tuple[pa.Ar
 
 
 def _last_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
-    return versions.picked(_last_or_erased(versions, Action.ADD, Action.SET)), versions.ends[:0]
+    # Unlike a plain column, one with a function takes a late retract too.
+    erasing = (Action.RETRACT, Action.RETRACT_OLDER, Action.SET_RETRACT)
+    return versions.picked(_last_or_erased(versions, *erasing)), versions.ends[:0]
 
 
 def _last_non_null_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
@@ -208,12 +210,12 @@ _FOLDS: Final[dict[str, _Fold]] = {
 }
 
 
-def _last_or_erased(versions: Versions, *writing: Action) -> Rows:
-    """Return the position of the newest version that is written, NONE where it was retracted after."""
+def _last_or_erased(versions: Versions, *erasing: Action) -> Rows:
+    """Return the position of the newest version that is added or set, NONE where an `erasing` one came after."""
     if versions.actions is None:
         return versions.ends
-    erases = versions.does(Action.RETRACT, Action.SET_RETRACT)
-    found = last_fitting(versions.does(*writing) | erases, versions.starts, versions.ends)
+    erases = versions.does(*erasing)
+    found = last_fitting(versions.does(Action.ADD, Action.SET) | erases, versions.starts, versions.ends)
     return np.where((found != NONE) & erases[found], NONE, found)
 
 
