@@ -22,7 +22,7 @@ from tests.oracle.history import History, Replay, Step, by_key, canonical
 # What is not written or read here yet; delete a line where it is.
 ENGINES = {"deduplicate", "partial-update", "aggregation"}
 PRODUCERS = {"none", "input"}
-VECTORS = {"false"}
+VECTORS = {"false", "true"}
 
 
 def supported_histories(first_seed: int, count: int) -> Iterator[tuple[int, History]]:
