@@ -119,6 +119,15 @@ def test_levels_and_changelogs_have_formats_of_their_own():
     assert table.read().to_pylist() == rows((1, "a"), (2, "B"))
 
 
+def test_a_lone_file_that_reaches_a_level_of_another_format_is_written_anew():
+    table = key_table(file__format__per__level="0:avro,5:orc")
+    table.write(rows((1, "a"), (2, "b")))
+    table.compact()
+
+    assert [(file.level, file.format) for file in table.all_files()] == [(5, "orc")]
+    assert table.read().to_pylist() == rows((1, "a"), (2, "b"))
+
+
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_statistics_hold_the_bounds_of_every_format(file_format):
     table = append_table({"n": "INT", "s": "STRING", "d": "DECIMAL(9, 2)"}, file__format=file_format)
