@@ -124,6 +124,13 @@ def _plan(
     files = [keyed for leveled in runs for keyed in leveled.run.files]
     takes_all = options.compaction.rewrites_all_files
     target_bytes = options.target_file_size_bytes(has_key=True)
+    # A level holds files of its own format: what comes from another level in another one is written anew.
+    level_format = options.style_at(output_level).format
+    foreign = [
+        keyed.file.file_name
+        for keyed in files
+        if keyed.file.level != output_level and keyed.file.format != level_format
+    ]
     return CompactionPlan(
         output_level=output_level,
         drops_deletes=_drops_deletes(output_level, levels, options),
@@ -132,7 +139,7 @@ def _plan(
             output_level,
             levels,
             min_file_size_bytes=int(target_bytes * options.compaction.small_file_ratio),
-            rewritten=[keyed.file.file_name for keyed in files] if takes_all else expired,
+            rewritten=[keyed.file.file_name for keyed in files] if takes_all else [*expired, *foreign],
         ),
         reason=reason,
         older=tuple(leveled.run for leveled in levels.runs if leveled.level > output_level),

@@ -1,11 +1,15 @@
-"""Implicit casts, one value at a time. Source: Paimon semantics A.8."""
+"""Casts, one value at a time, but for those from and to text of numbers. Source: Paimon semantics A.8."""
 
+import math
 import struct
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 from lakehouse_core.format.data_types import (
+    BINARY_ROOTS,
+    INTEGER_BITS,
     MILLIS_PER_DAY,
+    STRING_ROOTS,
     ArrayType,
     AtomicType,
     DataType,
@@ -17,7 +21,7 @@ from lakehouse_core.format.data_types import (
 
 
 def cast_value(value: Any, source: DataType, target: DataType) -> Any:
-    """Return the comparable value of `target` for one of `source`, between which an implicit cast exists."""
+    """Return the comparable value of `target` for one of `source`, between which a cast exists."""
     if value is None:
         return None
     match source, target:
@@ -38,6 +42,11 @@ def cast_value(value: Any, source: DataType, target: DataType) -> Any:
 def _atomic(value: Any, source: AtomicType, target: AtomicType) -> Any:
     if source == target:
         return value
+    if target.root in (*INTEGER_BITS, Root.BOOLEAN):
+        return value != 0 if target.root is Root.BOOLEAN else _wrapped(_whole(value, target), INTEGER_BITS[target.root])
+    if isinstance(value, bytes) and target.root in STRING_ROOTS:
+        return value.decode(errors="replace")
+    value = value.encode() if isinstance(value, str) and target.root in BINARY_ROOTS else value
     match target.root:
         case Root.CHAR | Root.VARCHAR:
             cut = value[: target.length]
@@ -48,17 +57,46 @@ def _atomic(value: Any, source: AtomicType, target: AtomicType) -> Any:
         case Root.DECIMAL:
             return _decimal(value, target)
         case Root.FLOAT:
-            return struct.unpack("<f", struct.pack("<f", float(value)))[0]
+            return _single(float(value))
         case Root.DOUBLE:
             return float(value)
+        case Root.DATE if source.root is Root.TIMESTAMP_LTZ:
+            return value[0] // MILLIS_PER_DAY
         case Root.DATE:
             days = abs(value[0]) // MILLIS_PER_DAY
             return days if value[0] >= 0 else -days
         case Root.TIME:
             return value[0] % MILLIS_PER_DAY
         case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+            if isinstance(value, int):
+                unit = {Root.DATE: MILLIS_PER_DAY, Root.TIME: 1}.get(source.root, 1000)
+                value = (_wrapped(value * unit, 64), 0)
             return _timestamp(value, target.precision or 0)
     return value
+
+
+def _single(value: float) -> float:
+    try:
+        (rounded,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(rounded)
+
+
+def _whole(value: Any, target: AtomicType) -> int:
+    if isinstance(value, tuple):
+        return -(-value[0] // 1000) if value[0] < 0 else value[0] // 1000
+    if isinstance(value, float):
+        limit = 1 << (63 if target.root is Root.BIGINT else 31)
+        if math.isnan(value):
+            return 0
+        return int(max(-limit, min(limit - 1, value if math.isinf(value) else int(value))))
+    return int(value)
+
+
+def _wrapped(number: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (number + half) % (2 * half) - half
 
 
 def _decimal(value: Any, target: AtomicType) -> Decimal | None:

@@ -85,7 +85,11 @@ def lines(cases: str) -> list[str]:
 
 
 def named(text: str, mark: str) -> list[str]:
-    return [part for part in text.split() if part.endswith(mark)]
+    return [f"{part}.parquet" for part in text.split() if part.endswith(mark)]
+
+
+def word(file: DataFile) -> str:
+    return file.file_name.removesuffix(".parquet")
 
 
 def bucket(text: str) -> Levels:
@@ -95,7 +99,7 @@ def bucket(text: str) -> Levels:
         low, high = (int(key) for key in keys.rstrip("dev").split("-"))
         files.append(
             DataFile(
-                file_name=part,
+                file_name=f"{part}.parquet",
                 file_size=high - low + 1,
                 row_count=high - low + 1,
                 min_key=serialize_row((low,), KEY),
@@ -116,13 +120,13 @@ def shown(plan: CompactionPlan | None) -> str:
     parts = []
     for step in plan.steps:
         if isinstance(step, Upgrade):
-            parts.append(f"^{step.file.file_name}")
+            parts.append(f"^{word(step.file)}")
         else:
             ordered = sorted(
                 (file for section in step.sections for run in section for file in run.files),
                 key=lambda file: (file.min_key, file.max_key),
             )
-            parts.append(f"[{' '.join(file.file.file_name for file in ordered)}]")
+            parts.append(f"[{' '.join(word(file.file) for file in ordered)}]")
     return " ".join(parts)
 
 
@@ -154,8 +158,15 @@ def test_a_minor_compaction_does_what_the_strategy_picks(line):
     if plan is None:
         assert expected == "nothing"
     else:
-        older = " ".join(file.file_name for run in plan.older for file in run.data_files) or "nothing"
+        older = " ".join(word(file) for run in plan.older for file in run.data_files) or "nothing"
         assert f"L{plan.output_level} {shown(plan)} above {older}" == expected
+
+
+def test_a_file_of_another_format_is_rewritten_on_its_way_to_a_level():
+    settings = TableOptions.parse({"file.format.per.level": "2:orc"})
+
+    assert shown(plan_full_compaction(bucket("0:1-50"), settings)) == "[0:1-50]"
+    assert shown(plan_full_compaction(bucket("0:1-50"), TableOptions())) == "^0:1-50"
 
 
 def test_a_full_compaction_forgets_deletes_and_says_why_it_runs():
@@ -192,7 +203,7 @@ def test_what_lies_above_the_output_is_told_level_by_level():
     )
 
     assert plan is not None
-    assert [[file.file_name for file in run.data_files] for run in plan.older] == [["3:1-50", "3:51-90"], ["4:1-900"]]
+    assert [[word(file) for file in run.data_files] for run in plan.older] == [["3:1-50", "3:51-90"], ["4:1-900"]]
     assert (plan.output_level, plan.drops_deletes, plan.reason) == (2, False, "size ratio")
 
 

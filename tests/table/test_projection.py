@@ -86,8 +86,8 @@ def test_columns_may_be_asked_for_in_any_order_and_number() -> None:
     assert source_columns(file_projection(OLD, [NEW.field("note")])) == []
 
 
-def test_a_file_that_only_java_can_cast_is_refused_by_column() -> None:
-    retyped = DataField(OLD.field("note").id, "note", parse_type("INT"))
+def test_a_file_that_nobody_can_cast_is_refused_by_column() -> None:
+    retyped = DataField(OLD.field("note").id, "note", parse_type("ARRAY<INT>"))
 
     with pytest.raises(UnsupportedFeature, match="Column note: files of schema 0"):
         file_projection(OLD, [retyped])

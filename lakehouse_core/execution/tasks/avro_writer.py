@@ -56,8 +56,8 @@ class AvroFileWriter:
         """Bytes written so far."""
         return self._size_bytes
 
-    def write(self, records: pa.Table) -> None:
-        """Write rows, at least one, that follow the earlier ones in key order."""
+    def write(self, records: pa.Table) -> pa.Table:
+        """Write rows, at least one, that follow the earlier ones in key order; return them as readers find them."""
         self._facts.observe(records)
         self._bounds.observe(records)
         for start in range(0, records.num_rows, _PIECE_ROWS):
@@ -65,6 +65,7 @@ class AvroFileWriter:
             arrays = [piece.column(source).combine_chunks() for source in self._columns.sources]
             for count, data in self._encoder.blocks(arrays):
                 self._append(streamed_block(count, data, self._codec, self._sync, zstd_level=self._zstd_level))
+        return records
 
     def close(self) -> WrittenFile:
         """Let the file appear."""

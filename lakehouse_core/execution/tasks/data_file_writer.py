@@ -155,9 +155,9 @@ class DataFileWriter:
             self._open = self._begin_file(row_group)
             self._index = self._new_index()
         writer = self._open[1]
-        writer.write(row_group)
+        stored = writer.write(row_group)
         if self._index is not None:
-            self._index.add(row_group)
+            self._index.add(stored)
         if writer.size_bytes >= self._kind.target_bytes or writer.row_count >= self._kind.target_rows:
             self._finish_file()
 

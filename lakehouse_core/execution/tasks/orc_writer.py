@@ -35,7 +35,13 @@ class OrcFileWriter:
         self._columns = file_columns(schema)
         self._schema = pa.schema([orc_field(field) for field in self._columns.schema])
         self._chars = [field for field in schema.fields if has_char(field.type)]
-        self._key_names = frozenset(schema.trimmed_primary_keys)
+        deciding = (
+            schema.primary_keys,
+            schema.partition_keys,
+            schema.bucket_keys,
+            schema.table_options.sequence_fields,
+        )
+        self._key_names = frozenset(name for names in deciding for name in names)
         self._facts = RowFacts(schema)
         self._bounds = ObservedBounds(schema.fields)
         self._stack = ExitStack()
@@ -61,8 +67,8 @@ class OrcFileWriter:
         """Bytes written so far, without those of the stripe that fills."""
         return self._sink.tell()
 
-    def write(self, records: pa.Table) -> None:
-        """Write rows, at least one, that follow the earlier ones in key order.
+    def write(self, records: pa.Table) -> pa.Table:
+        """Write rows, at least one, that follow the earlier ones in key order; return them as readers find them.
 
         Raises UnsupportedFeature naming the column of a time, or a key, that ORC would change.
         """
@@ -71,8 +77,8 @@ class OrcFileWriter:
             plain = pa.chunked_array([without_blanks(chunk, field.type) for chunk in column.chunks], column.type)
             if field.name in self._key_names and not plain.equals(column):
                 raise UnsupportedFeature(
-                    f"Column {field.name} is a key and holds a CHAR that ends with a blank, which ORC files drop: "
-                    "leave the blank out, or set file.format to parquet."
+                    f"Column {field.name} decides on place or order of rows and holds a CHAR that ends with a blank, "
+                    "which ORC files drop: leave the blank out, or set file.format to parquet."
                 )
             position = records.schema.get_field_index(field.name)
             records = records.set_column(position, records.schema.field(position), plain)
@@ -84,6 +90,7 @@ class OrcFileWriter:
         arrays = [records.column(source) for source in self._columns.sources]
         stored = [array.cast(field.type) for array, field in zip(arrays, self._schema, strict=True)]
         self._writer.write(pa.Table.from_arrays(stored, schema=self._schema))
+        return records
 
     def close(self) -> WrittenFile:
         """Write the tail and let the file appear."""

@@ -89,13 +89,14 @@ class ParquetFileWriter:
         """Bytes written so far."""
         return self._sink.tell()
 
-    def write(self, records: pa.Table) -> None:
-        """Write one row group, not empty, that follows the earlier ones in key order."""
+    def write(self, records: pa.Table) -> pa.Table:
+        """Write one row group, not empty, that follows the earlier ones in key order; return it as readers find it."""
         self._facts.observe(records)
         self._collector.observe(records)
         columns = self._encoding.columns
         arrays = [records.column(source) for source in columns.sources]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=columns.schema), row_group_size=records.num_rows)
+        return records
 
     def close(self) -> WrittenFile:
         """Write the footer and let the file appear."""

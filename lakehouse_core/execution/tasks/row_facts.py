@@ -43,8 +43,8 @@ class FileWriter(Protocol):
         """Bytes written so far."""
         ...
 
-    def write(self, records: pa.Table) -> None:
-        """Write rows, at least one, that follow the earlier ones in key order."""
+    def write(self, records: pa.Table) -> pa.Table:
+        """Write rows, at least one, that follow the earlier ones in key order; return them as readers find them."""
         ...
 
     def close(self) -> WrittenFile:
