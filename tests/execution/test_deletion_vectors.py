@@ -334,10 +334,31 @@ def test_the_option_changes_once_there_is_data_only_where_the_table_allows_it(ta
     assert 3 not in table.numbers()
 
 
-def test_a_key_table_is_not_written_before_its_compactions_look_keys_up():
-    table = Marked()
+def test_a_full_compaction_of_a_key_table_folds_its_vectors_in():
+    catalog = Catalog(MemoryStore())
+    catalog.create_database("db")
+    table = catalog.create_table(
+        "db.keyed",
+        {"k": "INT", "v": "INT"},
+        primary_keys=["k"],
+        options={"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"},
+    )
+    table.write([{"k": k, "v": 0} for k in range(100)])
+    assert table.scan().count() == 0
+    table.compact(full=True)
+    table.write([{"k": k, "v": 1} for k in range(5)])
+    assert table.scan(where="v = 1").count() == 0
 
-    with pytest.raises(lc.UnsupportedFeature, match=r"deletion-vectors\.enabled = true"):
-        Catalog(table.store, clock=table.clock).create_table(
-            "db.keyed", {"k": "INT"}, primary_keys=["k"], options={"bucket": "1", "deletion-vectors.enabled": "true"}
-        )
+    table.compact(full=False)
+    marked = table.scan().plan()
+    table.compact(full=True)
+    folded = table.scan().plan()
+
+    expected = [(k, int(k < 5)) for k in range(100)]
+    for plan in (marked, folded):
+        found = table.scan(at=lc.AtSnapshot(plan.snapshot_id or 0)).to_arrow()
+        assert sorted(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True)) == expected
+        assert table.scan(at=lc.AtSnapshot(plan.snapshot_id or 0)).count() == 100
+    assert [sum(d.cardinality or 0 for d in split.deletions.values()) for split in marked.splits] == [5]
+    assert [dict(split.deletions) for split in folded.splits] == [{}]
+    assert table.verify(data=True).findings == ()
