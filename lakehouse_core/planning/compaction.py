@@ -74,14 +74,15 @@ def plan_full_compaction(
 ) -> CompactionPlan | None:
     """Return how to bring a bucket to its top level, or None when it is there and needs no rewrite.
 
-    Large files that share no key with others are lifted, not rewritten. A bucket that is one run in its top level is
-    rewritten file by file: those with expired rows or deletion vectors, or all where the table asks for that.
+    Large files that share no key with others are lifted, not rewritten, but for those with expired rows or deletion
+    vectors. These alone are rewritten, one by one, in a bucket that is one run in its top level; or all files where the
+    table asks for that.
     """
     if not levels.runs:
         return None
     top = levels.max_level
     if len(levels.runs) > 1 or levels.runs[0].level != top:
-        return _plan(levels, levels.runs, top, options, expired=expired, reason="full compaction")
+        return _plan(levels, levels.runs, top, options, rewritten={*expired, *marked}, reason="full compaction")
     takes_all = options.compaction.rewrites_all_files
     files = [
         keyed
@@ -109,7 +110,7 @@ def plan_minor_compaction(
     pick = pick_runs(levels, options.compaction, occasion)
     if pick is None:
         return None
-    return _plan(levels, pick.runs, pick.output_level, options, expired=expired, reason=pick.reason)
+    return _plan(levels, pick.runs, pick.output_level, options, rewritten=expired, reason=pick.reason)
 
 
 def _plan(
@@ -118,7 +119,7 @@ def _plan(
     output_level: int,
     options: TableOptions,
     *,
-    expired: Collection[str],
+    rewritten: Collection[str],
     reason: Reason,
 ) -> CompactionPlan:
     files = [keyed for leveled in runs for keyed in leveled.run.files]
@@ -139,7 +140,7 @@ def _plan(
             output_level,
             levels,
             min_file_size_bytes=int(target_bytes * options.compaction.small_file_ratio),
-            rewritten=[keyed.file.file_name for keyed in files] if takes_all else [*expired, *foreign],
+            rewritten=[keyed.file.file_name for keyed in files] if takes_all else [*rewritten, *foreign],
         ),
         reason=reason,
         older=tuple(leveled.run for leveled in levels.runs if leveled.level > output_level),

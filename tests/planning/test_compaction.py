@@ -47,9 +47,10 @@ CASES = """
 0:1-5 0:7-7 2:8-9                                     -> ^0:1-5 ^0:7-7
 # A small one beside an overlap joins its rewrite.
 0:1-5 0:4-6 0:7-7 2:8-9                               -> [0:1-5 0:4-6 0:7-7]
-# A lone large file of expired rows is rewritten, not lifted; a deletion vector comes along with its file.
+# A lone large file of expired rows is rewritten, not lifted; so is one with rows marked as deleted (Java lifts it).
 0:1-5e 2:7-9                                          -> [0:1-5e]
-0:1-5v 2:7-9e                                         -> ^0:1-5v [2:7-9e]
+1:1-5v 2:7-9e                                         -> [1:1-5v] [2:7-9e]
+0:1-5 2:7-9v                                          -> ^0:1-5 [2:7-9v]
 # At the top, files that must be are rewritten one by one, however small, and no other.
 2:1-1e 2:2-2 2:3-9v 2:10-20                           -> [2:1-1e] [2:3-9v]
 """

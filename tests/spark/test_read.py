@@ -12,6 +12,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import functions as sf
 
 import lakehouse_core as lc
+from tests.golden.sets import unpack
 
 pytestmark = pytest.mark.spark
 
@@ -52,6 +53,16 @@ def half_merged(catalog):
     changed = [{"dt": days[2], "id": id_, "v": id_ + 100, "s": None, "op": "+I"} for id_ in range(10, 25)]
     table.write([*changed, {"dt": days[2], "id": 0, "v": 0, "s": None, "op": "-D"}], rowkind_column="op")
     return table
+
+
+def test_files_with_rows_marked_as_deleted_are_not_left_to_sparks_own_reader(spark, tmp_path_factory):
+    table = lc.connect(str(unpack("java-2.0.0", tmp_path_factory.mktemp("golden")))).table("db.append_dv")
+    marked = table.scan(at=lc.AtSnapshot(5))
+
+    assert any(split.deletions for split in marked.plan().splits)
+    by_spark, here = both(marked, spark)
+    assert by_spark == here
+    assert marked.to_spark(spark).where("k < 10").count() == len([row for row in here if row[0] < 10])
 
 
 def test_files_that_need_no_merge_are_read_by_spark_itself_with_filters_pushed_down(spark, catalog):

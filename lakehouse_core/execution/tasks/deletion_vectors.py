@@ -4,9 +4,11 @@ Source: Paimon semantics, "Deletion vectors" (F); the bytes are those of `format
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.format.deletion_vector import Positions, VectorSpan, check_index_file, decode_vector
@@ -14,6 +16,10 @@ from lakehouse_core.merge.taking import take_all
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import DeletionVectorRange
+
+# Arrow's filter copies runs of rows: twice as fast as taking rows by their numbers where runs are long, half as fast
+# where they are shorter than this.
+_SHORT_RUN: Final = 8
 
 
 def load_positions(store: ObjectStore, deletion: DeletionFile, data_file_name: str) -> Positions:
@@ -55,4 +61,9 @@ def remaining_rows(batches: Iterator[pa.RecordBatch], positions: Positions) -> I
 def _without(batch: pa.RecordBatch, positions: Positions) -> pa.RecordBatch:
     kept = np.ones(batch.num_rows, np.bool_)
     kept[positions] = False
-    return pa.RecordBatch.from_arrays(take_all(batch.columns, np.flatnonzero(kept)), batch.schema.names)
+    if len(positions) * _SHORT_RUN > batch.num_rows:
+        columns = take_all(batch.columns, np.flatnonzero(kept))
+    else:
+        mask = pa.array(kept)
+        columns = [pc.call_function("filter", [column, mask]) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
