@@ -19,6 +19,7 @@ ANSWERS = sets.HERE / SET / "system-tables.json.xz"
 TABLES = (
     *("agg_sum", "append_nonlegacy_partitions", "append_odd_partitions", "append_part_unaware", "append_row_tracking"),
     *("append_stats_sparse", "append_typed_partitions", "branches", "cl_lookup", "consumers", "dv_dedup", "evolved_pk"),
+    "evolved_casts_parquet",
     *("expired", "pk_all_parquet", "pk_multi_user", "pk_overwrite", "postpone", "pu_groups", "tags"),
 )
 # Those whose rows are read, too.
