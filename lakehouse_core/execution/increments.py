@@ -104,15 +104,26 @@ def increment_splits(
                 file_split(entry, schema, snapshot_id=snapshot.id)
                 for snapshot in _snapshots(log, increment.after, increment.until)
                 for entry in _added(log, _manifests(log, snapshot, from_changelog=increment.from_changelog))
-                if scope.keeps_entry(entry.partition, entry.bucket, entry.file.level)
+                if scope.partition(entry.partition) is not None
             ]
         case StateDiff(before=before, after=after):
             folders = BucketFolders(schema)
-            marked = set() if before is None else set(deletion_files(log.index_entries(before), folders))
-            old = [] if before is None else log.live_entries(before, keep=scope.keeps_entry)
-            new = log.live_entries(after, keep=scope.keeps_entry)
-            marked |= set(deletion_files(log.index_entries(after), folders))
-            return diff_splits(old, new, schema, snapshot_id=after.id, marked=marked)
+
+            def keep(partition: bytes, bucket: int, level: int) -> bool:
+                # Also level 0 of tables whose scans pass over it: what changed is told before it is compacted.
+                return scope.partition(partition) is not None
+
+            old, old_indexes = [], []
+            if before is not None:
+                old, old_indexes = log.live_entries(before, keep=keep), log.index_entries(before)
+            return diff_splits(
+                old,
+                log.live_entries(after, keep=keep),
+                schema,
+                snapshot_id=after.id,
+                deletions_before=deletion_files(old_indexes, folders),
+                deletions_after=deletion_files(log.index_entries(after), folders),
+            )
 
 
 def oldest_id(increment: Increment) -> int:

@@ -1,11 +1,12 @@
 """Splits of what changed: one file as it was written, or a bucket before and after. Source: Paimon semantics, G.2."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
-from lakehouse_core.planning.readable import check_file
+from lakehouse_core.planning.readable import NOTHING_DELETED, check_file
 from lakehouse_core.planning.scan import partition_folder
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
@@ -31,13 +32,14 @@ def diff_splits(
     schema: TableSchema,
     *,
     snapshot_id: int,
-    marked: Collection[str] = (),
+    deletions_before: Mapping[str, DeletionFile] = NOTHING_DELETED,
+    deletions_after: Mapping[str, DeletionFile] = NOTHING_DELETED,
 ) -> list[Split]:
     """Return a split for each bucket whose files differ; both sides are live files, of two snapshots.
 
     In an append table rows have no key to be compared by: only files that came are told. Raises InvalidRequest where
-    the buckets of a partition are others than before, UnsupportedFeature for files that are not read, and for those
-    that are `marked`: with a deletion vector before or after.
+    the buckets of a partition are others than before, UnsupportedFeature for files that are not read. The deletion
+    vectors of both snapshots go with their files, but a vector alone makes no file another one.
     """
     old, new = _by_bucket(before), _by_bucket(after)
     if schema.table_options.bucket != -1:
@@ -47,10 +49,6 @@ def diff_splits(
         olds, news = old.get(key, {}), new.get(key, {})
         gone = [entry for name, entry in olds.items() if name not in news]
         came = [entry for name, entry in news.items() if name not in olds]
-        if any(name in marked for name, _ in (*olds, *news)):
-            raise UnsupportedFeature(
-                "A diff of files with deletion vectors is not supported yet: read both states, or the changes between."
-            )
         if not came and (schema.is_append or not gone):
             continue
         for entry in (*gone, *came):
@@ -66,9 +64,16 @@ def diff_splits(
                 files=tuple(entry.file for entry in came),
                 raw=schema.is_append,
                 before=None if schema.is_append else tuple(entry.file for entry in gone),
+                deletions=_of(came, deletions_after),
+                deletions_before=_of(gone, deletions_before),
             )
         )
     return splits
+
+
+def _of(entries: Iterable[ManifestEntry], deletions: Mapping[str, DeletionFile]) -> dict[str, DeletionFile]:
+    names = (entry.file.file_name for entry in entries)
+    return {name: deletions[name] for name in names if name in deletions}
 
 
 # A file that was moved to another level counts as another one.

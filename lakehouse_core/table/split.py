@@ -14,7 +14,8 @@ class Split:
     `raw`: the files hold disjoint keys and no deletes, so their rows are the answer; otherwise they must be merged.
     `partition` is a serialized BinaryRow, `folder` the bucket's folder relative to the table. `deletions` tells, by the
     names of files, where the vectors of rows that are marked as deleted lie. `before`: these files are the bucket's
-    earlier state, and the rows are those of `files` that differ from it; None: there is no such state.
+    earlier state, with `deletions_before`, and the rows are those of `files` that differ from it; None: there is no
+    such state.
     """
 
     snapshot_id: int
@@ -26,6 +27,7 @@ class Split:
     raw: bool
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
     before: tuple[DataFile, ...] | None = None
+    deletions_before: Mapping[str, DeletionFile] = field(default_factory=dict)
 
     @property
     def row_count(self) -> int:

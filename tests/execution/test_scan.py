@@ -1,5 +1,6 @@
 """A scan reads the files that its condition needs, at the snapshot that was asked for."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
+from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.format.data_types import DataField, parse_type, to_internal
+from lakehouse_core.planning.scan import ScanScope, plan_splits
 from lakehouse_core.planning.where import parse_where
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.predicate import bind
@@ -88,6 +91,21 @@ def matches(where: str, v: int) -> bool:
     fields = [DataField(index, name, parse_type(kind)) for index, (name, kind) in enumerate(EVENT_COLUMNS.items())]
     row = {"dt": to_internal(date(2013, 1, v // 100), fields[0].type), "id": v % 100, "v": v}
     return truth(bind(parse_where(where), fields), row) is True
+
+
+@pytest.mark.parametrize(
+    ("engine", "files"), [("deduplicate", 0), ("first-row", 0), ("aggregation", 12), ("partial-update", 12)]
+)
+def test_no_statistics_of_values_are_believed_where_a_merge_makes_new_ones(catalog, clock, engine, files):
+    table = events(catalog)
+    log = SnapshotLog(table._store, clock)
+    schema = replace(table.schema, options={**table.schema.options, "merge-engine": engine})
+    predicate = bind(parse_where("v > 1000"), schema.fields)
+    entries = log.entry_columns(log.manifests_of(log.latest()), with_stats=True)
+
+    planned = plan_splits(entries, ScanScope(schema, predicate), snapshot_id=3, file_schema=lambda _: schema)
+
+    assert sum(len(split.files) for split in planned.splits) == files
 
 
 def test_manifests_of_other_partitions_are_not_read(catalog):

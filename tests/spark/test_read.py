@@ -270,3 +270,46 @@ def test_every_condition_means_the_same_to_spark_as_here(spark, catalog):
     }
     assert "MapInArrow" not in plan_of(frames[0])
     assert [conditions[index] for index in kept if kept[index] != expected[index]] == []
+
+
+def test_incremental_reads_and_diffs_are_the_same_on_spark(spark, catalog):
+    table = half_merged(catalog)
+
+    for mode in ("delta", "diff"):
+        options = {"incremental-between": "1,2", "incremental-between-scan-mode": mode}
+        by_spark, here = both(table.scan(options=options, where="id > 11"), spark)
+        assert by_spark == here
+        assert here
+
+
+def test_a_limit_holds_on_spark(spark, catalog):
+    assert half_merged(catalog).scan(limit=7).to_spark(spark).count() == 7
+
+
+def test_a_read_optimized_scan_is_the_same_on_spark(spark, catalog):
+    table = half_merged(catalog)
+    table.compact(full=True, partition={"dt": datetime.date(2013, 1, 1)})
+
+    by_spark, here = both(table.scan(read_optimized=True), spark)
+
+    assert by_spark == here
+    assert len(here) == 20
+
+
+@pytest.mark.parametrize("name", ["snapshots", "files", "partitions", "tags", "audit_log", "binlog", "ro"])
+def test_a_system_table_is_the_same_on_spark(spark, catalog, name):
+    table = half_merged(catalog)
+    table.create_tag("eod", retention=datetime.timedelta(days=1))
+    found = table.system(name)
+
+    by_spark, here = both(found, spark)
+
+    assert by_spark == here
+    assert found.to_spark(spark).columns == found.schema().names
+
+
+def test_changes_are_packed_into_a_binlog_in_this_process_only(spark, catalog):
+    found = half_merged(catalog).system("binlog", options={"incremental-between": "1,2"})
+
+    with pytest.raises(lc.UnsupportedFeature, match="in this process only"):
+        found.to_spark(spark)

@@ -5,7 +5,7 @@ Source: Paimon semantics, G.3 and G.4.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -152,9 +152,9 @@ def _differing(task: ReadTask, files: BucketFiles, before: Sequence[DataFile]) -
     schema = task.schema
     key_types = [field.type for field in schema.key_fields]
 
-    def state(state_files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+    def state(source: BucketFiles, state_files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
         return merged_records(
-            files,
+            source,
             sections(keyed_files(state_files, key_types)),
             schema,
             schema.fields,
@@ -163,8 +163,8 @@ def _differing(task: ReadTask, files: BucketFiles, before: Sequence[DataFile]) -
         )
 
     return differences(
-        state(before),
-        state(task.split.files),
+        state(replace(files, deletions=task.split.deletions_before), before),
+        state(files, task.split.files),
         schema.trimmed_primary_keys,
         VALUE_KIND,
         names=(*schema.column_names, VALUE_KIND),
