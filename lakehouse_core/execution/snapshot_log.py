@@ -63,6 +63,7 @@ _LONGEST_PROBE = 32
 # A listing and the reading after it race with expiry; each round something else had to vanish.
 _ATTEMPTS = 5
 _READERS = 8
+_FEW = 8
 # Each decodes into arrays several times the size of its manifest.
 _COLUMN_READERS = 2
 
@@ -416,12 +417,13 @@ class SnapshotLog:
 def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int = _READERS) -> Iterator[R]:
     """Yield `function` of each item, in order; `ahead` of them run at once."""
     rest = iter(items)
-    first = list(islice(rest, 2))
-    if len(first) < 2:
+    first = list(islice(rest, _FEW + 1))
+    if len(first) <= _FEW:
+        # To start threads takes longer than to read these from a disk.
         yield from map(function, first)
         return
     with ThreadPoolExecutor(ahead, thread_name_prefix="manifests") as pool:
-        running = [pool.submit(function, item) for item in (*first, *islice(rest, ahead))]
+        running = [pool.submit(function, item) for item in (*first, *islice(rest, max(0, ahead - _FEW)))]
         try:
             while running:
                 yield running.pop(0).result()

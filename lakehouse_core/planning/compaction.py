@@ -50,6 +50,9 @@ def plan_bucket(
         assert occasion is not None
         if occasion.last_full_millis is None:
             occasion = replace(occasion, last_full_millis=last_full_compaction_millis(levels))
+        # Each commit since level 0 was last forced up has left a run there, and was a trigger.
+        waiting = sum(leveled.level == 0 for leveled in levels.runs)
+        occasion = replace(occasion, skipped_triggers=max(occasion.skipped_triggers, waiting - 1))
         plan = plan_minor_compaction(levels, options, occasion, expired=expired)
     return None if plan is None else announced(plan, schema, top_level=levels.max_level)
 
