@@ -64,6 +64,7 @@ class AvroContainer:
 
     name: str
     schema: Mapping[str, Any]
+    schema_text: bytes
     codec: str
     metadata: Mapping[str, bytes]
     blocks: tuple[AvroBlock, ...]
@@ -90,7 +91,14 @@ def open_container(data: bytes, name: str) -> AvroContainer:
         block, position = _block(data, position, header.sync, decompress, name)
         blocks.append(block)
     rest = {key: value for key, value in header.metadata.items() if key not in ("avro.schema", "avro.codec")}
-    return AvroContainer(name=name, schema=header.schema, codec=header.codec, metadata=rest, blocks=tuple(blocks))
+    return AvroContainer(
+        name=name,
+        schema=header.schema,
+        schema_text=header.metadata["avro.schema"],
+        codec=header.codec,
+        metadata=rest,
+        blocks=tuple(blocks),
+    )
 
 
 def read_header(data: bytes, name: str) -> AvroHeader:

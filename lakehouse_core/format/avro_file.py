@@ -9,6 +9,7 @@ import io
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import fastavro
@@ -110,11 +111,17 @@ class _Bad(Exception):
 
 def _compile_schema(container: AvroContainer) -> _Reader:
     try:
-        return _compile(container.schema, {}, 0)
+        return _compiled(container.schema_text)
     except _Bad as error:
         raise CorruptTable(
             f"{container.name}: avro.schema in the header: {error.found}. Keep the file as evidence."
         ) from (error)
+
+
+@lru_cache(maxsize=256)
+def _compiled(schema_text: bytes) -> _Reader:
+    """Compile a schema once: a table's manifests have a few, each of them in thousands of files."""
+    return _compile(json.loads(schema_text), {}, 0)
 
 
 def _compile(schema: Any, named: dict[str, _Reader], depth: int) -> _Reader:
