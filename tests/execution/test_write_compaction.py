@@ -1,0 +1,161 @@
+"""Writes that bring along a compaction: when, what its changelog says, and that nothing is lost where it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_core.execution import compaction
+
+COLUMNS = {"k": "INT NOT NULL", "v": "INT"}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> lc.Catalog:
+    catalog = lc.connect(str(tmp_path))
+    catalog.create_database("db")
+    return catalog
+
+
+def table_of(catalog: lc.Catalog, name: str = "t", **options: str) -> lc.Table:
+    named = {key.replace("__", "-"): value for key, value in options.items()}
+    return catalog.create_table(f"db.{name}", COLUMNS, primary_keys=["k"], options={"bucket": "1", **named})
+
+
+def row(k: int, v: int) -> dict[str, Any]:
+    return {"k": k, "v": v}
+
+
+def kinds(table: lc.Table) -> str:
+    return "".join(snapshot.commit_kind.value[0] for snapshot in table.snapshots())
+
+
+def told(table: lc.Table, after: int = 0) -> list[tuple[str, int, int]]:
+    return [(each["rowkind"], each["k"], each["v"]) for each in table.changes(after=after).to_arrow().to_pylist()]
+
+
+def commit(table: lc.Table, identifier: int, *rows: dict[str, Any]) -> lc.CommitReport:
+    return table.commit(table.stage(list(rows), commit_user="job", commit_identifier=identifier))
+
+
+def test_the_strategy_picks_at_the_fifth_sorted_run(catalog: lc.Catalog) -> None:
+    table = table_of(catalog)
+    for number in range(5):
+        table.write([row(1, number)])
+
+    assert kinds(table) == "AAAAAC"
+    assert [file.level for file in table.files()] == [5]
+    assert table.scan().to_arrow().to_pylist() == [row(1, 4)]
+
+
+def test_a_write_only_table_leaves_all_compaction_to_others(catalog: lc.Catalog) -> None:
+    table = table_of(catalog, write__only="true", changelog__producer="lookup")
+    for number in range(7):
+        table.write([row(1, number)])
+
+    assert kinds(table) == "A" * 7
+    assert told(table) == []
+
+
+def test_a_lookup_changelog_comes_with_the_write(catalog: lc.Catalog) -> None:
+    table = table_of(catalog, changelog__producer="lookup")
+
+    report = table.write([row(1, 1)])
+    assert (report.snapshot_ids, report.changelog_rows_added) == ((1, 2), 1)
+
+    table.write([row(1, 2), row(2, 2)])
+    assert told(table, after=2) == [("-U", 1, 1), ("+U", 1, 2), ("+I", 2, 2)]
+
+
+def test_without_waiting_the_changelog_comes_with_the_next_compaction_and_misses_nothing(catalog: lc.Catalog) -> None:
+    waiting = table_of(catalog, "waiting", changelog__producer="lookup")
+    lagging = table_of(catalog, "lagging", changelog__producer="lookup", lookup__wait="false")
+    for table in (waiting, lagging):
+        table.write([row(1, 1), row(2, 1)])
+        table.write([row(1, 2)])
+
+    assert kinds(lagging) == "AA"
+    assert told(lagging) == []
+
+    # Another process, which knows of the table only what is stored.
+    lc.connect(waiting.uri.rsplit("/db.db", 1)[0]).table("db.lagging").compact()
+
+    assert kinds(lagging) == "AAC"
+    assert told(lagging) == [("+I", 1, 2), ("+I", 2, 1)]
+    assert told(waiting) == [("+I", 1, 1), ("+I", 2, 1), ("-U", 1, 1), ("+U", 1, 2)]
+
+
+def test_a_forced_compaction_waits_for_lookups_whatever_lookup_wait_says(catalog: lc.Catalog) -> None:
+    options = {"changelog-producer": "lookup", "lookup-wait": "false", "commit.force-compact": "true"}
+    table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options={"bucket": "1", **options})
+
+    table.write([row(1, 1)])
+
+    assert told(table) == [("+I", 1, 1)]
+
+
+def test_every_so_many_th_commit_is_followed_by_a_full_compaction_of_all_that_was_written(catalog: lc.Catalog) -> None:
+    options = {"bucket": "2", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"}
+    table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options=options)
+
+    commit(table, 1, row(1, 1), row(2, 1), row(3, 1))
+    commit(table, 2, row(1, 2))
+    assert told(table) == []
+
+    commit(table, 3, row(2, 3))
+    assert kinds(table) == "AAAC"
+    assert sorted(told(table)) == [("+I", 1, 2), ("+I", 2, 3), ("+I", 3, 1)]
+    assert {file.level for file in table.files()} == {5}
+
+
+def test_a_compaction_that_fails_takes_no_row_with_it_and_the_next_tells_everything(
+    catalog: lc.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(catalog, changelog__producer="lookup")
+    with monkeypatch.context() as patched:
+
+        def fail(task: object) -> str:
+            raise lc.StorageFull("no space left for the compaction")
+
+        patched.setattr(compaction, "run_rewrite", fail)
+        report = commit(table, 1, row(1, 1))
+
+    assert report.snapshot_ids == (1,)
+    assert report.compaction_failure == "no space left for the compaction"
+    assert table.scan().to_arrow().to_pylist() == [row(1, 1)]
+
+    commit(table, 2, row(2, 2))
+    assert told(table) == [("+I", 1, 1), ("+I", 2, 2)]
+
+
+def test_a_commit_repeated_after_its_compaction_was_lost_makes_up_for_it(
+    catalog: lc.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(catalog, changelog__producer="lookup")
+    staged = table.stage([row(1, 1)], commit_user="job", commit_identifier=1)
+    with monkeypatch.context() as patched:
+
+        def die(task: object) -> str:
+            raise KeyboardInterrupt
+
+        patched.setattr(compaction, "run_rewrite", die)
+        with pytest.raises(KeyboardInterrupt):
+            table.commit(staged)
+
+    report = table.commit(staged)
+
+    assert report.replayed
+    assert kinds(table) == "AC"
+    assert told(table) == [("+I", 1, 1)]
+
+
+def test_first_rows_are_visible_after_the_write_that_brought_them(catalog: lc.Catalog) -> None:
+    table = table_of(catalog, merge__engine="first-row", changelog__producer="lookup")
+    table.write([row(1, 1), row(1, 2)])
+    table.write([row(1, 3), row(2, 3)])
+
+    assert table.scan().to_arrow().sort_by("k").to_pylist() == [row(1, 1), row(2, 3)]
+    assert told(table) == [("+I", 1, 1), ("+I", 2, 3)]
