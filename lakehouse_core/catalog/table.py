@@ -309,7 +309,7 @@ class Table:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
         started = self._clock.monotonic_seconds()
         result = commit(self._log, self._schemas, staged, self._clock)
-        compaction = compact_written(self._log, self._schemas, self._engine, staged)
+        compaction = compact_written(self._log, self._schemas, self._engine, staged, replayed=result.replayed)
         return answers.commit_report(staged, result, compaction, self._seconds_since(started))
 
     @names_table

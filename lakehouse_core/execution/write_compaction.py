@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from lakehouse_core.errors import CommitConflict, LakehouseError
-from lakehouse_core.execution.commit import CommitResult
+from lakehouse_core.execution.commit import CommitResult, together
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.planning.write_trigger import Trigger, trigger_after
 from lakehouse_core.table.changes import StagedCommit
+
+# Whoever overtook a compaction has left less to do; more often than this, the next write may see to it.
+_MOST_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,29 +26,39 @@ class WriteCompaction:
 
 
 def compact_written(
-    log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit
+    log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit, *, replayed: bool
 ) -> WriteCompaction:
-    """Compact what the table wants compacted after this commit.
+    """Compact what the table wants compacted after this commit, again where another commit was faster.
 
     The rows are committed whatever happens here, so a failure is an answer; the next compaction finds the same to do.
+    `replayed`: the rows were committed before, and maybe compacted: a compaction now is one of its own.
     """
     trigger = trigger_after(schemas.latest(), staged.commit_identifier)
     places = {(message.partition, message.bucket) for message in staged.messages}
     if trigger is Trigger.NOTHING or not places:
         return WriteCompaction()
-    try:
-        result = compact(
-            log,
-            schemas,
-            engine,
-            full=trigger is Trigger.FULL,
-            places=None if trigger is Trigger.FULL else places,
-            identity=(staged.commit_user, staged.commit_identifier),
-            table=staged.table,
-        )
-    except CommitConflict:
-        # Whoever was faster has compacted these buckets.
-        return WriteCompaction()
-    except LakehouseError as error:
-        return WriteCompaction(failure=str(error))
-    return WriteCompaction(commit=result.commit)
+    identity = None if replayed else (staged.commit_user, staged.commit_identifier)
+    done: CommitResult | None = None
+    for _ in range(_MOST_ATTEMPTS):
+        try:
+            made = compact(
+                log,
+                schemas,
+                engine,
+                full=trigger is Trigger.FULL,
+                places=None if trigger is Trigger.FULL else places,
+                identity=identity,
+                table=staged.table,
+            ).commit
+        except CommitConflict:
+            continue
+        except LakehouseError as error:
+            return WriteCompaction(commit=done, failure=str(error))
+        if made is None:
+            break
+        done = made if done is None else together(done, made)
+        if not made.lost:
+            break
+        # An identity commits one compaction.
+        identity = None
+    return WriteCompaction(commit=done)

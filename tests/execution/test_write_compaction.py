@@ -159,3 +159,42 @@ def test_first_rows_are_visible_after_the_write_that_brought_them(catalog: lc.Ca
 
     assert table.scan().to_arrow().sort_by("k").to_pylist() == [row(1, 1), row(2, 3)]
     assert told(table) == [("+I", 1, 1), ("+I", 2, 3)]
+
+
+def test_a_compaction_that_another_overtakes_is_planned_again(
+    catalog: lc.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(catalog, changelog__producer="lookup", lookup__wait="false")
+    table.write([row(1, 1)])
+    table.alter(lc.SetOption("lookup-wait", "true"))
+    real = compaction.run_rewrite
+    overtaking = [table.compact]
+
+    def overtaken(task: object) -> str:
+        answer = real(task)
+        if overtaking:
+            overtaking.pop()()
+        return answer
+
+    monkeypatch.setattr(compaction, "run_rewrite", overtaken)
+    report = table.write([row(1, 2), row(2, 2)])
+
+    assert report.compaction_failure is None
+    assert table.verify().findings == ()
+    assert table.scan().to_arrow().sort_by("k").to_pylist() == [row(1, 2), row(2, 2)]
+    assert {kind for kind, k, v in told(table) if (k, v) == (2, 2)} == {"+I"}
+
+
+def test_a_commit_repeated_after_its_compaction_compacts_nothing_twice(catalog: lc.Catalog) -> None:
+    table = table_of(catalog, changelog__producer="lookup")
+    staged = table.stage([row(1, 1)], commit_user="job", commit_identifier=1)
+    table.commit(staged)
+    table.alter(lc.SetOption("lookup-wait", "false"))
+    table.write([row(2, 2)])
+    table.alter(lc.SetOption("lookup-wait", "true"))
+
+    report = table.commit(staged)
+
+    assert report.replayed
+    assert told(table) == [("+I", 1, 1), ("+I", 2, 2)]
+    assert table.verify().findings == ()
