@@ -1,7 +1,10 @@
 """What we read in tables written by Java equals what Java reads: every snapshot, tag and changelog."""
 
 import functools
+import json
 import operator
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +16,24 @@ from tests.interop.values import Row, canonical, canonical_changes, java_rows
 
 pytestmark = pytest.mark.golden
 
-# Tables whose answer could be wrong here, by the option that says why. Everything else must read like Java.
+# Tables that cannot be read yet, by what their refusal says. Everything else must read like Java.
 REFUSED = {
-    "merge-engine": [
-        *("agg_bool_sum_seq", "agg_ignore_retract", "agg_max", "agg_min", "agg_nested", "agg_nested_retract"),
-        *("agg_product", "agg_remove", "agg_sketch", "agg_sum", "agg_values"),
-        *("cl_agg_full", "cl_agg_input", "cl_agg_lookup", "cl_pu_full", "cl_pu_input", "cl_pu_lookup"),
-        *("cross_aggregation", "cross_partial"),
-        *("pu_groups", "pu_groups_agg", "pu_groups_remove", "pu_groups_two_fields", "pu_ignore_delete"),
-        *("pu_plain", "pu_remove"),
-    ],
     "bucket": ["postpone", "postpone_lookup"],
     "VARIANT": ["append_variant"],
 }
+REFUSED_OF_PRINTED = {
+    "data_evolution": "data-evolution.enabled",
+    "pk_postpone": "bucket",
+    "rowfmt": "format",
+    "variant": "VARIANT",
+}
 REFUSED_BECAUSE = {table: option for option, tables in REFUSED.items() for table in tables}
+
+# Columns whose arrays Java gives in the order of a hash map.
+IN_HASH_ORDER = {"agg_nested": ("nk", "np"), "agg_nested_retract": ("nk",)}
+# Older releases keep blank tokens of a distinct listagg; here and in 2.0.0 they are left out. At snapshot 3 versions
+# are merged by the reader, later ones hold what 1.4.2 merged.
+KEEPS_BLANKS = {("java-1.4.2", "agg_values", 3): ("ld", "a;b;c; ;d", "a;b;c;d")}
 
 TABLES = [(name, table) for name in sets.RECORDED for table in sets.docs(name)]
 
@@ -50,11 +57,17 @@ def test_rows_at_every_snapshot_and_tag_are_those_that_java_reads(
     opened = lc.connect(str(warehouses[name])).table(f"db.{table}")
     expected = sets.rows_by_snapshot(doc)
 
-    assert canonical(read(opened, lc.Latest())) == canonical(head(doc))
+    def shown(rows: list[Row]) -> list[str]:
+        return canonical(in_any_order(rows, IN_HASH_ORDER.get(table, ())))
+
+    assert shown(read(opened, lc.Latest())) == shown(head(doc))
     for snapshot_id in sets.retained(doc):
-        assert canonical(read(opened, lc.AtSnapshot(snapshot_id))) == canonical(expected[snapshot_id]), snapshot_id
+        rows = expected[snapshot_id]
+        if (difference := KEEPS_BLANKS.get((name, table, snapshot_id))) is not None:
+            rows = replaced(rows, *difference)
+        assert shown(read(opened, lc.AtSnapshot(snapshot_id))) == shown(rows), snapshot_id
     for tag, tagged in doc.get("tags", {}).items():
-        assert canonical(read(opened, lc.AtTag(tag))) == canonical(tagged["rows"]), tag
+        assert shown(read(opened, lc.AtTag(tag))) == shown(tagged["rows"]), tag
 
 
 @pytest.mark.parametrize(
@@ -144,6 +157,24 @@ def test_an_index_in_the_manifest_leaves_out_the_files_without_the_value(
     assert files == {"name3": 2, "name3x": 0}
 
 
+@pytest.mark.parametrize("name", sets.PRINTED)
+def test_rows_of_older_sets_are_those_that_java_printed(tmp_path: Path, name: str) -> None:
+    catalog = lc.connect(str(sets.unpack(name, tmp_path)))
+    printed = sets.printed(name)
+
+    for table, (row_count, first_rows) in printed.items():
+        opened = catalog.table(f"db.{table}")
+        if table in REFUSED_OF_PRINTED:
+            with pytest.raises(lc.UnsupportedFeature, match=REFUSED_OF_PRINTED[table]):
+                opened.scan().to_arrow()
+            continue
+        scanned = opened.scan()
+        shown = [sets.as_printed(row, scanned.plan().schema.fields) for row in read(opened, lc.Latest())]
+        assert len(shown) == row_count, table
+        assert not Counter(first_rows) - Counter(shown), table
+    assert set(catalog.tables("db")) == set(printed)
+
+
 OPERATORS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -158,6 +189,21 @@ def changes(table: lc.Table, snapshot_id: int) -> list[Row]:
     changed = table.changes(after=snapshot_id - 1, until=snapshot_id).to_arrow()
     kinds = changed.column("rowkind").to_pylist()
     return [{"_kind": kind} | row for kind, row in zip(kinds, java_rows(changed, table.schema.fields), strict=True)]
+
+
+def in_any_order(rows: list[Row], columns: Sequence[str]) -> list[Row]:
+    """Return the rows with the arrays in `columns` sorted."""
+
+    def unordered(value: Any) -> Any:
+        return value and sorted(value, key=lambda item: json.dumps(item, sort_keys=True))
+
+    return [row | {name: unordered(row[name]) for name in columns} for row in rows]
+
+
+def replaced(rows: list[Row], column: str, theirs: str, ours: str) -> list[Row]:
+    """Return the rows of Java with one value, which must be there, replaced by ours."""
+    assert [row[column] for row in rows].count(theirs) == 1
+    return [row | {column: ours} if row[column] == theirs else row for row in rows]
 
 
 def read(table: lc.Table, at: lc.ReadPoint) -> list[Row]:
