@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakehouse_core.clock import Clock
 from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
 from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
-from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES
+from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
 from lakehouse_core.execution.tasks.routing import Place, Router
 from lakehouse_core.execution.tasks.spill import Spills
@@ -39,7 +39,6 @@ from lakehouse_core.table.schema import TableSchema
 
 # Arrow addresses at most 2 GiB of text in one column.
 _MOST_BUFFER_BYTES: Final = 1 << 30
-_TAKE_ROWS: Final = 128 * 1024
 # The rows of a bucket are gathered first and sorted after, where that keeps them in the processor's cache.
 _CACHED_BYTES: Final = 32 << 20
 _MOST_OPEN_FILES: Final = 256
@@ -212,14 +211,14 @@ class _KeyWriter:
             return self._merged(rows, order)
         most_versions = int((order.ends - order.starts).max()) + 1
         self._versions_bytes += most_versions * rows.row_bytes
-        return rows.batches(order.rows, _TAKE_ROWS)
+        return rows.batches(order.rows)
 
     def _flush_place(self, rows: PlaceRows, words: list[Words]) -> None:
         """Sort and merge the rows of one bucket that has none on disk."""
         order = order_rows(words, rows.count, self._tie_words(rows))
         if self._has_changelog:
             with self._writer(rows.place, is_changelog=True) as changelog:
-                for batch in rows.batches(order.rows, _TAKE_ROWS):
+                for batch in rows.batches(order.rows):
                     changelog.write(batch)
                 self._results.add(rows.place, (), changelog.close())
         with self._writer(rows.place) as files:
@@ -263,11 +262,11 @@ class _KeyWriter:
         spec = self._spec
         match spec.engine:
             case MergeEngine.DEDUPLICATE:
-                yield from rows.batches(deduplicate(order, rows.kinds, ignore_delete=spec.ignore_delete), _TAKE_ROWS)
+                yield from rows.batches(deduplicate(order, rows.kinds, ignore_delete=spec.ignore_delete))
             case MergeEngine.FIRST_ROW:
-                yield from rows.batches(first_row(order, rows.kinds, ignore_delete=spec.ignore_delete), _TAKE_ROWS)
+                yield from rows.batches(first_row(order, rows.kinds, ignore_delete=spec.ignore_delete))
             case MergeEngine.PARTIAL_UPDATE | MergeEngine.AGGREGATION:
-                for part in order.slices(_TAKE_ROWS):
+                for part in order.slices(CHUNK_ROWS):
                     records = Records([rows.records(part.rows)], VALUE_KIND)
                     in_order = KeyOrder(np.arange(len(part.rows)), part.ends)
                     yield reduce(records, in_order, spec, self._schema.column_names).batch(records, self._record_names)

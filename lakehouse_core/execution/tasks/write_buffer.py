@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, batch_rows
 from lakehouse_core.execution.tasks.routing import Place
 from lakehouse_core.execution.tasks.write_input import InputRows, Kinds
 from lakehouse_core.merge.order import Rows
@@ -70,8 +71,9 @@ class PlaceRows:
         """Return these rows as records."""
         return self.buffered.records(self.at(arrivals), arrivals + self.first_number)
 
-    def batches(self, arrivals: Rows, row_count: int) -> Iterator[pa.RecordBatch]:
-        """Yield these rows as records, `row_count` of them at a time."""
+    def batches(self, arrivals: Rows) -> Iterator[pa.RecordBatch]:
+        """Yield these rows as records, a chunk of them at a time."""
+        row_count = batch_rows(self.row_bytes, CHUNK_ROWS, CHUNK_BYTES)
         for start in range(0, len(arrivals), row_count):
             yield self.records(arrivals[start : start + row_count])
 

@@ -501,7 +501,8 @@ def test_defaults_stand_in_for_null_and_for_columns_left_out():
 @pytest.mark.parametrize(
     "make",
     [
-        partial(key_table, changelog_producer="input", write_buffer_size="64 kb"),
+        partial(key_table, changelog_producer="input", write_buffer_size="64 kb", write_buffer_spillable="false"),
+        partial(key_table, changelog_producer="input", write_buffer_size="64 kb", target_file_size="64 kb"),
         partial(append_table, target_file_size="64 kb"),
         partial(append_table, target_file_size="64 kb", file_index__bitmap__columns="k"),
     ],
