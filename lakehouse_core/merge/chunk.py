@@ -14,7 +14,7 @@ from lakehouse_core.merge.order import KeyOrder, Rows, TieWords, order_runs, ret
 from lakehouse_core.merge.positions import NONE, greatest_fitting
 from lakehouse_core.merge.records import Records
 from lakehouse_core.merge.reduce import Reduced, reduce
-from lakehouse_core.merge.taking import take
+from lakehouse_core.merge.taking import row_indices, take, take_indices
 from lakehouse_core.table.merge_spec import MergeSpec
 
 # The column of the level of a record's file, a TINYINT.
@@ -52,6 +52,18 @@ def merge_chunk(parts: Sequence[Part], rule: MergeRule, output: Sequence[str]) -
     if not len(reduced.rows):
         return []
     return [reduced.batch(records, output)]
+
+
+def sort_chunk(parts: Sequence[Part], rule: MergeRule, output: Sequence[str]) -> pa.RecordBatch:
+    """Return the columns `output` of all versions in order, none merged."""
+    records = Records([batch for part in parts for batch in part.batches], rule.kind_column)
+    return sorted_batch(records, order_of(records, rule), output)
+
+
+def sorted_batch(records: Records, order: KeyOrder, output: Sequence[str]) -> pa.RecordBatch:
+    """Return the columns `output` of the rows in this order."""
+    indices = row_indices(order.rows)
+    return pa.RecordBatch.from_arrays([take_indices(records.passing(name), indices) for name in output], list(output))
 
 
 def merged(records: Records, order: KeyOrder, rule: MergeRule, names: Sequence[str]) -> Reduced:

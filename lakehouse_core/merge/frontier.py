@@ -1,13 +1,15 @@
 """Frontier chunks: cut sorted runs into slices that hold every version of their keys, in bounded memory.
 
-Invariant: a chunk holds all rows of all runs with a key in (previous frontier, frontier]. A run holds a key once.
+Invariant: a chunk holds all rows of all runs with a key in (previous frontier, frontier]. A run holds a key once,
+unless it is said that it may repeat it: then the frontier's own key waits for the next chunk.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isnan
+from operator import le, lt
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -40,11 +42,13 @@ def frontier_chunks(
     chunk_rows: int,
     chunk_bytes: int = MAX_CHUNK_BYTES,
     max_chunk_bytes: int = MAX_CHUNK_BYTES,
+    repeats_keys: bool = False,
 ) -> Iterator[tuple[Part, ...]]:
     """Yield chunks in key order, each as non-empty parts, oldest run first.
 
-    `runs` are sorted by the columns `key_columns`, each key once. A run with less than half its share of `chunk_rows`
-    and of `chunk_bytes` is read on; batches of a share suit. A chunk above `max_chunk_bytes` is cut, down to one key.
+    `runs` are sorted by the columns `key_columns`, each key once unless `repeats_keys`: all rows of one key are then in
+    memory at once, however many there are. A run with less than half its share of `chunk_rows` and of `chunk_bytes` is
+    read on; batches of a share suit. A chunk above `max_chunk_bytes` is cut, down to one key.
     """
     buffers = [_RunBuffer(index, iter(run), key_columns) for index, run in enumerate(runs)]
     wanted_rows = max(1, chunk_rows // 2 // max(1, len(buffers)))
@@ -55,7 +59,7 @@ def frontier_chunks(
         open_buffers = [buffer for buffer in buffers if not buffer.at_end]
         if open_buffers:
             frontier = min(buffer.last_key() for buffer in open_buffers)
-            parts = [buffer.take_until(frontier) for buffer in buffers if buffer.rows]
+            parts = [buffer.take_until(frontier, included=not repeats_keys) for buffer in buffers if buffer.rows]
         else:
             parts = [buffer.take_all() for buffer in buffers if buffer.rows]
         parts = [part for part in parts if part.batches]
@@ -63,6 +67,11 @@ def frontier_chunks(
             yield from _halved(parts, key_columns, max_chunk_bytes)
         if not open_buffers:
             return
+        if not parts:
+            # One key fills all that is buffered of some runs, and may go on there.
+            for buffer in open_buffers:
+                if buffer.last_key() == frontier:
+                    buffer.read_on()
 
 
 def key_reader(schema: pa.Schema, key_columns: Sequence[int]) -> Callable[[pa.RecordBatch, int], Key]:
@@ -99,15 +108,19 @@ class _RunBuffer:
 
     def fill(self, wanted_rows: int, wanted_bytes: float) -> None:
         while self.rows < wanted_rows and self.rows * self._row_bytes < wanted_bytes and not self.at_end:
-            batch = next(self._source, None)
-            if batch is None:
-                self.at_end = True
-            elif batch.num_rows:
-                if self._key_at is None:
-                    self._key_at = key_reader(batch.schema, self._key_columns)
-                self._batches.append(batch)
-                self._row_bytes = batch.nbytes / batch.num_rows
-                self.rows += batch.num_rows
+            self.read_on()
+
+    def read_on(self) -> None:
+        """Read one more batch."""
+        batch = next(self._source, None)
+        if batch is None:
+            self.at_end = True
+        elif batch.num_rows:
+            if self._key_at is None:
+                self._key_at = key_reader(batch.schema, self._key_columns)
+            self._batches.append(batch)
+            self._row_bytes = batch.nbytes / batch.num_rows
+            self.rows += batch.num_rows
 
     def last_key(self) -> Key:
         return self._key(self._batches[-1], -1)
@@ -118,14 +131,15 @@ class _RunBuffer:
         self.rows = 0
         return part
 
-    def take_until(self, frontier: Key) -> Part:
-        """Give away the rows with keys up to and including `frontier`."""
+    def take_until(self, frontier: Key, *, included: bool = True) -> Part:
+        """Give away the rows with keys up to `frontier`, and those of `frontier` itself where it is included."""
         taken: list[pa.RecordBatch] = []
-        while self._batches and self._key(self._batches[0], -1) <= frontier:
+        is_before, bisect = (le, bisect_right) if included else (lt, bisect_left)
+        while self._batches and is_before(self._key(self._batches[0], -1), frontier):
             taken.append(self._batches.popleft())
         if self._batches:
             batch = self._batches[0]
-            count = bisect_right(range(batch.num_rows), frontier, key=lambda row: self._key(batch, row))
+            count = bisect(range(batch.num_rows), frontier, key=lambda row: self._key(batch, row))
             if count:
                 taken.append(batch.slice(0, count))
                 self._batches[0] = batch.slice(count)

@@ -19,6 +19,7 @@ from lakehouse_core.options.keys import FORMER_NAMES
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.records import (
     DYNAMIC_BUCKET,
+    LEAST_SPILL_FILES,
     POSTPONE_BUCKET,
     BucketFunction,
     ChangelogExpiryOptions,
@@ -30,6 +31,7 @@ from lakehouse_core.options.records import (
     FileStyle,
     MergeEngine,
     RecordExpiryOptions,
+    SpillOptions,
     TableOptions,
 )
 from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, scan_start
@@ -47,6 +49,7 @@ __all__ = [
     "DYNAMIC_BUCKET",
     "FORMER_NAMES",
     "KNOWN",
+    "LEAST_SPILL_FILES",
     "POSTPONE_BUCKET",
     "SCAN_KEYS",
     "BucketFunction",
@@ -64,6 +67,7 @@ __all__ = [
     "RecordExpiryOptions",
     "ScanMode",
     "ScanStart",
+    "SpillOptions",
     "TableOptions",
     "Treatment",
     "about_option",

@@ -11,7 +11,7 @@ from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
-from lakehouse_core.options.records import CompactionOptions, TableOptions
+from lakehouse_core.options.records import LEAST_SPILL_FILES, CompactionOptions, TableOptions
 from lakehouse_core.options.scan_mode import scan_start
 from lakehouse_core.options.units import (
     parse_bool,
@@ -89,9 +89,16 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
                 "set 1 <= min <= max."
             )
     _check_compaction(parsed.compaction)
-    if not 1 <= parsed.zstd_level <= _MOST_ZSTD_LEVEL:
+    for key, level in (
+        ("file.compression.zstd-level", parsed.zstd_level),
+        ("spill-compression.zstd-level", parsed.spill.zstd_level),
+    ):
+        if not 1 <= level <= _MOST_ZSTD_LEVEL:
+            raise InvalidRequest(f"Option {key} is {level}: expected 1 to {_MOST_ZSTD_LEVEL}.")
+    if parsed.spill.most_files < LEAST_SPILL_FILES:
         raise InvalidRequest(
-            f"Option file.compression.zstd-level is {parsed.zstd_level}: expected 1 to {_MOST_ZSTD_LEVEL}."
+            f"Option local-sort.max-num-file-handles is {parsed.spill.most_files}: it must be at least "
+            f"{LEAST_SPILL_FILES}, for a merge reads two files and writes one."
         )
     for key, prefix in (
         ("data-file.prefix", parsed.data_file_prefix),

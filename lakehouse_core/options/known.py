@@ -104,6 +104,11 @@ changelog-file.stats-mode text -
 target-file-size size -
 target-file-row-num int 9223372036854775807
 write-buffer-size size 256mb
+write-buffer-spillable bool true
+write-buffer-spill.max-disk-size size 9223372036854775807b
+spill-compression text zstd
+spill-compression.zstd-level int 1
+local-sort.max-num-file-handles int 128
 write-only bool false
 num-levels int -
 num-sorted-run.compaction-trigger int 5
@@ -277,11 +282,6 @@ cache-page-size size 64kb
 sort-engine min-heap|loser-tree loser-tree
 sort-spill-threshold int -
 sort-spill-buffer-size size 64mb
-spill-compression text zstd
-spill-compression.zstd-level int 1
-local-sort.max-num-file-handles int 128
-write-buffer-spillable bool true
-write-buffer-spill.max-disk-size size 9223372036854775807b
 write-buffer-for-append bool false
 write-max-writers-to-spill int 10
 async-file-write bool true

@@ -31,6 +31,9 @@ POSTPONE_BUCKET: Final = -2
 # Java retries without a deadline; a caller here gets an answer.
 DEFAULT_COMMIT_TIMEOUT_MILLIS: Final = 120_000
 
+# A merge of spilled runs reads two, at least, and writes one.
+LEAST_SPILL_FILES: Final = 3
+
 COMPACTION_TRIGGER_KEY: Final = "num-sorted-run.compaction-trigger"
 
 _FIELD_STATS: Final = re.compile(r"fields\.(?P<column>.+)\.stats-mode")
@@ -127,6 +130,20 @@ class CompactionOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpillOptions:
+    """What becomes of a full write buffer: sorted runs on local disk, up to so many bytes and so many files at once.
+
+    Not enabled, or without room: files of level 0. `compression`: zstd, lz4 or none.
+    """
+
+    is_enabled: bool = True
+    most_disk_bytes: int = 2**63 - 1
+    most_files: int = 128
+    compression: str = "zstd"
+    zstd_level: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordExpiryOptions:
     """Rows whose time lies further back than `age_seconds` go when their file is rewritten."""
 
@@ -198,6 +215,7 @@ class TableOptions:
     explicit_target_file_size_bytes: int | None = None
     target_file_row_num: int = 2**63 - 1
     write_buffer_bytes: int = 256 << 20
+    spill: SpillOptions = SpillOptions()
     write_only: bool = False
     thin_mode: bool = False
     data_file_prefix: str = "data-"
@@ -364,6 +382,13 @@ def _parse(source: _Source) -> TableOptions:
         explicit_target_file_size_bytes=source.size(size) if source.has(size) else None,
         target_file_row_num=source.whole("target-file-row-num"),
         write_buffer_bytes=source.size("write-buffer-size"),
+        spill=SpillOptions(
+            is_enabled=source.flag("write-buffer-spillable"),
+            most_disk_bytes=source.size("write-buffer-spill.max-disk-size"),
+            most_files=source.whole("local-sort.max-num-file-handles"),
+            compression=source.required("spill-compression").lower(),
+            zstd_level=source.whole("spill-compression.zstd-level"),
+        ),
         write_only=source.flag("write-only"),
         thin_mode=source.flag("data-file.thin-mode"),
         data_file_prefix=source.required("data-file.prefix"),

@@ -16,14 +16,17 @@ MERGEABLE = sorted(set(KEY_TYPES) - {"dictionary"})
 
 
 @st.composite
-def runs_of_batches(draw: st.DrawFn) -> tuple[list[list[oracle.Version]], list[list[pa.RecordBatch]]]:
-    """Sorted runs with unique keys, cut into batches of any size, empty ones too."""
+def runs_of_batches(
+    draw: st.DrawFn, *, repeats_keys: bool = False
+) -> tuple[list[list[oracle.Version]], list[list[pa.RecordBatch]]]:
+    """Sorted runs, each key once unless it may be repeated, cut into batches of any size, empty ones too."""
     names = draw(st.lists(st.sampled_from(MERGEABLE), min_size=1, max_size=2))
     pools = [draw(st.lists(KEY_TYPES[name][1], min_size=1, max_size=8)) for name in names]
     runs, batches = [], []
     for run in range(draw(st.integers(1, 4))):
         keys = draw(st.lists(st.tuples(*[st.sampled_from(pool) for pool in pools]), max_size=20))
-        rows = oracle.deduplicate(oracle.Version(key=key, value=(run, i)) for i, key in enumerate(keys))
+        versions = [oracle.Version(key=key, value=(run, i)) for i, key in enumerate(keys)]
+        rows = oracle.ordered(versions) if repeats_keys else oracle.deduplicate(versions)
         columns = [array(KEY_TYPES[name][0], [row.key[i] for row in rows]) for i, name in enumerate(names)]
         columns.append(pa.array([f"{row.value}" for row in rows], pa.string()))
         whole = pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
@@ -40,11 +43,20 @@ def rows_of(part: Part) -> list[str]:
 @settings(max_examples=300, deadline=None)
 @given(runs_of_batches(), st.integers(1, 12), st.sampled_from([1, 60, 1 << 30]))
 def test_every_chunk_holds_all_versions_of_its_keys_and_keys_rise_from_chunk_to_chunk(drawn, chunk_rows, max_bytes):
-    runs, batches = drawn
+    _check_chunks(*drawn, chunk_rows=chunk_rows, max_chunk_bytes=max_bytes)
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs_of_batches(repeats_keys=True), st.integers(1, 12), st.sampled_from([1, 60, 1 << 30]))
+def test_chunks_of_runs_that_repeat_keys_hold_all_their_versions_too(drawn, chunk_rows, max_bytes):
+    _check_chunks(*drawn, chunk_rows=chunk_rows, max_chunk_bytes=max_bytes, repeats_keys=True)
+
+
+def _check_chunks(runs: list[list[oracle.Version]], batches: list[list[pa.RecordBatch]], **bounds: Any) -> None:
     key_of = {f"{row.value}": row.key for run in runs for row in run}
     key_columns = range(batches[0][0].num_columns - 1)
 
-    chunks = list(frontier_chunks(batches, key_columns, chunk_rows=chunk_rows, max_chunk_bytes=max_bytes))
+    chunks = list(frontier_chunks(batches, key_columns, **bounds))
 
     given_back: list[list[str]] = [[] for _ in runs]
     highest: Any = None
@@ -99,3 +111,18 @@ def test_a_run_is_read_no_further_than_half_its_share_of_the_chunk():
 
     assert read.count(0) == 2
     assert read.count(10_000) == 2
+
+
+def test_a_key_that_goes_on_beyond_what_is_buffered_is_read_to_its_end_and_no_further():
+    read: list[int] = []
+
+    def run(*keys: int):
+        for key in keys:
+            read.append(key)
+            yield numbers(key, key)
+
+    chunks = frontier_chunks([run(1, 1, 1, 1, 2, 3, 4, 5), run(1, 1, 9)], [0], chunk_rows=4, repeats_keys=True)
+    first = next(chunks)
+
+    assert [part.row_count for part in first] == [8, 4]
+    assert sorted(read) == [1, 1, 1, 1, 1, 1, 2, 9]

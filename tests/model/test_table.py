@@ -122,6 +122,8 @@ class TableMachine(RuleBasedStateMachine):
                 "manifest.merge-min-count": st.sampled_from(["2", "30"]),
                 "source.split.target-size": st.sampled_from(["1 b", "128 mb"]),
                 "write-buffer-size": st.sampled_from(["1 b", "1 mb"]),
+                "write-buffer-spillable": st.sampled_from(["true", "false"]),
+                "local-sort.max-num-file-handles": st.sampled_from(["3", "128"]),
             }
         ),
     )
@@ -301,7 +303,8 @@ class TableMachine(RuleBasedStateMachine):
 
     @property
     def flushes_often(self) -> bool:
-        return self.table.schema.options["write-buffer-size"] == "1 b"
+        options = self.table.schema.options
+        return options["write-buffer-size"] == "1 b" and options["write-buffer-spillable"] == "false"
 
 
 def _without_op(row: Row) -> Row:

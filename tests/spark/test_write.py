@@ -49,6 +49,18 @@ def test_each_bucket_gets_one_file_however_many_partitions_the_frame_has(spark, 
     assert sorted(file.bucket for file in table.files()) == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("spillable", "file_count"), [("true", 1), ("false", 3)])
+def test_a_tasks_full_buffer_waits_on_local_disk_where_it_may(spillable, file_count, spark, catalog):
+    options = {"bucket": "1", "write-buffer-size": "1 b", "write-buffer-spillable": spillable}
+    table = key_table(catalog, **options)
+    batch_rows = int(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch"))
+
+    table.write(spark.range(0, 3 * batch_rows, 1, 2).selectExpr("id", "1 as v"))
+
+    assert len(table.files()) == file_count
+    assert table.scan().count() == 3 * batch_rows
+
+
 def test_kinds_of_rows_come_from_the_column_that_is_named(spark, catalog):
     table = key_table(catalog)
     table.write(spark.range(3).selectExpr("id", "1 as v"))

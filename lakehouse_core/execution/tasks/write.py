@@ -1,7 +1,8 @@
 """What one write task does: rows in, files of each bucket out, visible to nobody until they are committed.
 
-Key tables: a buffer bounded in bytes; each flush sorts it and makes sorted level-0 files. Append tables: rows go to
-the files of their bucket in the order in which they come. Source: Paimon semantics, B and C.1.
+Key tables: a buffer bounded in bytes, which is sorted and spilled to local disk each time it is full; in the end all
+is merged into sorted level-0 files. Append tables: rows go to the files of their bucket in the order in which they
+come. Source: Paimon semantics, B and C.1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,15 +15,19 @@ import pyarrow as pa
 from lakehouse_core.clock import Clock
 from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
 from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
+from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
 from lakehouse_core.execution.tasks.routing import Place, Router
-from lakehouse_core.execution.tasks.write_input import InputRows, Kinds, checked_rows
+from lakehouse_core.execution.tasks.spill import Spills
+from lakehouse_core.execution.tasks.write_buffer import PlaceRows, joined
+from lakehouse_core.execution.tasks.write_input import InputRows, checked_rows
+from lakehouse_core.merge.chunk import MergeRule, merge_chunk, order_of, sorted_batch
 from lakehouse_core.merge.deduplicate import deduplicate, first_row
 from lakehouse_core.merge.key_words import Words, key_words, sequence_words
 from lakehouse_core.merge.order import KeyOrder, Rows, TieWords, order_rows
 from lakehouse_core.merge.records import Records
-from lakehouse_core.merge.reduce import reduce
-from lakehouse_core.merge.taking import take, take_all
+from lakehouse_core.merge.reduce import BY_ROW, reduce
+from lakehouse_core.merge.taking import take
 from lakehouse_core.options import ChangelogProducer, MergeEngine
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
@@ -34,7 +39,6 @@ from lakehouse_core.table.schema import TableSchema
 
 # Arrow addresses at most 2 GiB of text in one column.
 _MOST_BUFFER_BYTES: Final = 1 << 30
-_TAKE_ROWS: Final = 128 * 1024
 # The rows of a bucket are gathered first and sorted after, where that keeps them in the processor's cache.
 _CACHED_BYTES: Final = 32 << 20
 _MOST_OPEN_FILES: Final = 256
@@ -54,16 +58,19 @@ class WriteTask:
     rowkind_column: str | None = None
 
 
-def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], clock: Clock) -> list[CommitMessage]:
+def write_batches(
+    task: WriteTask, batches: Iterable[pa.RecordBatch], clock: Clock, *, spill_folder: str | None = None
+) -> list[CommitMessage]:
     """Write the rows and return one message for each bucket that got files.
 
-    `batches` hold the table's columns in the table's types, and the row kind column where there is one. A failed task
-    leaves no file. Raises InvalidRequest naming row and column, StorageFull, StorageUnavailable.
+    `batches` hold the table's columns in the table's types, and the row kind column where there is one. Rows that do
+    not fit into memory lie in `spill_folder` (the system's folder for temporary files) until they are merged. A failed
+    task leaves no file. Raises InvalidRequest naming row and column, StorageFull, StorageUnavailable.
     """
     keep_freed_memory()
     store = open_store(task.store)
     output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
-    writer = _AppendWriter(task, output) if task.schema.is_append else _KeyWriter(task, output)
+    writer = _AppendWriter(task, output) if task.schema.is_append else _KeyWriter(task, output, spill_folder)
     try:
         for rows in checked_rows(batches, task.schema, task.rowkind_column):
             if rows.values.num_rows:
@@ -106,9 +113,10 @@ class _Results:
 
 
 class _KeyWriter:
-    """Buffers rows of all buckets; a flush makes files of each."""
+    """Buffers rows of all buckets, spills them when the buffer is full; a flush makes files of all there is."""
 
-    def __init__(self, task: WriteTask, output: FileOutput) -> None:
+    def __init__(self, task: WriteTask, output: FileOutput, spill_folder: str | None) -> None:
+        options = task.schema.table_options
         self._task = task
         self._schema = task.schema
         self._spec = merge_spec(task.schema)
@@ -119,52 +127,123 @@ class _KeyWriter:
         self._next_numbers = dict(task.restored)
         self._buffer: list[InputRows] = []
         self._buffer_bytes = 0
-        self._limit_bytes = min(task.schema.table_options.write_buffer_bytes, _MOST_BUFFER_BYTES)
+        self._limit_bytes = min(options.write_buffer_bytes, _MOST_BUFFER_BYTES)
+        self._has_changelog = options.changelog_producer is ChangelogProducer.INPUT
+        # What one version of a key cannot stand for is merged once only, when all versions are there.
+        self._spills_all = self._has_changelog or self._spec.engine not in BY_ROW
+        # Runs follow each other in time, so their order is that of the sequence numbers.
+        self._rule = MergeRule(spec=self._spec, kind_column=VALUE_KIND)
+        self._spills = Spills(task.schema, self._rule, keeps_versions=self._spills_all, folder=spill_folder)
+        # No key has more bytes of versions on disk than this.
+        self._versions_bytes = 0.0
 
     def write(self, rows: InputRows) -> None:
         size_bytes = rows.values.nbytes
         if self._buffer and self._buffer_bytes + size_bytes > _MOST_BUFFER_BYTES:
-            self._flush()
+            self._relieve()
         self._buffer.append(rows)
         self._buffer_bytes += size_bytes
         if self._buffer_bytes >= self._limit_bytes:
-            self._flush()
+            self._relieve()
 
     def finish(self) -> None:
-        if self._buffer:
-            self._flush()
+        self._flush()
 
     def abort(self, error: BaseException) -> None:
+        self._spills.clear()
         self._results.delete(self._output.store)
 
     def messages(self) -> list[CommitMessage]:
         return self._results.messages()
 
+    def _relieve(self) -> None:
+        """Free the memory of the buffer."""
+        if not self._spills.has_room(self._buffer_bytes):
+            self._flush()
+            return
+        self._spills.add((rows.place, self._sorted(rows, words)) for rows, words in self._taken_out())
+        if self._versions_bytes > max(self._limit_bytes, CHUNK_BYTES):
+            # The merge holds all versions of one key at once; it must never need more than the buffer had.
+            self._flush()
+
     def _flush(self) -> None:
-        buffered = _joined(self._buffer, self._schema)
+        """Make files of what is spilled and what is in the buffer."""
+        flushed = self._flush_buffer()
+        for place in self._spills.places:
+            if place not in flushed:
+                self._flush_spilled(place, ())
+        self._spills.clear()
+        self._versions_bytes = 0.0
+
+    def _flush_buffer(self) -> set[Place]:
+        """Make files of each bucket that has rows in the buffer, and return these buckets."""
+        flushed = set()
+        spilled = set(self._spills.places)
+        for rows, words in self._taken_out():
+            flushed.add(rows.place)
+            if rows.place in spilled:
+                self._flush_spilled(rows.place, self._sorted(rows, words))
+            else:
+                self._flush_place(rows, words)
+        return flushed
+
+    def _taken_out(self) -> Iterator[tuple[PlaceRows, list[Words]]]:
+        """Empty the buffer; yield the rows of each bucket, numbered by their arrival, with the words of their keys."""
+        if not self._buffer:
+            return
+        buffered = joined(self._buffer, self._schema)
         self._buffer_bytes = 0
         words = key_words([buffered.columns[name] for name in self._schema.trimmed_primary_keys])
         for place, rows in self._router.split(buffered.columns.__getitem__, buffered.row_count):
             bucket = place.partition, place.bucket
             first_number = self._next_numbers.get(bucket, 0)
             if rows is not None and buffered.size_bytes * len(rows) <= _CACHED_BYTES * buffered.row_count:
-                place_rows = _PlaceRows(place, buffered.taken(rows), None, first_number)
+                place_rows = PlaceRows(place, buffered.taken(rows), None, first_number)
             else:
-                place_rows = _PlaceRows(place, buffered, rows, first_number)
+                place_rows = PlaceRows(place, buffered, rows, first_number)
             self._next_numbers[bucket] = first_number + place_rows.count
-            self._flush_place(place_rows, words if rows is None else [word[rows] for word in words])
+            yield place_rows, words if rows is None else [word[rows] for word in words]
 
-    def _flush_place(self, rows: "_PlaceRows", words: list[Words]) -> None:
-        """Sort and merge the rows of one bucket; their arrival numbers them."""
-        options = self._schema.table_options
+    def _sorted(self, rows: PlaceRows, words: list[Words]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one bucket in order: all of them, or, where that is enough, what stays of each key."""
         order = order_rows(words, rows.count, self._tie_words(rows))
-        changelog: tuple[DataFile, ...] = ()
-        if options.changelog_producer is ChangelogProducer.INPUT:
-            changelog = self._files(rows.place, _taken(rows, order.rows), is_changelog=True)
-            self._results.add(rows.place, (), changelog)
-        self._results.add(rows.place, self._files(rows.place, self._merged(rows, order)))
+        if not self._spills_all:
+            return self._merged(rows, order)
+        most_versions = int((order.ends - order.starts).max()) + 1
+        self._versions_bytes += most_versions * rows.row_bytes
+        return rows.batches(order.rows)
 
-    def _tie_words(self, rows: "_PlaceRows") -> TieWords | None:
+    def _flush_place(self, rows: PlaceRows, words: list[Words]) -> None:
+        """Sort and merge the rows of one bucket that has none on disk."""
+        order = order_rows(words, rows.count, self._tie_words(rows))
+        if self._has_changelog:
+            with self._writer(rows.place, is_changelog=True) as changelog:
+                for batch in rows.batches(order.rows):
+                    changelog.write(batch)
+                self._results.add(rows.place, (), changelog.close())
+        with self._writer(rows.place) as files:
+            for batch in self._merged(rows, order):
+                files.write(batch)
+            self._results.add(rows.place, files.close())
+
+    def _flush_spilled(self, place: Place, buffered: Iterable[pa.RecordBatch]) -> None:
+        """Merge the runs of one bucket, the newest of which is `buffered`."""
+        with self._writer(place, is_changelog=True) as changelog, self._writer(place) as files:
+            for chunk in self._spills.chunks(place, buffered):
+                if not self._spills_all:
+                    for batch in merge_chunk(chunk, self._rule, self._record_names):
+                        files.write(batch)
+                    continue
+                records = Records([batch for part in chunk for batch in part.batches], VALUE_KIND)
+                order = order_of(records, self._rule)
+                if self._has_changelog:
+                    changelog.write(sorted_batch(records, order, self._record_names))
+                reduced = reduce(records, order, self._spec, self._schema.column_names)
+                files.write(reduced.batch(records, self._record_names))
+            told, made = changelog.close(), files.close()
+        self._results.add(place, made, told)
+
+    def _tie_words(self, rows: PlaceRows) -> TieWords | None:
         options = self._schema.table_options
         if not options.sequence_fields:
             return None
@@ -178,25 +257,23 @@ class _KeyWriter:
 
         return words
 
-    def _merged(self, rows: "_PlaceRows", order: KeyOrder) -> Iterator[pa.RecordBatch]:
+    def _merged(self, rows: PlaceRows, order: KeyOrder) -> Iterator[pa.RecordBatch]:
         """Yield the records that stay of each key, in key order."""
         spec = self._spec
         match spec.engine:
             case MergeEngine.DEDUPLICATE:
-                yield from _taken(rows, deduplicate(order, rows.kinds, ignore_delete=spec.ignore_delete))
+                yield from rows.batches(deduplicate(order, rows.kinds, ignore_delete=spec.ignore_delete))
             case MergeEngine.FIRST_ROW:
-                yield from _taken(rows, first_row(order, rows.kinds, ignore_delete=spec.ignore_delete))
+                yield from rows.batches(first_row(order, rows.kinds, ignore_delete=spec.ignore_delete))
             case MergeEngine.PARTIAL_UPDATE | MergeEngine.AGGREGATION:
-                for part in order.slices(_TAKE_ROWS):
+                for part in order.slices(CHUNK_ROWS):
                     records = Records([rows.records(part.rows)], VALUE_KIND)
                     in_order = KeyOrder(np.arange(len(part.rows)), part.ends)
                     yield reduce(records, in_order, spec, self._schema.column_names).batch(records, self._record_names)
             case _:
                 assert_never(spec.engine)
 
-    def _files(
-        self, place: Place, batches: Iterable[pa.RecordBatch], *, is_changelog: bool = False
-    ) -> tuple[DataFile, ...]:
+    def _writer(self, place: Place, *, is_changelog: bool = False) -> DataFileWriter:
         options = self._schema.table_options
         kind = FileKind(
             prefix=options.changelog_file_prefix if is_changelog else options.data_file_prefix,
@@ -205,83 +282,7 @@ class _KeyWriter:
             target_rows=options.target_file_row_num,
             is_indexed=not is_changelog,
         )
-        with DataFileWriter(self._output, place.folder, kind) as writer:
-            for batch in batches:
-                writer.write(batch)
-            return writer.close()
-
-
-def _taken(rows: "_PlaceRows", chosen: Rows) -> Iterator[pa.RecordBatch]:
-    """Yield the `chosen` rows, which are numbers in order of arrival."""
-    for start in range(0, len(chosen), _TAKE_ROWS):
-        yield rows.records(chosen[start : start + _TAKE_ROWS])
-
-
-@dataclass(frozen=True, slots=True)
-class _Buffered:
-    """Rows in order of arrival as whole columns, by name; `kinds` None: all are +I."""
-
-    columns: dict[str, pa.Array]
-    kinds: Kinds | None
-    row_count: int
-    schema: pa.Schema
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(column.nbytes for column in self.columns.values())
-
-    def taken(self, rows: Rows) -> "_Buffered":
-        """Return some rows only, in the order given."""
-        columns = dict(zip(self.columns, take_all(list(self.columns.values()), rows), strict=True))
-        return _Buffered(columns, None if self.kinds is None else self.kinds[rows], len(rows), self.schema)
-
-    def records(self, rows: Rows, numbers: Rows) -> pa.RecordBatch:
-        """Return these rows with their sequence numbers and kinds."""
-        columns = take_all(list(self.columns.values()), rows)
-        kinds = np.zeros(len(rows), dtype=np.int8) if self.kinds is None else self.kinds[rows]
-        return pa.RecordBatch.from_arrays([*columns, pa.array(numbers), pa.array(kinds)], schema=self.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class _PlaceRows:
-    """The rows of one bucket in the buffer (`rows` None: all), numbered from 0 in order of arrival."""
-
-    place: Place
-    buffered: _Buffered
-    rows: Rows | None
-    first_number: int
-
-    @property
-    def count(self) -> int:
-        return self.buffered.row_count if self.rows is None else len(self.rows)
-
-    @property
-    def kinds(self) -> Kinds | None:
-        kinds = self.buffered.kinds
-        return kinds if kinds is None or self.rows is None else kinds[self.rows]
-
-    def at(self, arrivals: Rows) -> Rows:
-        """Return where these rows are in the buffer."""
-        return arrivals if self.rows is None else self.rows[arrivals]
-
-    def records(self, arrivals: Rows) -> pa.RecordBatch:
-        return self.buffered.records(self.at(arrivals), arrivals + self.first_number)
-
-
-def _joined(buffer: list[InputRows], schema: TableSchema) -> _Buffered:
-    """Join the buffer's batches, and take them out of it, to hold each column twice only while it is joined."""
-    row_count = sum(rows.values.num_rows for rows in buffer)
-    kinds: Kinds | None = None
-    if any(rows.kinds is not None for rows in buffer):
-        kinds = np.concatenate([_kinds_of(rows) for rows in buffer])
-    pieces = {name: [rows.values.column(name) for rows in buffer] for name in schema.column_names}
-    buffer.clear()
-    columns = {name: pa.concat_arrays(pieces.pop(name)) for name in schema.column_names}
-    return _Buffered(columns, kinds, row_count, record_schema(schema))
-
-
-def _kinds_of(rows: InputRows) -> Kinds:
-    return np.zeros(rows.values.num_rows, dtype=np.int8) if rows.kinds is None else rows.kinds
+        return DataFileWriter(self._output, place.folder, kind)
 
 
 class _AppendWriter:

@@ -235,8 +235,8 @@ def test_a_write_whose_rows_are_all_ignored_makes_nothing():
     assert table.names_on_disk() == set()
 
 
-def test_a_full_buffer_is_flushed_and_the_flushes_follow_each_other():
-    table = key_table(write_buffer_size="64 kb")
+def test_a_full_buffer_that_may_not_be_spilled_is_flushed_and_the_flushes_follow_each_other():
+    table = key_table(write_buffer_size="64 kb", write_buffer_spillable="false")
     data = pa.table({"k": list(range(1000)) * 20, "v": [f"{i:020}" for i in range(20_000)]})
 
     (message,) = table.write(pa.RecordBatchReader.from_batches(data.schema, data.to_batches(max_chunksize=1000)))
@@ -249,7 +249,7 @@ def test_a_full_buffer_is_flushed_and_the_flushes_follow_each_other():
 
 
 def test_batches_are_not_joined_beyond_what_arrow_can_address(monkeypatch):
-    table = key_table()
+    table = key_table(write_buffer_spillable="false")
     batches = pa.table({"k": range(40), "v": ["x" * 100] * 40}).to_batches(max_chunksize=10)
     monkeypatch.setattr(write_module, "_MOST_BUFFER_BYTES", batches[0].nbytes * 5 // 2)
 
@@ -501,11 +501,12 @@ def test_defaults_stand_in_for_null_and_for_columns_left_out():
 @pytest.mark.parametrize(
     "make",
     [
-        partial(key_table, changelog_producer="input", write_buffer_size="64 kb"),
+        partial(key_table, changelog_producer="input", write_buffer_size="64 kb", write_buffer_spillable="false"),
+        partial(key_table, changelog_producer="input", write_buffer_size="64 kb", target_file_size="64 kb"),
         partial(append_table, target_file_size="64 kb"),
         partial(append_table, target_file_size="64 kb", file_index__bitmap__columns="k"),
     ],
-    ids=["key table", "append table", "with indexes"],
+    ids=["key table", "spilling key table", "append table", "with indexes"],
 )
 def test_a_task_that_fails_at_any_file_takes_all_its_files_along(make, kind, monkeypatch):
     data = pa.table({"k": range(40_000), "v": [f"{i * 2654435761 % 2**32:x}" for i in range(40_000)]})
