@@ -84,8 +84,7 @@ class TableLookup:
         row_of = np.full(batch.num_rows, -1, dtype=np.int64)
         parts: list[pa.Table] = []
         count = 0
-        for bucket, places in guarded(self._buckets_of(batch), self._log, self._plan):
-            found = _in_bucket(bucket, batch, places, self._schema)
+        for found, places in guarded(self._found(batch), self._log, self._plan):
             is_there = found.row_of >= 0
             row_of[(np.arange(batch.num_rows) if places is None else places)[is_there]] = found.row_of[is_there] + count
             parts.append(found.rows)
@@ -113,6 +112,10 @@ class TableLookup:
         self._splits = by_bucket(plan.splits)
         self._buckets: dict[BucketId, BucketLookup] = {}
         self._cache.trim(plan.schema.table_options.lookup)
+
+    def _found(self, keys: pa.RecordBatch) -> Iterator[tuple[_Found, Rows | None]]:
+        for bucket, places in self._buckets_of(keys):
+            yield _in_bucket(bucket, keys, places, self._schema), places
 
     def _buckets_of(self, keys: pa.RecordBatch) -> Iterator[tuple[BucketLookup, Rows | None]]:
         """Yield the buckets that keys may be in, with the places of these keys among all; None means all."""

@@ -7,7 +7,7 @@ all rows share; where these cannot tell two values apart, the values themselves 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -150,13 +150,31 @@ def _narrowed_by_text(
         values_word = word_at(take(values, possible), len(column.prefix))
         first, after = _narrowed_by_word(column.words[0], values_word, low[possible], high[possible], decides=False)
         low[possible], high[possible] = first, after
-    first = _bisected(low, high, lambda at_rows, at: _flags(pc.less(take(rows, at_rows), take(values, at))))
     if not decides:
-        after = _bisected(first, high, lambda at_rows, at: _flags(pc.less_equal(take(rows, at_rows), take(values, at))))
-        return first, after
+        return _narrowed_at_ends(rows, values, low, high)
+    first = _bisected(low, high, lambda at_rows, at: _flags(pc.less(take(rows, at_rows), take(values, at))))
     inside = np.flatnonzero(first < high)
     after = first.copy()
     after[inside] += _flags(pc.equal(take(rows, first[inside]), take(values, inside)))
+    return first, after
+
+
+def _narrowed_at_ends(rows: pa.Array, values: pa.Array, low: Rows, high: Rows) -> tuple[Rows, Rows]:
+    """As `_narrowed_by_text`, of ranges that mostly hold one value: their ends are looked at first."""
+    first, after = low.copy(), high.copy()
+    inside = np.flatnonzero(low < high)
+    sought, lowest, highest = take(values, inside), take(rows, low[inside]), take(rows, high[inside] - 1)
+    below, above = _flags(pc.less(sought, lowest)), _flags(pc.greater(sought, highest))
+    after[inside[below]] = low[inside[below]]
+    first[inside[above]] = high[inside[above]]
+    is_open = ~(below | above | (_flags(pc.equal(sought, lowest)) & _flags(pc.equal(sought, highest))))
+    left, values = inside[is_open], take(sought, np.flatnonzero(is_open))
+    first[left] = _bisected(
+        low[left], high[left], lambda at_rows, at: _flags(pc.less(take(rows, at_rows), take(values, at)))
+    )
+    after[left] = _bisected(
+        first[left], high[left], lambda at_rows, at: _flags(pc.less_equal(take(rows, at_rows), take(values, at)))
+    )
     return first, after
 
 
@@ -183,8 +201,16 @@ def _word_count(kind: pa.DataType, number: int) -> int:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
-    return any(test(kind) for test in tests)
+    return any(test(kind) for test in _TEXTS)
+
+
+_TEXTS: Final = (
+    pa.types.is_string,
+    pa.types.is_binary,
+    pa.types.is_large_string,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+)
 
 
 def _binary(column: pa.Array) -> pa.Array:

@@ -29,6 +29,9 @@ REFUSED = {
 REFUSED_BECAUSE = {table: option for option, tables in REFUSED.items() for table in tables}
 
 TABLES = [(name, table) for name in sets.RECORDED for table in sets.docs(name)]
+KEYED = [
+    (name, table) for name, table in TABLES if table not in REFUSED_BECAUSE and sets.docs(name)[table]["primaryKeys"]
+]
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +58,24 @@ def test_rows_at_every_snapshot_and_tag_are_those_that_java_reads(
         assert canonical(read(opened, lc.AtSnapshot(snapshot_id))) == canonical(expected[snapshot_id]), snapshot_id
     for tag, tagged in doc.get("tags", {}).items():
         assert canonical(read(opened, lc.AtTag(tag))) == canonical(tagged["rows"]), tag
+
+
+@pytest.mark.parametrize(("name", "table"), KEYED)
+def test_rows_looked_up_by_their_keys_are_those_that_java_reads(
+    warehouses: dict[str, Path], name: str, table: str
+) -> None:
+    opened = lc.connect(str(warehouses[name])).table(f"db.{table}")
+    doc = sets.docs(name)[table]
+    expected = sets.rows_by_snapshot(doc)
+    scans = {number: opened.scan(at=lc.AtSnapshot(number)) for number in sets.retained(doc)}
+    # Every key that there ever was, whether a snapshot has it or not.
+    every = [row for scan in scans.values() for row in scan.to_arrow().select(doc["primaryKeys"]).to_pylist()]
+    keys = list({str(key): key for key in every}.values())
+
+    assert canonical(java_rows(opened.lookup(keys), opened.schema.fields)) == canonical(head(doc))
+    for number, scan in scans.items():
+        rows = opened.lookup(keys, at=lc.AtSnapshot(number))
+        assert canonical(java_rows(rows, scan.plan().schema.fields)) == canonical(expected[number]), number
 
 
 @pytest.mark.parametrize(

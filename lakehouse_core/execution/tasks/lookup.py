@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.execution.input import arrow_value
+from lakehouse_core.execution.tasks.file_index_reader import indexed_rows
+from lakehouse_core.execution.tasks.file_reading import DataFileReader
 from lakehouse_core.execution.tasks.lookup_files import KeyedBatch, LocalRows, LookupCache, keyed_batch
 from lakehouse_core.execution.tasks.merge_read import (
     CHUNK_BYTES,
@@ -21,7 +23,6 @@ from lakehouse_core.execution.tasks.merge_read import (
     batch_rows,
     with_merge_columns,
 )
-from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
@@ -135,9 +136,11 @@ class BucketLookup:
         )
         local = self._local(file)
         if local is None:
+            condition = key_condition(columns, self._schema.key_fields)
+            if self._is_denied(source, file, condition):
+                return
             reader = source.open(file)
             try:
-                condition = key_condition(columns, self._schema.key_fields)
                 local = self._built(reader, file, condition)
                 if local is None:
                     yield from self._probed(reader, source, file, condition=condition, keys=keys, first_key=first_key)
@@ -151,9 +154,19 @@ class BucketLookup:
             if start < end:
                 yield from self._found(batch, keys.slice(start, end), first_key + start, file, deleted)
 
+    def _is_denied(self, source: BucketFiles, file: DataFile, condition: Predicate | None) -> bool:
+        """Whether the index of a file, such as a bloom filter of its keys, tells that it has none of them."""
+        file_schema = source.schemas.get(file.schema_id)
+        if condition is None or file_schema is None or not self._schema.table_options.file_index_read:
+            return False
+        rows = indexed_rows(
+            source.store, source.folder, file, file_schema, predicate=condition, fields=self._schema.fields
+        )
+        return rows is not None and not rows
+
     def _probed(
         self,
-        reader: ParquetFileReader,
+        reader: DataFileReader,
         source: BucketFiles,
         file: DataFile,
         *,
@@ -198,7 +211,7 @@ class BucketLookup:
             read.local[name] = found
         return read.local.get(name)
 
-    def _built(self, reader: ParquetFileReader, file: DataFile, condition: Predicate | None) -> LocalRows | None:
+    def _built(self, reader: DataFileReader, file: DataFile, condition: Predicate | None) -> LocalRows | None:
         """Return the rows of a new local file, None where reading the data file costs less, or there is no room."""
         name, read, options = self._names[file.file_name], self._read, self._schema.table_options.lookup
         left = file.row_count if condition is None else reader.row_count_left(self._fields, condition)
@@ -213,7 +226,7 @@ class BucketLookup:
             read.local[name] = found
         return found
 
-    def _batch_rows(self, reader: ParquetFileReader) -> int:
+    def _batch_rows(self, reader: DataFileReader) -> int:
         return batch_rows(reader.row_bytes(self._fields), CHUNK_ROWS, CHUNK_BYTES)
 
     def _deleted_rows(self, source: BucketFiles, file: DataFile) -> Positions | None:

@@ -76,12 +76,7 @@ class LookupCache:
         self._verified: dict[str, tuple[int, int]] = {}
         self._too_large: set[str] = set()
         self._read_rows: dict[str, int] = {}
-        try:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise InvalidRequest(
-                f"{directory}: lookup files cannot be kept there ({error.strerror}). Name a directory that can be made."
-            ) from error
+        self._make_directory()
 
     def is_worthwhile(self, name: str, row_count: int, of: int, *, size_bytes: float, options: LookupOptions) -> bool:
         """Return whether to build a file, where `row_count` rows of `of` would otherwise be read now.
@@ -138,6 +133,8 @@ class LookupCache:
 
         Raises CorruptTable where the rows are not in key order, StorageUnavailable.
         """
+        # Whoever tidies up temporary folders may have removed it.
+        self._make_directory()
         temporary = f"{self._path(name)}.{self._clock.uuid()}{_BUILDING}"
         try:
             size_bytes = _write(temporary, batches, key_columns, data_file)
@@ -183,6 +180,15 @@ class LookupCache:
             if used_at < earliest or is_over:
                 self._remove_path(os.path.join(self.directory, name))
                 used_bytes -= size_bytes
+
+    def _make_directory(self) -> None:
+        try:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise InvalidRequest(
+                f"{self.directory}: lookup files cannot be kept there ({error.strerror}). Name a directory that can be "
+                "made."
+            ) from error
 
     def _names(self) -> Iterator[str]:
         with suppress(OSError):
