@@ -4,6 +4,7 @@ What is named here is the front door and stays; nothing else is public.
 """
 
 from lakehouse_core.catalog.catalog import Catalog, connect
+from lakehouse_core.catalog.lookups import Lookups
 from lakehouse_core.catalog.records import (
     BucketRecord,
     CommitterRecord,
@@ -105,6 +106,7 @@ __all__ = [
     "LakehouseError",
     "Latest",
     "LatestDelta",
+    "Lookups",
     "ManifestRecord",
     "ManifestReport",
     "MoveColumn",

@@ -6,9 +6,14 @@ A handle holds nothing of the table's state but schemas, which never change: two
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import PurePath
 from typing import Any
 
+import pyarrow as pa
+
 from lakehouse_core.catalog import answers
+from lakehouse_core.catalog.lookups import Lookups
 from lakehouse_core.catalog.names import names_table
 from lakehouse_core.catalog.records import (
     BucketRecord,
@@ -45,6 +50,7 @@ from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.expiry import expire
+from lakehouse_core.execution.lookup import TableLookup, condition_of
 from lakehouse_core.execution.manifest_compaction import compact_manifests
 from lakehouse_core.execution.pending import forget_pending, keep_pending, load_pending
 from lakehouse_core.execution.read_points import state_at
@@ -54,6 +60,7 @@ from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.stage import stage
 from lakehouse_core.execution.tags import create_tag, delete_tag
+from lakehouse_core.execution.tasks.lookup_files import LookupCache, process_directory
 from lakehouse_core.execution.verify import verify
 from lakehouse_core.execution.write_compaction import compact_written
 from lakehouse_core.planning.ledger import content_snapshot_id
@@ -80,6 +87,7 @@ class Table:
         self._engine = engine
         self._clock = clock
         self._log = SnapshotLog(store, clock)
+        self._lookup_caches: dict[str, LookupCache] = {}
 
     def __repr__(self) -> str:
         return f"Table({self.name!r} at {self.uri})"
@@ -210,6 +218,44 @@ class Table:
         return Scan(lambda: plan_read(self._log, self._schemas, request), self._log, table=self.name)
 
     @names_table
+    def lookup(
+        self,
+        keys: object,
+        columns: Sequence[str] | None = None,
+        at: ReadPoint = Latest(),  # noqa: B008
+        *,
+        aligned: bool = False,
+        cache: str | PurePath | None = None,
+    ) -> pa.Table:
+        """Return the rows with these primary keys, as a read of the state `at` gives them, in the order of the keys.
+
+        `keys`: a pyarrow Table or RecordBatch with the columns of the primary key, a list of dicts or of tuples, or for
+        a key of one column an Array or a list of values. A key that is given twice is answered twice. One that is not
+        there has no row in the answer; with `aligned` each key has one, and those that are not there are all null (ask
+        for a column of the key to tell them from others). `columns` None: all.
+        Data files of which more than a tenth is needed are copied to lookup files in the directory `cache`, which
+        processes may share; None is one of this process, removed when it ends. See `lookups` for asking often.
+        Raises InvalidRequest for a table without a primary key and for keys that do not fit, and what `scan` raises.
+        """
+        condition = partial(condition_of, keys)
+        lookup = self._opened_lookup(columns, at, cache, condition)
+        return lookup.rows(keys, aligned=aligned)
+
+    @names_table
+    def lookups(
+        self,
+        columns: Sequence[str] | None = None,
+        at: ReadPoint = Latest(),  # noqa: B008
+        *,
+        cache: str | PurePath | None = None,
+    ) -> Lookups:
+        """Plan a snapshot once, to look up rows in it many times: `with table.lookups() as rows: rows.get([1, 2])`.
+
+        Takes and raises what `lookup` does. `refresh` moves it to a newer snapshot.
+        """
+        return Lookups(self._opened_lookup(columns, at, cache, lambda schema: None), table=self.name)
+
+    @names_table
     def changes(self, after: int, until: int | None = None) -> ChangesScan:
         """Return what the snapshots (after, until] changed; `until` None is the latest. `after` 0 starts at the first.
 
@@ -231,6 +277,26 @@ class Table:
         """
         return ChangesScan(
             lambda: plan_diff(self._log, self._schemas, after, until, table=self.name), self._log, table=self.name
+        )
+
+    def _opened_lookup(
+        self,
+        columns: Sequence[str] | None,
+        at: ReadPoint,
+        cache: str | PurePath | None,
+        condition: Callable[[TableSchema], Predicate | None],
+    ) -> TableLookup:
+        directory = process_directory() if cache is None else str(cache)
+        if directory not in self._lookup_caches:
+            self._lookup_caches[directory] = LookupCache(directory, self._clock)
+        return TableLookup(
+            self._log,
+            self._schemas,
+            table=self.name,
+            columns=columns,
+            point=at,
+            cache=self._lookup_caches[directory],
+            condition=condition,
         )
 
     # Writing.

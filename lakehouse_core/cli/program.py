@@ -36,6 +36,7 @@ _VERBS: Final = {
     "drop": "tables",
     "write": "rows",
     "read": "rows",
+    "lookup": "rows",
     "changes": "rows",
     "diff": "rows",
     "snapshots": "records",

@@ -1,14 +1,16 @@
-"""write, read, changes."""
+"""write, read, lookup, changes, diff."""
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import pyarrow as pa
 
 from lakehouse_core.cli.help import Verb
-from lakehouse_core.cli.options import given_point, json_option, point_options
+from lakehouse_core.cli.options import given_point, json_option, point_options, read_point
 from lakehouse_core.cli.output import json_rows, print_json, print_report, print_rows, text_rows
 from lakehouse_core.cli.row_files import open_sink, read_files
 from lakehouse_core.cli.session import is_json, open_catalog, open_table, parse_assignments
@@ -117,6 +119,49 @@ def read(
     _put(scan.to_batches(), scan.schema(), limit=limit, output=output, as_json=is_json(context))
 
 
+@click.command(
+    "lookup", cls=Verb, epilog='lakehouse lookup sales.orders dt=2013-01-05,id=7 \'{"dt":"2013-01-06","id":8}\''
+)
+@click.argument("table")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@point_options
+@click.option("--columns", metavar="A,B", help="Only these columns.")
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep local copies of data files there, for the next time.",
+)
+@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
+@json_option
+@click.pass_context
+def lookup(
+    context: click.Context,
+    *,
+    table: str,
+    keys: tuple[str, ...],
+    snapshot: int | None,
+    tag: str | None,
+    as_of: str | None,
+    columns: str | None,
+    cache: Path | None,
+    output: Path | None,
+) -> None:
+    """Look up rows of TABLE by their primary keys, in the order of the keys.
+
+    KEY is column=value[,column=value], a JSON object, or of a key of one column the value alone. Keys that are not
+    there have no row.
+    """
+    opened = open_table(context, table)
+    found = opened.lookup(
+        [_key(text, opened.schema.primary_keys) for text in keys],
+        columns=None if columns is None else [name.strip() for name in columns.split(",")],
+        at=read_point(snapshot, tag, as_of),
+        cache=cache,
+    )
+    _put(found.to_batches(), found.schema, limit=found.num_rows, output=output, as_json=is_json(context))
+
+
 @click.command("changes", cls=Verb, epilog="lakehouse changes sales.orders --after 12 --until 15")
 @click.argument("table")
 @click.option("--after", type=int, required=True, metavar="N", help="Changes of later snapshots than this; 0 for all.")
@@ -147,6 +192,28 @@ def diff(context: click.Context, *, table: str, after: str, until: str, limit: i
     ids = after.isdecimal() and until.isdecimal() and not {after, until} <= {tag.name for tag in opened.tags()}
     found = opened.diff(int(after), int(until)) if ids else opened.diff(after, until)
     _put(found.to_batches(), found.schema(), limit=limit, output=output, as_json=is_json(context))
+
+
+def _key(text: str, names: Sequence[str]) -> dict[str, Any]:
+    if text.startswith("{"):
+        try:
+            found = json.loads(text, parse_float=Decimal)
+        except ValueError as error:
+            raise InvalidRequest(f"Key {text!r}: it is no JSON ({error}).") from error
+        assert isinstance(found, dict)
+        return found
+    if len(names) == 1 and not text.startswith(f"{names[0]}="):
+        return {names[0]: text}
+    key: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or name in key:
+            raise InvalidRequest(
+                f"Key {text!r}: expected each column once, as in {','.join(f'{name}=…' for name in names)}. "
+                "A value with a comma in it needs a JSON object."
+            )
+        key[name] = value
+    return key
 
 
 def _settings(texts: Iterable[str]) -> dict[str, str]:
@@ -195,4 +262,4 @@ def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[p
         left -= batch.num_rows
 
 
-COMMANDS: Final = {"write": write, "read": read, "changes": changes, "diff": diff}
+COMMANDS: Final = {"write": write, "read": read, "lookup": lookup, "changes": changes, "diff": diff}

@@ -180,13 +180,24 @@ def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
         if known is not None:
             total += known
         else:
-            total += sum(batch.num_rows for batch in _guarded(read_split(task), log, plan))
+            total += sum(batch.num_rows for batch in guarded(read_split(task), log, plan))
     return total if plan.limit is None else min(total, plan.limit)
+
+
+def guarded(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan) -> Iterator[R]:
+    """Yield `rows` of the plan; a missing file of a snapshot that has expired meanwhile is told as such."""
+    try:
+        yield from rows
+    except (NotFound, CorruptTable) as error:
+        expired = None if plan.snapshot is None else expiry_behind(log, plan.tags, plan.oldest_id)
+        if expired is None:
+            raise
+        raise expired from error
 
 
 def _batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
     for task in _tasks(plan):
-        yield from _guarded(read_split(task), log, plan)
+        yield from guarded(read_split(task), log, plan)
 
 
 def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> ScanPlan:
@@ -217,17 +228,6 @@ def _limit(request: ReadRequest) -> int | None:
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidRequest(f"{request.table}: limit={limit!r}: expected a number of rows, 0 or more.")
     return limit
-
-
-def _guarded(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan) -> Iterator[R]:
-    """Yield `rows`; a missing file of a snapshot that has expired meanwhile is told as such."""
-    try:
-        yield from rows
-    except (NotFound, CorruptTable) as error:
-        expired = None if plan.snapshot is None else expiry_behind(log, plan.tags, plan.oldest_id)
-        if expired is None:
-            raise
-        raise expired from error
 
 
 def _tasks(plan: ScanPlan) -> Iterator[ReadTask]:

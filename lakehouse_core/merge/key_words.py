@@ -82,6 +82,15 @@ def _column_words(column: pa.Array) -> list[Words]:
     return _string_words(column)
 
 
+def word_at(column: pa.Array, position: int) -> Words:
+    """Return the eight bytes from `position` on of each text or binary value, big-endian, zero behind its end."""
+    if not len(column):
+        return np.empty(0, dtype=np.uint64)
+    offsets = _offsets(column)
+    data = np.frombuffer(column.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
+    return _BytesReader(data, offsets[:-1] - offsets[0], np.diff(offsets), is_fixed=False).word(position)
+
+
 def fixed_values(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return the values of a fixed-width column without a copy; what lies under nulls means nothing."""
     values = np.frombuffer(column.buffers()[1], dtype=dtype, count=column.offset + len(column))

@@ -127,6 +127,8 @@ compaction.force-rewrite-all-files bool false
 compaction.delete-ratio-threshold float 0.2
 lookup-compact radical|gentle radical
 lookup-compact.max-interval int -
+lookup.cache-file-retention duration 1h
+lookup.cache-max-disk-size size 9223372036854775807b
 record-level.expire-time duration -
 record-level.time-field text -
 overwrite-upgrade bool true
@@ -394,8 +396,6 @@ lookup.local-file-type sort|hash sort
 lookup.hash-load-factor float 0.75
 lookup.cache-rows int 10000
 lookup.continuous.discovery-interval duration -
-lookup.cache-file-retention duration 1h
-lookup.cache-max-disk-size size 9223372036854775807b
 lookup.cache-spill-compression text zstd
 lookup.cache-max-memory-size size 256mb
 lookup.blob-as-descriptor bool false

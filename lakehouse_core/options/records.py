@@ -177,6 +177,14 @@ class FileStyle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LookupOptions:
+    """Local lookup files: so many bytes of them, and none that was not used for so long."""
+
+    max_disk_bytes: int = 2**63 - 1
+    retention_millis: int = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
     """What a table's options say. Sizes are bytes; names as given by the user."""
 
@@ -261,6 +269,7 @@ class TableOptions:
     add_column_before_partition: bool = False
 
     deletion_vectors: DeletionVectorOptions = DeletionVectorOptions()
+    lookup: LookupOptions = LookupOptions()
     commit: CommitOptions = CommitOptions()
     expiry: ExpiryOptions = ExpiryOptions()
     changelog_expiry: ChangelogExpiryOptions = ChangelogExpiryOptions()
@@ -418,6 +427,10 @@ def _parse(source: _Source) -> TableOptions:
         null_to_not_null_disabled=source.flag("alter-column-null-to-not-null.disabled"),
         explicit_casts_disabled=source.flag("disable-explicit-type-casting"),
         add_column_before_partition=source.flag("add-column-before-partition"),
+        lookup=LookupOptions(
+            max_disk_bytes=source.size("lookup.cache-max-disk-size"),
+            retention_millis=source.millis("lookup.cache-file-retention"),
+        ),
         deletion_vectors=DeletionVectorOptions(
             enabled=source.flag("deletion-vectors.enabled"),
             merge_on_read=source.flag("deletion-vectors.merge-on-read"),

@@ -13,7 +13,7 @@ import pytest
 from lakehouse_core.cli.program import cli
 
 VERBS = [
-    *("tables", "describe", "create", "drop", "write", "read", "changes", "diff"),
+    *("tables", "describe", "create", "drop", "write", "read", "lookup", "changes", "diff"),
     *("snapshots", "files", "manifests", "tags", "schemas"),
     *("compact", "compact-manifests", "expire", "tag", "verify"),
 ]

@@ -249,3 +249,49 @@ def test_a_diff_is_told_between_snapshots_or_tags(shell, orders, home):
     row = {"rowkind": "+I", "dt": "2013-01-01", "id": 1, "status": "paid", "amount": None}
     assert [json.loads(line) for line in by_id.lines] == [row]
     assert by_tag.out == by_id.out
+
+
+KEYS = {
+    "dt=2013-01-02,id=2": [2],
+    '{"dt": "2013-01-02", "id": 2}': [2],
+    "id=9,dt=2013-01-02": [],
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_rows_are_looked_up_by_keys_in_their_order(shell, orders, home, key):
+    answer = shell("lookup", orders, key, "dt=2013-01-01,id=1", "--columns", "id", "--cache", "copies", "--json")
+
+    assert [json.loads(line)["id"] for line in answer.lines] == [*KEYS[key], 1]
+    assert len(list((home / "copies").iterdir())) == len([*KEYS[key], 1])
+    assert shell("lookup", orders, key, "--snapshot", "1", "-o", "found.arrow").code == 0
+
+
+def test_a_key_of_one_column_is_looked_up_by_its_value_alone(shell, home):
+    (home / "names.yaml").write_text(
+        "columns: {name: STRING NOT NULL, n: INT}\nprimary_key: [name]\noptions: {bucket: 1}"
+    )
+    (home / "names.csv").write_text("name,n\na=b,1\n7,2\n")
+    shell("create", "db.names", "--schema", "names.yaml")
+    shell("write", "db.names", "names.csv")
+
+    answer = shell("lookup", "db.names", "7", "a=b", "name=7", "nobody", "--json")
+
+    assert [json.loads(line)["n"] for line in answer.lines] == [2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("7", "Key '7': expected each column once, as in dt=…,id=…."),
+        ("dt=2013-01-01,dt=2013-01-01", "expected each column once"),
+        ("dt=2013-01-01", "sales.orders: keys: there is no column 'id', which is BIGINT NOT NULL"),
+        ("{", "Key '{': it is no JSON"),
+        ("dt=2013-01-01,id=x", "sales.orders: keys: Row 0, column 'id': 'x' is no value of BIGINT NOT NULL"),
+    ],
+)
+def test_a_key_that_does_not_fit_is_refused(shell, orders, key, message):
+    answer = shell("lookup", orders, key)
+
+    assert answer.code == 2
+    assert message in answer.err

@@ -36,6 +36,9 @@ IN_HASH_ORDER = {"agg_nested": ("nk", "np"), "agg_nested_retract": ("nk",)}
 KEEPS_BLANKS = {("java-1.4.2", "agg_values", 3): ("ld", "a;b;c; ;d", "a;b;c;d")}
 
 TABLES = [(name, table) for name in sets.RECORDED for table in sets.docs(name)]
+KEYED = [
+    (name, table) for name, table in TABLES if table not in REFUSED_BECAUSE and sets.docs(name)[table]["primaryKeys"]
+]
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +71,24 @@ def test_rows_at_every_snapshot_and_tag_are_those_that_java_reads(
         assert shown(read(opened, lc.AtSnapshot(snapshot_id))) == shown(rows), snapshot_id
     for tag, tagged in doc.get("tags", {}).items():
         assert shown(read(opened, lc.AtTag(tag))) == shown(tagged["rows"]), tag
+
+
+@pytest.mark.parametrize(("name", "table"), KEYED)
+def test_rows_looked_up_by_their_keys_are_those_that_java_reads(
+    warehouses: dict[str, Path], name: str, table: str
+) -> None:
+    opened = lc.connect(str(warehouses[name])).table(f"db.{table}")
+    doc = sets.docs(name)[table]
+    expected = sets.rows_by_snapshot(doc)
+    scans = {number: opened.scan(at=lc.AtSnapshot(number)) for number in sets.retained(doc)}
+    # Every key that there ever was, whether a snapshot has it or not.
+    every = [row for scan in scans.values() for row in scan.to_arrow().select(doc["primaryKeys"]).to_pylist()]
+    keys = list({str(key): key for key in every}.values())
+
+    assert canonical(java_rows(opened.lookup(keys), opened.schema.fields)) == canonical(head(doc))
+    for number, scan in scans.items():
+        rows = opened.lookup(keys, at=lc.AtSnapshot(number))
+        assert canonical(java_rows(rows, scan.plan().schema.fields)) == canonical(expected[number]), number
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,10 @@ class AvroFileReader:
         first = next(self._blocks(), None)
         return 0.0 if first is None else len(first.data) / max(1, first.count)
 
+    def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
+        """Return how many rows `batches` decodes: all."""
+        return self._entry.row_count
+
     def batches(
         self,
         fields: Sequence[DataField],

@@ -38,6 +38,10 @@ class DataFileReader(Protocol):
         """Return the decoded size of a row of these columns, as far as it can be told beforehand."""
         ...
 
+    def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
+        """Return how many rows `batches` would decode for these columns with `row_filter`. Decodes none."""
+        ...
+
     def batches(
         self,
         fields: Sequence[DataField],

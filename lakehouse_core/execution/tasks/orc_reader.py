@@ -75,6 +75,11 @@ class OrcFileReader:
         first = next(self._stored(names, _SAMPLE_ROWS), None) if names else None
         return 0.0 if first is None or not first.num_rows else first.nbytes / first.num_rows
 
+    def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
+        """Return how many rows `batches` decodes: all."""
+        count: int = self._row_count
+        return count
+
     def batches(
         self,
         fields: Sequence[DataField],

@@ -81,6 +81,11 @@ class ParquetFileReader:
         decoded_bytes = sum(chunk.total_uncompressed_size for chunk in _chunks(group, names))
         return float(decoded_bytes / max(1, group.num_rows))
 
+    def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
+        """Return how many rows the row groups have that `batches` would read of these columns with `row_filter`."""
+        groups = self._row_groups(row_filter, file_projection(self._schema, fields))
+        return sum(self._footer.row_group(group).num_rows for group in groups)
+
     @cached_property
     def holds_only_inserts(self) -> bool:
         """Whether the footer proves that every row is +I; the manifests of some writers count no deletes."""

@@ -30,12 +30,15 @@ class Place:
 
 
 class Router:
-    """Sends rows to their places. Places are made as they are met and stay the same objects."""
+    """Sends rows to their places. Places are made as they are met and stay the same objects.
 
-    def __init__(self, schema: TableSchema) -> None:
+    `bucket_count` None: as many buckets as the schema says. A partition keeps the number that it was written with.
+    """
+
+    def __init__(self, schema: TableSchema, *, bucket_count: int | None = None) -> None:
         self._schema = schema
         # An append table without buckets puts everything in bucket 0.
-        self._bucket_count = max(1, schema.table_options.bucket)
+        self._bucket_count = max(1, schema.table_options.bucket if bucket_count is None else bucket_count)
         self._partitions: dict[bytes, int] = {}
         self._paths: list[tuple[bytes, str]] = []
         self._places: dict[int, Place] = {}

@@ -1,0 +1,275 @@
+"""What one bucket knows of some keys: the same rows that a read of its splits gives, found by search.
+
+All versions of a key that files hold are merged by the table's rule. Rows are found in local lookup files; where few
+row groups can hold the keys, in the data file itself. Source: Paimon semantics, E.4, and G.4 for what is read at all.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_core.execution.input import arrow_value
+from lakehouse_core.execution.tasks.file_index_reader import indexed_rows
+from lakehouse_core.execution.tasks.file_reading import DataFileReader
+from lakehouse_core.execution.tasks.lookup_files import KeyedBatch, LocalRows, LookupCache, keyed_batch
+from lakehouse_core.execution.tasks.merge_read import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    BucketFiles,
+    batch_rows,
+    with_merge_columns,
+)
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.data_types import DataField, arrow_type
+from lakehouse_core.format.deletion_vector import Positions
+from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
+from lakehouse_core.merge.deduplicate import is_add
+from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.merge.order import Rows
+from lakehouse_core.merge.records import Records
+from lakehouse_core.merge.reduce import BY_ROW
+from lakehouse_core.merge.search import SortedKeys, search, sorted_keys
+from lakehouse_core.merge.taking import take_all
+from lakehouse_core.planning.lookup import key_condition
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
+from lakehouse_core.table.predicate import Predicate
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.split import Split
+
+# The column of the number of the key that a row was found for.
+KEY_NUMBER: Final = "_KEY_NUMBER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupRead:
+    """What the lookups of one handle share. `local`: the local files that are open, by their names."""
+
+    store: ObjectStore
+    schema: TableSchema
+    columns: tuple[str, ...]
+    file_schemas: Mapping[int, TableSchema]
+    cache: LookupCache
+    local: dict[str, LocalRows] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> MergeSpec:
+        return merge_spec(self.schema)
+
+    @property
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns asked for, then those that a merge needs besides."""
+        asked = [self.schema.field(name) for name in self.columns]
+        return tuple(with_merge_columns(asked, self.schema, self.spec))
+
+
+class BucketLookup:
+    """The files of one bucket of a snapshot. What it has learnt of them stays: vectors, and open local files."""
+
+    def __init__(self, read: LookupRead, splits: Sequence[Split]) -> None:
+        self._read = read
+        self._schema = read.schema
+        self._spec = read.spec
+        self._fields = read.fields
+        self._splits = splits
+        self._keys = read.schema.trimmed_primary_keys
+        # Those of the engines that pick one version whole pick the right one anyway.
+        self._uses_levels = read.schema.table_options.needs_lookup and self._spec.engine not in BY_ROW
+        self._rule = MergeRule(
+            spec=self._spec,
+            kind_column=VALUE_KIND,
+            sequence_number=SEQUENCE_NUMBER,
+            level=LEVEL if self._uses_levels else None,
+            drops_deletes=True,
+        )
+        self._ranges = [_key_ranges(split.files, read.schema) for split in splits]
+        self._deleted: dict[str, Positions | None] = {}
+        self._names = {file.file_name: self._local_name(split, file) for split in splits for file in split.files}
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the trimmed primary key."""
+        return self._keys
+
+    def rows(self, columns: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that the bucket has for keys: the columns asked for, and the number of the key from 0.
+
+        `columns`: those of the trimmed primary key, in key order, each key once. No key has two rows.
+        """
+        keys = sorted_keys(columns)
+        output = [*self._read.columns, KEY_NUMBER]
+        for split, (lows, highs) in zip(self._splits, self._ranges, strict=True):
+            first, _ = search(keys, lows)
+            last, is_there = search(keys, highs)
+            hits: list[pa.RecordBatch] = []
+            for file, start, stop in zip(split.files, first.tolist(), (last + is_there).tolist(), strict=True):
+                if start < stop:
+                    sought = [column.slice(start, stop - start) for column in columns]
+                    hits += self._hits(split, file, sought, keys.slice(start, stop), start)
+            if not hits:
+                continue
+            found: Iterable[pa.RecordBatch] = map(_adds, hits) if split.raw else self._merged(hits)
+            yield from (batch.select(output) for batch in found if batch.num_rows)
+
+    def _merged(self, hits: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        records = Records(hits, VALUE_KIND)
+        output = [*self._read.columns, KEY_NUMBER]
+        reduced = merged(records, order_of(records, self._rule), self._rule, output)
+        yield reduced.without_deletes(records).batch(records, output)
+
+    def _hits(
+        self, split: Split, file: DataFile, columns: Sequence[pa.Array], keys: SortedKeys, first_key: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a file for keys, the first of which has the number `first_key`."""
+        source = BucketFiles(
+            store=self._read.store,
+            folder=split.folder,
+            schemas={self._schema.id: self._schema, **self._read.file_schemas},
+            verify=self._schema.table_options.read_verify,
+            deletions=split.deletions,
+        )
+        local = self._local(file)
+        if local is None:
+            condition = key_condition(columns, self._schema.key_fields)
+            if self._is_denied(source, file, condition):
+                return
+            reader = source.open(file)
+            try:
+                local = self._built(reader, file, condition)
+                if local is None:
+                    yield from self._probed(reader, source, file, condition=condition, keys=keys, first_key=first_key)
+                    return
+            finally:
+                reader.close()
+        deleted = self._deleted_rows(source, file)
+        starts, _ = search(keys, local.first_keys)
+        ends = [*starts[1:].tolist(), keys.row_count]
+        for batch, start, end in zip(local.batches, starts.tolist(), ends, strict=True):
+            if start < end:
+                yield from self._found(batch, keys.slice(start, end), first_key + start, file, deleted)
+
+    def _is_denied(self, source: BucketFiles, file: DataFile, condition: Predicate | None) -> bool:
+        """Whether the index of a file, such as a bloom filter of its keys, tells that it has none of them."""
+        file_schema = source.schemas.get(file.schema_id)
+        if condition is None or file_schema is None or not self._schema.table_options.file_index_read:
+            return False
+        rows = indexed_rows(
+            source.store, source.folder, file, file_schema, predicate=condition, fields=self._schema.fields
+        )
+        return rows is not None and not rows
+
+    def _probed(
+        self,
+        reader: DataFileReader,
+        source: BucketFiles,
+        file: DataFile,
+        *,
+        condition: Predicate | None,
+        keys: SortedKeys,
+        first_key: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """Search the row groups of the data file itself that may hold the keys."""
+        for batch in reader.batches(
+            self._fields,
+            system=(SEQUENCE_NUMBER, VALUE_KIND),
+            batch_rows=self._batch_rows(reader),
+            row_filter=condition,
+            without=self._deleted_rows(source, file),
+        ):
+            self._read.cache.count_read(self._names[file.file_name], batch.num_rows)
+            yield from self._found(keyed_batch(batch, self._keys, file.file_name), keys, first_key, file, None)
+
+    def _found(
+        self, batch: KeyedBatch, keys: SortedKeys, first_key: int, file: DataFile, deleted: Positions | None
+    ) -> Iterator[pa.RecordBatch]:
+        rows, is_there = search(batch.keys, keys)
+        if deleted is not None:
+            is_there &= ~_among(rows + batch.first_row, deleted)
+        chosen = np.flatnonzero(is_there)
+        if not len(chosen):
+            return
+        arrays = [*take_all(batch.rows.columns, rows[chosen]), pa.array(chosen + first_key)]
+        names = [*batch.rows.schema.names, KEY_NUMBER]
+        if self._uses_levels:
+            arrays.append(pa.repeat(pa.scalar(file.level, pa.int8()), len(chosen)))
+            names.append(LEVEL)
+        yield pa.RecordBatch.from_arrays(arrays, names)
+
+    def _local(self, file: DataFile) -> LocalRows | None:
+        """Return the rows of the local file, None when there is none."""
+        name, read = self._names[file.file_name], self._read
+        if not read.cache.touch(name):
+            read.local.pop(name, None)
+            return None
+        if name not in read.local and (found := read.cache.open(name, self._keys)) is not None:
+            read.local[name] = found
+        return read.local.get(name)
+
+    def _built(self, reader: DataFileReader, file: DataFile, condition: Predicate | None) -> LocalRows | None:
+        """Return the rows of a new local file, None where reading the data file costs less, or there is no room."""
+        name, read, options = self._names[file.file_name], self._read, self._schema.table_options.lookup
+        left = file.row_count if condition is None else reader.row_count_left(self._fields, condition)
+        size_bytes = reader.row_bytes(self._fields) * file.row_count
+        if not read.cache.is_worthwhile(name, left, file.row_count, size_bytes=size_bytes, options=options):
+            return None
+        batches = reader.batches(
+            self._fields, system=(SEQUENCE_NUMBER, VALUE_KIND), batch_rows=self._batch_rows(reader)
+        )
+        found = read.cache.build(name, batches, self._keys, options, data_file=file.file_name)
+        if found is not None:
+            read.local[name] = found
+        return found
+
+    def _batch_rows(self, reader: DataFileReader) -> int:
+        return batch_rows(reader.row_bytes(self._fields), CHUNK_ROWS, CHUNK_BYTES)
+
+    def _deleted_rows(self, source: BucketFiles, file: DataFile) -> Positions | None:
+        if file.file_name not in self._deleted:
+            self._deleted[file.file_name] = source.deleted_rows(file)
+        return self._deleted[file.file_name]
+
+    def _local_name(self, split: Split, file: DataFile) -> str:
+        shape = [(each.id, each.name, str(each.type)) for each in self._fields]
+        return f"{data_file_digest(self._read.store, split, file)}-{_digest(file.schema_id, self._keys, shape)}"
+
+
+def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kept = is_add(fixed_values(batch.column(VALUE_KIND), np.int8))
+    return batch if kept.all() else batch.filter(pa.array(kept))
+
+
+def data_file_digest(store: ObjectStore, split: Split, file: DataFile) -> str:
+    """Return what the names of all local files of a data file begin with."""
+    return _digest(store.uri(split.folder), file.file_name, file.file_size, file.row_count)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
+
+
+def _key_ranges(files: Sequence[DataFile], schema: TableSchema) -> tuple[SortedKeys, SortedKeys]:
+    """The smallest and the greatest keys of the files, in their order."""
+    types = [each.type for each in schema.key_fields]
+    ends = []
+    for keys in ([file.min_key for file in files], [file.max_key for file in files]):
+        values = [deserialize_row(key, types) for key in keys]
+        columns = [
+            pa.array([arrow_value(row[number], kind) for row in values], arrow_type(kind))
+            for number, kind in enumerate(types)
+        ]
+        ends.append(sorted_keys(columns))
+    return ends[0], ends[1]
+
+
+def _among(rows: Rows, positions: Positions) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    at = np.searchsorted(positions, rows)
+    inside = at < len(positions)
+    found = np.zeros(len(rows), dtype=np.bool_)
+    found[inside] = positions[at[inside]] == rows[inside]
+    return found
