@@ -45,8 +45,8 @@ class Ours:
     def write(self, rows: list[Row]) -> None:
         table = self.table
         data = arrow_rows(rows, table.schema.fields)
-        if "_kind" in rows[0] and not table.schema.options.get("rowkind.field"):
-            kinds = [row["_kind"] for row in rows]
+        if any("_kind" in row for row in rows) and not table.schema.options.get("rowkind.field"):
+            kinds = [row.get("_kind", "+I") for row in rows]
             table.write(data.append_column("_kind", [kinds]), rowkind_column="_kind")
         else:
             table.write(data)
