@@ -200,9 +200,6 @@ def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("merge-engine", "partial-update"),
-        ("changelog-producer", "lookup"),
-        ("changelog-producer", "full-compaction"),
         ("file.format", "csv"),
         ("row-tracking.enabled", "true"),
         ("file-index.hilbert.columns", "id"),
@@ -210,8 +207,9 @@ def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None
         ("local-merge-buffer-size", "64 mb"),
         ("partition.expiration-time", "7 d"),
         ("tag.automatic-creation", "batch"),
-        ("full-compaction.delta-commits", "5"),
-        ("commit.force-compact", "true"),
+        ("sequence.snapshot-ordering", "true"),
+        ("precommit-compact", "true"),
+        ("pk-clustering-override", "true"),
         ("parquet.page.size", "1000"),
         ("fields.id.default-value", "5"),
         ("fields.id.map.storage-layout", "shared-shredding"),

@@ -198,12 +198,13 @@ class TableOptions:
     changelog_producer: ChangelogProducer = ChangelogProducer.NONE
     # Compactions look up what lies above their output, so that a record there holds all that is older.
     needs_lookup: bool = False
-    # Updates that change no column but the ignored ones are not told.
     # Whether the write itself makes what lookups tell, instead of leaving it to a later compaction.
     lookup_wait: bool = True
     # A full compaction with every so many-th commit; None: no such rule.
     full_compaction_delta_commits: int | None = None
+    # A compaction with every commit, also where lookups need not wait for one.
     commit_force_compact: bool = False
+    # Updates that change no column but the ignored ones are not told.
     changelog_row_deduplicate: bool = False
     changelog_ignored_fields: tuple[str, ...] = ()
     sequence_fields: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ import lakehouse_core as lc
 def test_fewer_snapshots_than_are_retained_all_stay_and_only_what_an_ended_tag_kept_goes(tmp_path):
     catalog = lc.connect(tmp_path)
     catalog.create_database("db")
-    options = {"bucket": "1", "lakehouse.read.grace": "0 s"}
+    options = {"bucket": "1", "lakehouse.read.grace": "0 s", "write-only": "true"}
     table = catalog.create_table("db.t", {"k": "INT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=options)
     for number in range(5):
         table.write([{"k": number, "v": "a"}])

@@ -470,10 +470,10 @@ class TestRefusing:
 
     def test_a_table_that_asks_for_what_is_not_written_yet(self) -> None:
         table = commit_table()
-        options = {"bucket": "1", "changelog-producer": "lookup"}
+        options = {"bucket": "1", "row-tracking.enabled": "true"}
         assert table.schemas.create(replace(table.schemas.latest(), id=1, options=options))
 
-        with pytest.raises(UnsupportedFeature, match="lookup"):
+        with pytest.raises(UnsupportedFeature, match=r"row-tracking\.enabled"):
             table.commit(table.append("a"))
         assert table.log.latest_id() is None
 

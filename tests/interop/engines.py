@@ -18,7 +18,7 @@ class Side(Protocol):
     def write(self, rows: list[Row]) -> None: ...
     def rows(self, snapshot_id: int | None = None) -> list[str]: ...
     def changes(self, snapshot_id: int) -> list[str]: ...
-    def compact(self) -> None: ...
+    def compact(self, *, full: bool = True) -> None: ...
     def expire(self, retain: int) -> None: ...
     def tag(self, name: str) -> None: ...
     def tagged(self, name: str) -> list[str]: ...
@@ -45,8 +45,8 @@ class Ours:
     def write(self, rows: list[Row]) -> None:
         table = self.table
         data = arrow_rows(rows, table.schema.fields)
-        if "_kind" in rows[0] and not table.schema.options.get("rowkind.field"):
-            kinds = [row["_kind"] for row in rows]
+        if any("_kind" in row for row in rows) and not table.schema.options.get("rowkind.field"):
+            kinds = [row.get("_kind", "+I") for row in rows]
             table.write(data.append_column("_kind", [kinds]), rowkind_column="_kind")
         else:
             table.write(data)
@@ -61,8 +61,8 @@ class Ours:
         kinds = changes.column("rowkind").to_pylist()
         return canonical_changes({"_kind": kind} | row for kind, row in zip(kinds, rows, strict=True))
 
-    def compact(self) -> None:
-        self.table.compact(full=True)
+    def compact(self, *, full: bool = True) -> None:
+        self.table.compact(full=full)
 
     def compact_manifests(self) -> None:
         self.table.compact_manifests()
@@ -109,8 +109,12 @@ class Java:
         steps = self._call("stream-read", **{"from": snapshot_id, "to": snapshot_id})["snapshots"]
         return canonical_changes(row for step in steps if step["snapshot"] == snapshot_id for row in step["rows"])
 
-    def compact(self) -> None:
-        self._call("compact", strategy="full")
+    def compact(self, *, full: bool = True) -> None:
+        self._call("compact", strategy="full" if full else "minor")
+
+    def delete(self, condition: Row) -> None:
+        """Mark the rows of an append table with deletion vectors that the judge's filter names."""
+        self._call("delete-rows", filter=condition)
 
     def compact_manifests(self) -> None:
         self._call("compact-manifest")

@@ -145,6 +145,207 @@ _COMPOSITE: list[list[Row]] = [
     for round_ in range(3)
 ]
 
+_WIDE = [("k", "INT NOT NULL"), ("a", "INT"), ("b", "STRING"), ("c", "BIGINT"), ("d", "DOUBLE")]
+# Each row brings some columns; a key comes back within a batch and over batches.
+_PARTS: list[list[Row]] = [
+    [{"k": 1, "a": 1}, {"k": 2, "a": 2, "b": "two"}, {"k": 1, "b": "one"}, {"k": 3}],
+    [{"k": 1, "c": 10}, {"k": 2, "a": 22, "d": 2.5}, {"k": 4, "b": ""}],
+    [{"k": 3, "a": 3, "b": "three", "c": 3, "d": 3.0}, {"k": 2, "b": "two again"}, {"k": 2, "c": -2}],
+    [{"k": 4, "a": None, "d": -0.5}, {"k": 1, "a": 11, "b": "one again"}],
+]
+_REMOVED: list[list[Row]] = [
+    _PARTS[0],
+    [{"_kind": "-D", "k": 1}, {"k": 2, "c": 20}, {"_kind": "-D", "k": 9}],
+    [{"k": 1, "d": 1.5}, {"_kind": "-D", "k": 2}, {"k": 2, "a": 222}],
+    [{"k": 1, "a": 111, "b": "back"}, {"_kind": "-D", "k": 3}],
+]
+_GROUPED = [
+    ("k", "INT NOT NULL"),
+    *(("s", "INT"), ("a", "INT"), ("total", "BIGINT")),
+    *(("t", "INT"), ("u", "INT"), ("b", "STRING"), ("names", "STRING")),
+    ("free", "STRING"),
+]
+_GROUP_OPTIONS = {
+    "bucket": "1",
+    "merge-engine": "partial-update",
+    "fields.s.sequence-group": "a,total",
+    "fields.t,u.sequence-group": "b,names",
+    "fields.total.aggregate-function": "sum",
+    "fields.names.aggregate-function": "listagg",
+}
+# Groups that go on, that come late, that are left out; deletes take back what they carry.
+_GROUPS: list[list[Row]] = [
+    [
+        {"k": 1, "s": 5, "a": 50, "total": 5, "t": 1, "u": 1, "b": "b1", "names": "n1", "free": "f"},
+        {"k": 2, "s": 1, "a": 10, "total": 1},
+        {"k": 2, "t": 2, "u": None, "b": "b2", "names": "n2"},
+    ],
+    [
+        {"k": 1, "s": 4, "a": 40, "total": 40, "t": 1, "u": 2, "b": "b3", "names": "n3"},
+        {"k": 2, "s": None, "a": 99, "total": 99, "free": "g"},
+        {"_kind": "-U", "k": 2, "s": 2, "a": 10, "total": 1},
+    ],
+    [
+        {"k": 1, "s": 6, "a": None, "total": None, "t": 1, "u": 1, "b": "late", "names": "n4"},
+        {"k": 3, "s": 1, "a": 1, "total": 1, "t": 1, "u": 1, "b": "b", "names": "x", "free": "h"},
+    ],
+    [
+        {"k": 3, "s": 1, "a": 2, "total": 2, "t": 0, "u": 9, "b": "no", "names": "late"},
+        {"_kind": "-D", "k": 1, "s": 6, "a": 0, "total": 6},
+        {"k": 2, "s": 3, "a": 30, "total": 30, "t": 3, "u": 3, "b": None, "names": None, "free": None},
+    ],
+]
+_AGGREGATED = [
+    ("k", "INT NOT NULL"),
+    *(("total", "BIGINT"), ("price", "DECIMAL(10, 2)"), ("low", "DATE"), ("high", "STRING"), ("ever", "BOOLEAN")),
+    *(("first", "INT"), ("tags", "ARRAY<STRING>"), ("counts", "MAP<STRING, INT>"), ("names", "STRING")),
+]
+_FUNCTIONS = {"total": "sum", "price": "sum", "low": "min", "high": "max", "ever": "bool_or"} | {
+    "first": "first_non_null_value",
+    "tags": "collect",
+    "counts": "merge_map",
+    "names": "listagg",
+}
+
+
+def _aggregates() -> list[list[Row]]:
+    """Values of each column that meet within a batch and over batches, nulls among them."""
+
+    def row(k: int, n: int) -> Row:
+        return {
+            "k": k,
+            "total": n,
+            "price": f"{n}.25",
+            "low": f"2024-02-{n + 1:02}",
+            "high": "xyz"[n % 3] * n,
+            "ever": n % 2 == 0,
+            "first": None if n < 3 else n,
+            "tags": [f"t{n}"],
+            "counts": [[f"c{n % 2}", n]],
+            "names": f"n{n}",
+        }
+
+    return [
+        [row(1, 1), row(2, 2), row(1, 3), {"k": 3}],
+        [row(2, 4), {"k": 1}, row(4, 5)],
+        [row(3, 6), row(1, 7), row(3, 0)],
+        [row(4, 8), row(5, 9), {"k": 5}],
+    ]
+
+
+_AGGREGATION = {
+    "bucket": "1",
+    "merge-engine": "aggregation",
+    **{f"fields.{name}.aggregate-function": function for name, function in _FUNCTIONS.items()},
+}
+_SUMMED: list[list[Row]] = [
+    [{"k": 1, "n": 5, "v": "a"}, {"k": 2, "n": 7, "v": "b"}],
+    [{"_kind": "-U", "k": 1, "n": 5, "v": "a"}, {"_kind": "+U", "k": 1, "n": 6, "v": "c"}, {"k": 3, "n": 1, "v": ""}],
+    [{"_kind": "-D", "k": 2, "n": 7, "v": "b"}, {"k": 3, "n": None, "v": None}, {"_kind": "-U", "k": 1, "n": 1}],
+    [{"k": 2, "n": 70, "v": "again"}, {"_kind": "-D", "k": 9, "n": 9, "v": "never there"}],
+]
+_FIRST: list[list[Row]] = [
+    [{"k": 1, "v": "first", "n": 1}, {"k": 1, "v": "second", "n": 2}, {"k": 2, "v": None, "n": 2}],
+    [{"k": 2, "v": "late", "n": 22}, {"k": 3, "v": "three", "n": 3}],
+    [{"k": 1, "v": "third", "n": 3}, {"k": 4, "v": "four", "n": 4}, {"k": 4, "v": "4", "n": 44}],
+    [{"k": 5, "v": "five", "n": 5}, {"k": 3, "v": "no", "n": 33}],
+]
+
+
+def _key(name: str, batches: list[list[Row]], *, fields: Sequence[tuple[str, str]] = _PLAIN, **options: str) -> Kind:
+    """Return a table with the key `k`; in names of options `_` means `-`, and `__` a dot."""
+    given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    return Kind(name=name, fields=fields, primary_keys=["k"], options={"bucket": "1", **given}, batches=batches)
+
+
+def _with(name: str, fields: Sequence[tuple[str, str]], options: dict[str, str], batches: list[list[Row]]) -> Kind:
+    return Kind(name=name, fields=fields, primary_keys=["k"], options=options, batches=batches)
+
+
+_LOOKUP = {"changelog-producer": "lookup"}
+_MERGING = [
+    _key("partial-update", _PARTS, fields=_WIDE, merge_engine="partial-update"),
+    _with("partial-update groups", _GROUPED, _GROUP_OPTIONS, _GROUPS),
+    _key(
+        "partial-update remove",
+        _REMOVED,
+        fields=_WIDE,
+        merge_engine="partial-update",
+        partial_update__remove_record_on_delete="true",
+    ),
+    _with("aggregation", _AGGREGATED, _AGGREGATION, _aggregates()),
+    _key(
+        "aggregation retracts",
+        _SUMMED,
+        merge_engine="aggregation",
+        fields__n__aggregate_function="sum",
+        fields__v__aggregate_function="last_value",
+    ),
+    _key("first-row", _FIRST, merge_engine="first-row"),
+    _key("first-row lookup", _FIRST, merge_engine="first-row", changelog_producer="lookup"),
+    _key("lookup", _upserts(), changelog_producer="lookup"),
+    _key(
+        "lookup deduplicated",
+        [*_upserts()[:2], _upserts()[1], _upserts()[3]],
+        changelog_producer="lookup",
+        changelog_producer__row_deduplicate="true",
+        changelog_producer__row_deduplicate_ignore_fields="n",
+    ),
+    _key(
+        "lookup sequence",
+        _SEQUENCED,
+        fields=[("k", "INT NOT NULL"), ("a", "INT"), ("b", "INT"), ("v", "STRING")],
+        changelog_producer="lookup",
+        sequence__field="a,b",
+    ),
+    _key("lookup partial-update", _PARTS, fields=_WIDE, merge_engine="partial-update", changelog_producer="lookup"),
+    _with("lookup groups", _GROUPED, _GROUP_OPTIONS | _LOOKUP, _GROUPS),
+    _with("lookup aggregation", _AGGREGATED, _AGGREGATION | _LOOKUP, _aggregates()),
+    _key("full-compaction", _upserts(), changelog_producer="full-compaction"),
+    _key(
+        "full-compaction partial-update",
+        _PARTS,
+        fields=_WIDE,
+        merge_engine="partial-update",
+        changelog_producer="full-compaction",
+        changelog_producer__row_deduplicate="true",
+    ),
+    _key("force-lookup", _upserts(), force_lookup="true"),
+    _key("vectors", _upserts(), deletion_vectors__enabled="true"),
+    _key("vectors 64", _upserts(), deletion_vectors__enabled="true", deletion_vectors__bitmap64="true"),
+    _key("vectors lookup", _upserts(), deletion_vectors__enabled="true", changelog_producer="lookup"),
+    _key(
+        "vectors merge-on-read",
+        _upserts(),
+        deletion_vectors__enabled="true",
+        deletion_vectors__merge_on_read="true",
+    ),
+    _key(
+        "vectors partial-update",
+        _PARTS,
+        fields=_WIDE,
+        merge_engine="partial-update",
+        deletion_vectors__enabled="true",
+    ),
+]
+_FORMATS = [
+    _key(
+        "lookup format per level",
+        _upserts(),
+        file__format__per__level="0:avro,5:orc",
+        num_levels="6",
+        changelog_producer="lookup",
+        changelog_file__format="avro",
+    ),
+    _key(
+        "key indexed",
+        _upserts(),
+        file_index__bloom_filter__columns="v",
+        file_index__bitmap__columns="n",
+        file_index__range_bitmap__columns="n",
+    ),
+]
+
 KINDS = [
     Kind(name="append", fields=_PLAIN, batches=_appends()),
     Kind(
@@ -281,5 +482,7 @@ KINDS = [
         options={"bucket": "2", "changelog-producer": "input"},
         batches=_upserts(),
     ),
+    *_MERGING,
+    *_FORMATS,
 ]
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -11,13 +11,18 @@ import pytest
 
 from tests.interop.engines import Java, Ours
 from tests.interop.judge import VERSIONS, Judge
-from tests.interop.kinds import KINDS, Kind
+from tests.interop.kinds import BY_NAME, KINDS, Kind
 
 pytestmark = pytest.mark.interop
 
 # Old files go at once, so that a reader of a file that should have stayed fails here and now.
 NO_GRACE = {"lakehouse.read.grace": "0 s"}
 
+by_key_kind = pytest.mark.parametrize(
+    "kind",
+    [kind for kind in KINDS if kind.primary_keys],
+    ids=[kind.name.replace(" ", "-") for kind in KINDS if kind.primary_keys],
+)
 by_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name.replace(" ", "-") for kind in KINDS])
 
 
@@ -144,6 +149,49 @@ def test_java_compacts_and_expires_then_we_go_on(ours: Ours, java: Java, kind: K
     ours.expire(1)
     same_history(ours, java, lists_files=_lists_files(kind))
     assert java.tagged("first") == tagged
+
+
+@by_key_kind
+def test_both_compact_a_little_in_turn_and_both_go_on(ours: Ours, java: Java, kind: Kind) -> None:
+    # Writers leave all compaction to us and Java, and two runs are enough for it.
+    options = dict(kind.options) | {"write-only": "true", "num-sorted-run.compaction-trigger": "2"}
+    ours.create(Kind(**_fields(kind) | {"options": options}))
+    sides = itertools.cycle([ours, java])
+    for batch, compactor in zip([*kind.batches, *kind.batches], sides, strict=False):
+        ours.write(list(batch))
+        java.write(list(batch))
+        compactor.compact(full=False)
+
+    same_history(ours, java)
+    for snapshot_id in java.snapshot_ids():
+        assert ours.changes(snapshot_id) == java.changes(snapshot_id), f"changes of {snapshot_id}"
+    kinds = [snapshot.commit_kind for snapshot in ours.table.snapshots()]
+    assert kinds.count("COMPACT") >= len(kind.batches)
+
+
+def test_java_marks_rows_of_an_append_table_and_we_go_on(ours: Ours, java: Java, judge: Judge) -> None:
+    kind = BY_NAME["append"]
+    options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": "true"}
+    java.create(Kind(**_fields(kind) | {"options": options}))
+    first, second, third, fourth = ([*batch] for batch in kind.batches)
+    java.write(first)
+    ours.write(second)
+    java.delete({"field": "n", "op": "<", "value": -2})
+
+    same_history(ours, java)
+    assert len(ours.rows()) == 6
+
+    ours.write(third)
+    java.delete({"field": "k", "op": "=", "value": 1})
+    ours.compact()
+    java.write(fourth)
+    java.delete({"field": "v", "op": "isNull"})
+    same_history(ours, java)
+
+    java.compact()
+    ours.compact()
+    same_history(ours, java)
+    assert len(ours.rows()) == 11
 
 
 def _lists_files(kind: Kind) -> bool:

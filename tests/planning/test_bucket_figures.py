@@ -14,7 +14,7 @@ LARGE = 1 << 30
 
 def file(number: int, level: int, low: int, high: int, size: int = 100) -> DataFile:
     return DataFile(
-        file_name=f"data-{number}",
+        file_name=f"data-{number}.parquet",
         file_size=size,
         row_count=high - low + 1,
         min_key=serialize_row((low,), KEY),

@@ -342,8 +342,8 @@ def test_what_no_table_may_be_is_refused(make: Any, declared: dict[str, Any], sa
 
 
 UNSUPPORTED = [
-    (orders, {"options": {"merge-engine": "aggregation"}}, "merge-engine = aggregation"),
-    (orders, {"options": {"changelog-producer": "lookup"}}, "changelog-producer = lookup"),
+    (orders, {"options": {"sequence.snapshot-ordering": "true"}}, "sequence.snapshot-ordering = true"),
+    (orders, {"options": {"row-tracking.enabled": "true"}}, "row-tracking.enabled = true"),
     (orders, {"options": {"bucket": "-1"}}, "bucket = -1"),
     (orders, {"options": {"bucket": "-2"}}, "bucket = -2"),
     (appended, {"options": {"file.format": "csv"}}, "file.format = csv"),
@@ -419,7 +419,6 @@ def refusal_to_read(schema: TableSchema) -> str | None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("merge-engine", "partial-update"),
         ("bucket", "-2"),
         ("data-evolution.enabled", "true"),
         ("sequence.snapshot-ordering", "true"),
@@ -439,10 +438,10 @@ def test_tables_that_could_be_misread_are_refused_by_name(key: str, value: str) 
 
 
 def test_a_merge_engine_means_nothing_without_a_key() -> None:
-    options = {"merge-engine": "aggregation", "bucket": "-1"}
+    options = {"merge-engine": "aggregation", "changelog-producer": "lookup", "bucket": "-1"}
 
     assert refusal_to_read(of_java(options, primaryKeys=[])) is None
-    assert refusal_to_read(of_java(options)) is not None
+    assert refusal_to_read(of_java(options)) is None
 
 
 def test_columns_that_cannot_be_read_spoil_only_themselves() -> None:
