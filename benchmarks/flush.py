@@ -1,10 +1,12 @@
 """Flush: random rows in memory → sorted, deduplicated level-0 files of 16 buckets, in this process and one thread.
 
-Against encoding the same rows, unsorted and unrouted, into as many files with pyarrow (the floor).
+Against encoding the same rows, unsorted and unrouted, into as many files with pyarrow (the floor). And the same rows
+through a buffer of a tenth of their size, which waits on local disk each time it is full, against one that holds all.
 """
 
 import shutil
 import tempfile
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -34,23 +36,47 @@ def main() -> None:
             "flush, 1 bucket": partial(flush, data, Path(folder) / "one", 1),
         }
         series = measure.interleave(alternatives, rounds=arguments.rounds)
+        # As a source would hand them over: no batch fills the small buffer alone.
+        batches = data.to_batches(max_chunksize=rows // 80)
+        small = {"write-buffer-size": str(data.nbytes // 10)}
+        alternatives = {
+            f"{name}: {size}": partial(flush_batches, batches, Path(folder) / "spilled", BUCKETS, {**engine, **buffer})
+            for name, engine in (("one version", {}), ("all versions", {"merge-engine": "partial-update"}))
+            for size, buffer in (("all in memory", {"write-buffer-size": "1 gb"}), ("spilled", small))
+        }
+        spilled = measure.interleave(alternatives, rounds=arguments.rounds)
     measure.print_table("Flush", series, against="Parquet write")
+    measure.print_table("Spilled", spilled, against="one version: all in memory")
     share = rows / 2_000_000
     many = series["flush, 16 buckets"]
     measure.print_bars(
         [
             measure.Bar("flush, 16 buckets, best wall", many.best_wall_seconds, 0.9 * share, 0.55 * share, "s"),
             measure.Bar("flush, 16 buckets, best CPU", many.best_cpu_seconds, 0.9 * share, 0.55 * share, "s"),
+            *(
+                measure.Bar(
+                    f"{name} of a key on disk, 10 times the buffer / all in memory",
+                    measure.cpu_ratio(spilled, f"{name}: spilled", f"{name}: all in memory"),
+                    2.0,
+                    1.5,
+                )
+                for name in ("one version", "all versions")
+            ),
         ]
     )
 
 
 def flush(data: pa.Table, root: Path, buckets: int) -> int:
-    schema = schema_of("narrow", **{"bucket": str(buckets)})
+    return flush_batches(data.to_batches(max_chunksize=1 << 20), root, buckets, {})
+
+
+def flush_batches(batches: Iterable[pa.RecordBatch], root: Path, buckets: int, options: Mapping[str, str]) -> int:
+    """Write the batches, delete the files, and return how many there were."""
+    schema = schema_of("narrow", **{"bucket": str(buckets), **options})
     task = WriteTask(store=LocalStore(str(root)).spec, schema=schema)
-    messages = write_batches(task, data.to_batches(max_chunksize=1 << 20), SystemClock())
+    messages = write_batches(task, batches, SystemClock())
     shutil.rmtree(root)
-    return len(messages)
+    return sum(len(message.new_files) for message in messages)
 
 
 def _physical(data: pa.Table) -> pa.Table:
