@@ -6,7 +6,6 @@ A handle holds nothing of the table's state but schemas, which never change: two
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -50,7 +49,7 @@ from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.expiry import expire
-from lakehouse_core.execution.lookup import TableLookup, condition_of
+from lakehouse_core.execution.lookup import TableLookup, look_up
 from lakehouse_core.execution.manifest_compaction import compact_manifests
 from lakehouse_core.execution.pending import forget_pending, keep_pending, load_pending
 from lakehouse_core.execution.read_points import state_at
@@ -237,9 +236,8 @@ class Table:
         processes may share; None is one of this process, removed when it ends. See `lookups` for asking often.
         Raises InvalidRequest for a table without a primary key and for keys that do not fit, and what `scan` raises.
         """
-        condition = partial(condition_of, keys)
-        lookup = self._opened_lookup(columns, at, cache, condition)
-        return lookup.rows(keys, aligned=aligned)
+        request = ReadRequest(table=self.name, point=at, columns=columns)
+        return look_up(self._log, self._schemas, keys, request, self._lookup_cache(cache), aligned=aligned)
 
     @names_table
     def lookups(
@@ -253,7 +251,9 @@ class Table:
 
         Takes and raises what `lookup` does. `refresh` moves it to a newer snapshot.
         """
-        return Lookups(self._opened_lookup(columns, at, cache, lambda schema: None), table=self.name)
+        request = ReadRequest(table=self.name, point=at, columns=columns)
+        lookup = TableLookup(self._log, self._schemas, request, self._lookup_cache(cache))
+        return Lookups(lookup, table=self.name)
 
     @names_table
     def changes(self, after: int, until: int | None = None) -> ChangesScan:
@@ -279,25 +279,11 @@ class Table:
             lambda: plan_diff(self._log, self._schemas, after, until, table=self.name), self._log, table=self.name
         )
 
-    def _opened_lookup(
-        self,
-        columns: Sequence[str] | None,
-        at: ReadPoint,
-        cache: str | PurePath | None,
-        condition: Callable[[TableSchema], Predicate | None],
-    ) -> TableLookup:
+    def _lookup_cache(self, cache: str | PurePath | None) -> LookupCache:
         directory = process_directory() if cache is None else str(cache)
         if directory not in self._lookup_caches:
             self._lookup_caches[directory] = LookupCache(directory, self._clock)
-        return TableLookup(
-            self._log,
-            self._schemas,
-            table=self.name,
-            columns=columns,
-            point=at,
-            cache=self._lookup_caches[directory],
-            condition=condition,
-        )
+        return self._lookup_caches[directory]
 
     # Writing.
 

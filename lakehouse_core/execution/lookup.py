@@ -4,8 +4,8 @@ A plan is made once for a snapshot and is metadata only. Data files never change
 right when the table moves on, so that a new plan is all that a newer snapshot takes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from lakehouse_core.merge.key_words import fixed_values, key_words
 from lakehouse_core.merge.order import Rows, order_rows
 from lakehouse_core.merge.taking import take_all
 from lakehouse_core.planning.lookup import BucketId, by_bucket, key_condition
-from lakehouse_core.planning.read_point import ReadPoint
 from lakehouse_core.storage import open_store
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
@@ -36,30 +35,35 @@ class _Found:
     row_of: Rows
 
 
+def look_up(
+    log: SnapshotLog, schemas: SchemaLog, keys: object, request: ReadRequest, cache: LookupCache, *, aligned: bool
+) -> pa.Table:
+    """Return the rows of these keys as `TableLookup.rows` does, having planned for them alone."""
+    columns: list[pa.RecordBatch] = []
+
+    def condition(schema: TableSchema) -> Predicate | None:
+        columns[:] = [key_columns(keys, schema)]
+        return key_condition(columns[0].columns, [schema.field(name) for name in schema.primary_keys])
+
+    lookup = TableLookup(log, schemas, replace(request, condition=condition), cache)
+    return lookup.rows(columns[0], aligned=aligned)
+
+
 class TableLookup:
     """Lookups in one snapshot of a table, until `refresh` moves on to the one that `point` means then.
 
-    `condition`: what all keys that will be asked for satisfy; files that no such key can be in are not even planned.
-    One thread at a time. Raises what `plan_read` raises, and InvalidRequest for a table without a primary key.
+    What keys do not satisfy the condition of `request` will not be asked for: files that they alone can be in are not
+    even planned. One thread at a time. Raises what `plan_read` raises, and InvalidRequest for a table without a primary
+    key and for a point that means changes.
     """
 
-    def __init__(
-        self,
-        log: SnapshotLog,
-        schemas: SchemaLog,
-        *,
-        table: str,
-        columns: Sequence[str] | None,
-        point: ReadPoint,
-        cache: LookupCache,
-        condition: Callable[[TableSchema], Predicate | None] = lambda schema: None,
-    ) -> None:
+    def __init__(self, log: SnapshotLog, schemas: SchemaLog, request: ReadRequest, cache: LookupCache) -> None:
         self._log = log
         self._schemas = schemas
         self._cache = cache
-        self._request = ReadRequest(table=table, point=point, columns=columns, condition=condition)
+        self._request = request
         self._local: dict[str, LocalRows] = {}
-        self._use(plan_read(log, schemas, self._request))
+        self._use(plan_read(log, schemas, request))
 
     @property
     def snapshot_id(self) -> int | None:
@@ -69,7 +73,7 @@ class TableLookup:
     def refresh(self) -> None:
         """Plan anew, and drop what was kept of data files that have left the table."""
         plan = plan_read(self._log, self._schemas, self._request)
-        if plan.snapshot_id == self.snapshot_id and plan.schema.id == self._plan.schema.id:
+        if plan.snapshot == self._plan.snapshot and plan.schema == self._plan.schema:
             return
         gone = _data_files(self._plan) - _data_files(plan)
         for digest in gone:
@@ -142,12 +146,6 @@ class TableLookup:
         if bucket not in self._buckets:
             self._buckets[bucket] = BucketLookup(self._read, self._splits[bucket])
         return self._buckets[bucket]
-
-
-def condition_of(keys: object, schema: TableSchema) -> Predicate | None:
-    """Return what the rows of these keys satisfy. Raises InvalidRequest as a lookup of them does."""
-    found = key_columns(keys, schema)
-    return key_condition(found.columns, [schema.field(name) for name in schema.primary_keys])
 
 
 def _in_bucket(bucket: BucketLookup, keys: pa.RecordBatch, places: Rows | None, schema: pa.Schema) -> _Found:

@@ -1,6 +1,8 @@
 """Keys as users hand them over → one batch of the primary key's columns, in its order and types."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import date
 from typing import Any, Final
 
 import pyarrow as pa
@@ -8,7 +10,7 @@ import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.input import input_batches
-from lakehouse_core.format.data_types import DataField, arrow_type, type_to_sql
+from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, type_to_sql
 from lakehouse_core.table.schema import TableSchema
 
 _EXPECTED: Final = "expected a pyarrow Table, RecordBatch or Array, or a list of dicts, of tuples, or of single values"
@@ -58,25 +60,41 @@ def _of_values(keys: Sequence[Any], fields: Sequence[DataField]) -> object:
         for key in keys:
             if not all(name in key for name in names):
                 _check_names(list(key), fields)
-        return [{name: key[name] for name in names} for key in keys]
+        return _rows([tuple(key[name] for name in names) for key in keys], fields)
     if all(isinstance(key, tuple | list) for key in keys):
         for row, key in enumerate(keys):
             if len(key) != len(names):
                 raise InvalidRequest(
                     f"row {row} has {len(key)} values, and the primary key {len(names)} columns: {', '.join(names)}."
                 )
-        return [dict(zip(names, key, strict=True)) for key in keys]
+        return _rows(keys, fields)
     if any(isinstance(key, Mapping | tuple | list) for key in keys):
         raise InvalidRequest(f"rows are not all of one kind: {_EXPECTED}.")
     _check_single(fields)
-    kinds = set(map(type, keys))
-    if kinds in ({int}, {str}):
-        # Arrow makes a column of these at once; what does not fit is found row by row.
-        try:
-            return pa.table([pa.array(keys)], names)
-        except pa.ArrowException:
-            pass
-    return [{names[0]: key} for key in keys]
+    return _rows([(key,) for key in keys], fields)
+
+
+def _rows(keys: Sequence[Sequence[Any]], fields: Sequence[DataField]) -> object:
+    """Return a table, which takes a tenth of the time, where Arrow makes of all values what they say; else dicts."""
+    columns = [[key[position] for key in keys] for position in range(len(fields))]
+    if all(set(map(type, column)) == {_PLAIN.get(_root(field))} for column, field in zip(columns, fields, strict=True)):
+        # What does not fit is found row by row.
+        with suppress(pa.ArrowException, OverflowError):
+            return pa.table([pa.array(column) for column in columns], [field.name for field in fields])
+    return [dict(zip([field.name for field in fields], key, strict=True)) for key in keys]
+
+
+_PLAIN: Final[Mapping[Root | None, type]] = {
+    Root.INT: int,
+    Root.BIGINT: int,
+    Root.CHAR: str,
+    Root.VARCHAR: str,
+    Root.DATE: date,
+}
+
+
+def _root(field: DataField) -> Root | None:
+    return field.type.root if isinstance(field.type, AtomicType) else None
 
 
 def _check_names(found: Sequence[str], fields: Sequence[DataField]) -> None:

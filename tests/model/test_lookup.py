@@ -25,6 +25,7 @@ AGGREGATION = {
 }
 PARTIAL_UPDATE = {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
 GROUPS = {"merge-engine": "partial-update", "fields.n.sequence-group": "v"}
+VECTORS = {"deletion-vectors.enabled": "true"}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "deduplicate": (PARTITIONED, {"bucket": "2"}),
     "deduplicate, one bucket": (PLAIN, {"bucket": "1"}),
@@ -33,6 +34,12 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "partial-update": (PLAIN, {"bucket": "2", **PARTIAL_UPDATE}),
     "partial-update, groups": (PARTITIONED, {"bucket": "1", **GROUPS}),
     "aggregation": (PLAIN, {"bucket": "1", **AGGREGATION}),
+    "first-row": (PARTITIONED, {"bucket": "1", "merge-engine": "first-row", "ignore-delete": "true"}),
+    "deletion vectors": (PLAIN, {"bucket": "1", **VECTORS}),
+    "deletion vectors, merged": (PARTITIONED, {"bucket": "1", **VECTORS, "deletion-vectors.merge-on-read": "true"}),
+    "partial-update, vectors": (PLAIN, {"bucket": "1", **PARTIAL_UPDATE, **VECTORS}),
+    "aggregation, lookups": (PLAIN, {"bucket": "1", **AGGREGATION, "changelog-producer": "lookup"}),
+    "formats": (PLAIN, {"bucket": "1", "file.format.per.level": "0:avro,5:orc"}),
 }
 KEYS = [(p, k) for p in range(2) for k in ("", "a", "a\0", "ab", "user-00000001", "user-000000010", "user-2")]
 ROWS = st.lists(
