@@ -278,3 +278,19 @@ def test_buckets_that_a_partition_was_written_with_are_asked_whatever_the_table_
     assert orders.lookup(keys).column("id").to_pylist() == [2, 1, 2, 3, 7]
     with orders.lookups() as lookups:
         assert lookups.get(keys).column("id").to_pylist() == [2, 1, 2, 3, 7]
+
+
+def test_rows_that_a_vector_marks_as_deleted_are_not_found_whether_copied_or_read_in_place(catalog, tmp_path):
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "compaction.force-up-level-0": "true"}
+    table = catalog.create_table("db.t", {"k": "INT NOT NULL", "v": "INT"}, primary_keys=["k"], options=options)
+    table.write(pa.table({"k": pa.array(range(300_000), pa.int32()), "v": pa.array(range(300_000), pa.int32())}))
+    table.compact(full=True)
+    table.write([{"k": 7, "v": -7, "op": "+I"}, {"k": 9, "v": None, "op": "-D"}], rowkind_column="op")
+    table.compact()
+    assert [len(split.deletions) for split in table.scan().plan().splits] == [1]
+    cache = tmp_path / "cache"
+
+    assert table.lookup([9, 7, 8], cache=cache).to_pylist() == [{"k": 7, "v": -7}, {"k": 8, "v": 8}]
+    found = table.lookup(pa.array(range(0, 300_000, 3), pa.int32()), cache=cache)
+    assert found.column("k").to_pylist() == [key for key in range(0, 300_000, 3) if key != 9]
+    assert table.lookup([9, 7, 8], cache=cache).to_pylist() == [{"k": 7, "v": -7}, {"k": 8, "v": 8}]
