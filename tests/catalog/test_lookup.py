@@ -1,5 +1,6 @@
 """Rows by their keys: what users may ask, what they get, and what it takes."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -294,3 +295,14 @@ def test_rows_that_a_vector_marks_as_deleted_are_not_found_whether_copied_or_rea
     found = table.lookup(pa.array(range(0, 300_000, 3), pa.int32()), cache=cache)
     assert found.column("k").to_pylist() == [key for key in range(0, 300_000, 3) if key != 9]
     assert table.lookup([9, 7, 8], cache=cache).to_pylist() == [{"k": 7, "v": -7}, {"k": 8, "v": 8}]
+
+
+def test_those_who_share_a_directory_may_build_the_same_file_at_once(numbers, tmp_path):
+    keys = pa.array(range(0, 200_000, 100))
+    tables = [lc.connect(tmp_path / "wh").table("db.numbers") for _ in range(4)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda table: table.lookup(keys, cache=tmp_path / "cache"), tables))
+
+    assert all(rows == tables[0].scan(where=lc.col("k").isin(keys.to_pylist())).to_arrow() for rows in found)
+    assert len(list((tmp_path / "cache").iterdir())) == 1
