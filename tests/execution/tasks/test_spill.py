@@ -177,6 +177,7 @@ def input_of(rows: int, *, keys: int, step: int) -> pa.RecordBatchReader:
 def test_files_roll_as_with_a_large_buffer_and_the_chunks_of_the_merge_are_bounded(options, monkeypatch):
     monkeypatch.setattr(spill_module, "CHUNK_ROWS", 1000)
     monkeypatch.setattr(spill_module, "_LEAST_BATCH_BYTES", 1000)
+    monkeypatch.setattr(spill_module, "_LEAST_COLUMN_BYTES", 1)
     options = {**options, "target_file_size": "64 kb"}
     large, small = key_table(**options), key_table(**options, write_buffer_size="64 kb")
 
