@@ -40,6 +40,7 @@ def compact_written(
             full=trigger is Trigger.FULL,
             places=None if trigger is Trigger.FULL else places,
             identity=(staged.commit_user, staged.commit_identifier),
+            properties=staged.properties,
             table=staged.table,
         )
     except CommitConflict:
