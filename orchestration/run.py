@@ -99,7 +99,7 @@ def _done_through(catalog: lc.Catalog, feed: FlightsFeed) -> date | None:
     """Return the last batch that no table lacks: a run that was killed may have left some of them behind."""
     last: list[tuple[str, str | None]] = []
     for spec in SPECS:
-        if spec.feed.batches:
+        if spec.feed is not None and spec.feed.batches:
             asset = "/".join(table_key(spec).path)
             table = open_table(catalog, spec.identifier)
             identifier = None if table is None else last_identifier(table, asset)
