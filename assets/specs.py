@@ -129,6 +129,7 @@ def load_specs(folder: Path, sources: Mapping[str, Collection[str]] | None = Non
     Raises InvalidRequest that lists all faults of all files, each with file and line.
     """
     specs: dict[str, TableSpec] = {}
+    files: dict[str, Path] = {}
     faults: list[str] = []
     for file in sorted(folder.glob("*.yaml")):
         try:
@@ -138,7 +139,8 @@ def load_specs(folder: Path, sources: Mapping[str, Collection[str]] | None = Non
             continue
         if spec.identifier in specs:
             faults.append(f"{file.name}: {spec.identifier} is specified in another file too; keep one of them.")
-        specs[spec.identifier] = spec
+        specs[spec.identifier], files[spec.identifier] = spec, file
+    faults += [fault for name, spec in specs.items() for fault in _unfollowable(files[name], spec, specs)]
     if faults:
         raise lc.InvalidRequest("\n".join(faults))
     return tuple(specs[name] for name in sorted(specs))
@@ -185,6 +187,29 @@ def _unknown_feed(file: str, root: yaml.Node, feed: FeedSpec, sources: Mapping[s
         if known is not None and name not in known:
             line = _line(root, ("feed", what))
             yield f"{file}:{line}: feed.{what} {name!r} is not known{_nearest(name, known)}"
+
+
+def _unfollowable(file: Path, spec: TableSpec, specs: Mapping[str, TableSpec]) -> Iterator[str]:
+    if spec.changes_of is None:
+        return
+    root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    followed = specs.get(spec.changes_of.table)
+    if followed is None:
+        line = _line(root, ("changes_of", "table"))
+        name = spec.changes_of.table
+        yield f"{file.name}:{line}: changes_of.table {name!r} is not specified{_nearest(name, specs)}"
+        return
+    for column in spec.changes_of.while_null:
+        if column not in followed.columns:
+            line, hint = _line(root, ("changes_of", "while_null")), _nearest(column, followed.columns)
+            what = f"changes_of.while_null names {column!r}, no column of {followed.identifier}"
+            yield f"{file.name}:{line}: {what}{hint}"
+    if followed.options.get("changelog-producer", "none") == "none":
+        line = _line(root, ("changes_of", "table"))
+        yield (
+            f"{file.name}:{line}: changes_of.table {followed.identifier} keeps no changelog: "
+            "set its option changelog-producer."
+        )
 
 
 def _fields_at(loc: Sequence[int | str]) -> Mapping[str, Any]:

@@ -292,6 +292,17 @@ def test_a_table_that_joins_a_filled_warehouse_begins_where_the_others_began(
         assert plan.batches == (date(2013, 1, 31), date(2013, 2, 1))
 
 
+def test_a_table_that_is_kept_from_another_catches_up_with_the_batch_loaded_last(copy: Pipeline):
+    feed = FlightsFeed(start=START, folder=str(EXTRACT), cache=str(copy.cache))
+    assert plan_run(copy.catalog, feed, 1).batches == (date(2013, 2, 3),)
+    count = copy.table("serving.open_flights").scan().count()
+    copy.catalog.drop_table("serving.open_flights")
+
+    assert plan_run(copy.catalog, feed, 1).batches == (date(2013, 2, 2),)
+    assert copy.load(LAST, LAST).success
+    assert copy.table("serving.open_flights").scan().count() == count
+
+
 def test_maintenance_tells_the_page_of_the_table_and_names_its_run(copy: Pipeline):
     result = copy.maintain()
 
