@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 import lakehouse_core as lc
-from assets.batches import Feed
 from assets.failures import retrying_what_may_pass
+from assets.inflow import Inflow
 from assets.metadata import findings
 from assets.specs import TableSpec
-from assets.state import last_identifier, read_state
-from resources import FeedResource, LakehouseResource
+from assets.state import read_state
+from resources import LakehouseResource
 
 DESCRIPTIONS: Mapping[str, str] = {
     "verify": "Metadata, files and totals agree with each other; blocks what comes after.",
@@ -20,8 +20,8 @@ DESCRIPTIONS: Mapping[str, str] = {
 }
 
 
-def table_checks(spec: TableSpec, key: dg.AssetKey, feed: Feed) -> dg.AssetChecksDefinition:
-    """Return the checks of the table at `key`."""
+def table_checks(spec: TableSpec, key: dg.AssetKey, inflow: Inflow) -> dg.AssetChecksDefinition:
+    """Return the checks of the table at `key`, which takes its rows from `inflow`."""
     specs = [
         dg.AssetCheckSpec(name, asset=key, blocking=name == "verify", description=text)
         for name, text in DESCRIPTIONS.items()
@@ -31,12 +31,11 @@ def table_checks(spec: TableSpec, key: dg.AssetKey, feed: Feed) -> dg.AssetCheck
         name=f"{'__'.join(key.path)}__checks",
         specs=specs,
         can_subset=True,
-        required_resource_keys={"lakehouse", feed.resource},
+        required_resource_keys={"lakehouse", *inflow.resources},
         op_tags={"lakehouse/table": spec.identifier, "lakehouse/operation": "check"},
     )
     def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         lakehouse: LakehouseResource = context.resources.lakehouse
-        source: FeedResource = getattr(context.resources, feed.resource)
         wanted = {check.name for check in context.selected_asset_check_keys}
         with retrying_what_may_pass(spec.identifier, "check", retry_number=context.retry_number):
             table = lakehouse.local_catalog().table(spec.identifier)
@@ -44,9 +43,8 @@ def table_checks(spec: TableSpec, key: dg.AssetKey, feed: Feed) -> dg.AssetCheck
             if "verify" in wanted:
                 yield _verify(table, key)
             if "source_row_count" in wanted:
-                last = last_identifier(table, "/".join(key.path))
-                through = feed.batch_key(last) if spec.feed.batches and last is not None else None
-                yield _source_row_count(table, key, source.expected_rows(spec.feed.name, through), through)
+                expected, through = inflow.expected_rows(table, context.resources)
+                yield _source_row_count(table, key, expected, through)
             if "sorted_runs" in wanted:
                 yield _at_most(key, "sorted_runs", state.sorted_runs, spec.maintenance.max_sorted_runs)
             if "snapshot_count" in wanted:

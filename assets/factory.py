@@ -7,20 +7,20 @@
 Nothing here looks at a warehouse: a slow store cannot break the code location.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import dagster as dg
 
 import lakehouse_core as lc
-from assets.batches import WHOLE, Batch, Feed, batches_of, commit_user
+from assets.batches import Batch, Feed
 from assets.checks import table_checks
 from assets.failures import retrying_what_may_pass
-from assets.ingestion import Committed, Staged, commit_batches, create_table, differences, refuse_gap, stage_batches
+from assets.inflow import ChangesInflow, Delivery, FeedInflow, Inflow
+from assets.ingestion import Committed, Staged, commit_batches, create_table, differences, stage_batches
 from assets.maintenance import OPERATIONS
 from assets.metadata import (
     before_and_after,
@@ -35,7 +35,7 @@ from assets.metadata import (
 )
 from assets.specs import TableSpec
 from assets.state import RUN_ID, TableState, read_state
-from resources import FeedResource, LakehouseResource, spark_app_id, spark_job
+from resources import LakehouseResource, spark_app_id, spark_job
 
 # Part of the code version of each asset: raise it when the assets do something else than before.
 FACTORY_VERSION = 1
@@ -56,12 +56,13 @@ class ExpireConfig(dg.Config):
     older_than_hours: float | None = None
 
 
-def build_table_definitions(spec: TableSpec, feed: Feed, *, lake: str = "lake") -> dg.Definitions:
+def build_table_definitions(spec: TableSpec, feeds: Mapping[str, Feed], *, lake: str = "lake") -> dg.Definitions:
     """Return assets and checks of one table. `lake` is the name of its warehouse, the first part of the asset keys."""
-    names = _Names(spec=spec, feed=feed, lake=lake)
+    key = dg.AssetKey([lake, spec.database, spec.name])
+    names = _Names(spec=spec, key=key, inflow=_inflow(spec, key, feeds, lake))
     return dg.Definitions(
         assets=[_ingest(names), _table(names), _compact_full(names), _compact_manifests(names), _expire(names)],
-        asset_checks=[table_checks(spec, names.key, feed)],
+        asset_checks=[table_checks(spec, key, names.inflow)],
     )
 
 
@@ -70,12 +71,8 @@ class _Names:
     """What the assets of one table have in common."""
 
     spec: TableSpec
-    feed: Feed
-    lake: str
-
-    @property
-    def key(self) -> dg.AssetKey:
-        return dg.AssetKey([self.lake, self.spec.database, self.spec.name])
+    key: dg.AssetKey
+    inflow: Inflow
 
     def operation(self, name: str) -> dg.AssetKey:
         return dg.AssetKey([*self.key.path, name])
@@ -87,7 +84,7 @@ class _Names:
             # One box a table in the lineage: inside a database's, five assets named `ingest` would look alike.
             # The pages of groups within groups are empty in Dagster 1.13, so no `/`.
             "group_name": f"{self.spec.database}_{self.spec.name}",
-            "kinds": {"paimon", "spark"},
+            "kinds": {"paimon", "spark" if self.in_spark else "python"},
             "owners": list(self.spec.owners) or None,
             "tags": {**tags, "lakehouse/database": self.spec.database, **self.spec.tags},
             "op_tags": tags,
@@ -99,55 +96,57 @@ class _Names:
 
     def batched(self, operation: str) -> dict[str, Any]:
         """The arguments of the two assets that take batches: one run for any range of them."""
-        common = self.common(operation)
-        if self.spec.feed.batches:
-            common |= {"partitions_def": self.feed.batches, "backfill_policy": dg.BackfillPolicy.single_run()}
-        return common | {"required_resource_keys": {"lakehouse", self.feed.resource}}
+        needed = {"required_resource_keys": {"lakehouse", *self.inflow.resources}}
+        return {**self.common(operation), **self.inflow.batching, **needed}
 
-    def batches(self, context: dg.AssetExecutionContext) -> list[Batch]:
-        # A run over a range of batches tells every asset in it of the range, also those that have none.
-        return batches_of(context, self.feed) if self.spec.feed.batches else [WHOLE]
+    @property
+    def in_spark(self) -> bool:
+        return self.spec.runs_on == "spark"
 
-    def commit_user(self, context: dg.AssetExecutionContext, source: FeedResource) -> str:
-        return commit_user(
-            table="/".join(self.key.path),
-            feed=f"{self.spec.feed.source}/{self.spec.feed.name}",
-            version=source.version(),
-            root_run_id=context.run.root_run_id or context.run.run_id,
-            is_batched=self.spec.feed.batches,
-        )
+    def catalog(self, context: dg.AssetExecutionContext) -> lc.Catalog:
+        lakehouse: LakehouseResource = context.resources.lakehouse
+        return lakehouse.catalog() if self.in_spark else lakehouse.local_catalog()
+
+    def partition_of(self, batch: Batch) -> str | None:
+        """Return the partition of the assets that a batch is, None where they have none."""
+        return batch.key if self.spec.is_batched else None
+
+
+def _inflow(spec: TableSpec, key: dg.AssetKey, feeds: Mapping[str, Feed], lake: str) -> Inflow:
+    if spec.changes_of is not None:
+        return ChangesInflow(spec=spec.changes_of, columns=tuple(spec.columns), key=key, lake=lake)
+    assert spec.feed is not None
+    return FeedInflow(feed=feeds[spec.feed.source], spec=spec.feed, key=key)
 
 
 def _ingest(names: _Names) -> dg.AssetsDefinition:
-    spec, feed = names.spec, names.feed
+    spec, inflow = names.spec, names.inflow
 
     @dg.asset(
         key=names.operation("ingest"),
-        deps=[feed.key if spec.feed.batches else feed.source],
-        description=f"Files for {spec.identifier}, made of feed {spec.feed.name} and staged: no reader sees them yet.",
+        deps=[inflow.upstream],
+        description=f"Files for {spec.identifier}, made of {inflow.says} and staged: no reader sees them yet.",
         **names.batched("ingest"),
     )
     def ingest(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
         lakehouse: LakehouseResource = context.resources.lakehouse
-        source: FeedResource = getattr(context.resources, feed.resource)
-        user = names.commit_user(context, source)
         with _step(context, names, "ingest"):
-            table = create_table(lakehouse.catalog(), spec, lakehouse.table_defaults)
+            table = create_table(names.catalog(context), spec, lakehouse.table_defaults)
             for difference in differences(table, spec):
                 context.log.warning(f"{spec.identifier}: {difference}. Alter the table, or the specification.")
             before = table.snapshot()
-            batches = names.batches(context)
-            refuse_gap(table, batches, feed, partial(source.is_gap, spec.feed.name), commit_user=user)
+            delivery = inflow.delivery(context, in_spark=names.in_spark)
             staged = []
             for part in stage_batches(
                 table,
-                batches,
-                lambda batch: source.frame(lakehouse.spark.spark_session, spec.feed.name, batch.key),
-                commit_user=user,
+                delivery.due(table),
+                delivery.read,
+                commit_user=delivery.user,
+                rowkind_column=delivery.rowkind_column,
             ):
                 staged.append(part)
-                if part.batch.key is not None:
-                    context.add_asset_metadata(staged_metadata([part]), partition_key=part.batch.key)
+                if (partition := names.partition_of(part.batch)) is not None:
+                    context.add_asset_metadata(staged_metadata([part]), partition_key=partition)
             context.log.info(
                 f"{spec.identifier}: staged {sum(part.rows for part in staged):,} rows{_batches(' of', staged)}"
             )
@@ -155,9 +154,9 @@ def _ingest(names: _Names) -> dg.AssetsDefinition:
                 metadata={
                     **staged_metadata(staged),
                     "paimon/snapshot_id_before": 0 if before is None else before.id,
-                    "paimon/commit_user": user,
+                    "paimon/commit_user": delivery.user,
                     "paimon/spark_app_id": spark_app_id(),
-                    **input_snapshots([(feed.key.to_user_string(), source.version(), 0)]),
+                    **_inputs(inflow, delivery),
                 }
             )
 
@@ -165,7 +164,7 @@ def _ingest(names: _Names) -> dg.AssetsDefinition:
 
 
 def _table(names: _Names) -> dg.AssetsDefinition:
-    spec, feed = names.spec, names.feed
+    spec, inflow = names.spec, names.inflow
 
     @dg.asset(
         key=names.key,
@@ -176,22 +175,26 @@ def _table(names: _Names) -> dg.AssetsDefinition:
     )
     def table(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
         lakehouse: LakehouseResource = context.resources.lakehouse
-        source: FeedResource = getattr(context.resources, feed.resource)
-        user = names.commit_user(context, source)
         with _step(context, names, "commit"):
-            opened = lakehouse.catalog().table(spec.identifier)
+            opened = names.catalog(context).table(spec.identifier)
+            delivery = inflow.delivery(context, in_spark=names.in_spark)
             committed = []
             for part in commit_batches(
                 opened,
-                names.batches(context),
-                commit_user=user,
+                delivery.staged(opened),
+                commit_user=delivery.user,
                 run_id=context.run.run_id,
                 tag_batches=spec.tag_batches,
             ):
                 committed.append(part)
-                if part.batch.key is not None and part.report is not None:
+                if part.report is not None and part.report.compaction_failure is not None:
+                    context.log.warning(
+                        f"{spec.identifier}: committed, but not compacted: {part.report.compaction_failure} "
+                        "The next commit or compaction does it."
+                    )
+                if (partition := names.partition_of(part.batch)) is not None and part.report is not None:
                     told = {**report_metadata([part.report]), "dagster/partition_row_count": part.report.rows_added}
-                    context.add_asset_metadata(told, partition_key=part.batch.key)
+                    context.add_asset_metadata(told, partition_key=partition)
             state = read_state(opened)
             context.log.info(
                 f"{spec.identifier}: committed{_batches('', committed)}, now at snapshot {state.snapshot_id}"
@@ -203,10 +206,10 @@ def _table(names: _Names) -> dg.AssetsDefinition:
                     **state_metadata(state),
                     "dagster/row_count": opened.scan().count(),
                     "dagster/uri": f"{lakehouse.uri}/{spec.database}.db/{spec.name}",
-                    "paimon/commit_user": user,
+                    "paimon/commit_user": delivery.user,
                     "paimon/spark_app_id": spark_app_id(),
-                    **column_lineage(spec, feed.key if spec.feed.batches else feed.source),
-                    **input_snapshots([(feed.key.to_user_string(), source.version(), 0)]),
+                    **column_lineage(spec, inflow.upstream, inflow.column_prefix),
+                    **_inputs(inflow, delivery),
                 },
             )
 
@@ -273,6 +276,10 @@ def _expire(names: _Names) -> dg.AssetsDefinition:
     return expire
 
 
+def _inputs(inflow: Inflow, delivery: Delivery) -> dict[str, Any]:
+    return input_snapshots([(inflow.upstream.to_user_string(), delivery.version, delivery.snapshot_id)])
+
+
 def _batches(before: str, parts: Sequence[Staged | Committed]) -> str:
     """How many batches that were, for whoever reads along; a whole load is no batch."""
     count = sum(part.batch.key is not None for part in parts)
@@ -290,10 +297,9 @@ def _maintain(
     context: dg.AssetExecutionContext, names: _Names, operation: str, verb: Callable[[lc.Table], lc.Report]
 ) -> dg.MaterializeResult[Any]:
     """Carry out one maintenance verb and tell its own page, and the page of the table, what it did."""
-    lakehouse: LakehouseResource = context.resources.lakehouse
     spec = names.spec
     with _step(context, names, operation):
-        table = lakehouse.catalog().table(spec.identifier)
+        table = names.catalog(context).table(spec.identifier)
         before = read_state(table)
         report = verb(table)
         after = read_state(table)

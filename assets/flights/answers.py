@@ -4,6 +4,7 @@ Deliberately independent of the feed: no events, no order, no images. Each fligh
 from its own clocks with the standard library alone, so that equal answers mean that the whole pipeline is right.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ _MISSING_ZONES = {dest: "America/Puerto_Rico" for dest in ("SJU", "BQN", "PSE")}
 
 Key = tuple[date, str, int, str]
 
+# Visibility in miles by the first of these names whose bound it lies below; 10 is the most that is reported.
+VISIBILITY_BANDS = (("under 1 mile", 1.0), ("1 to 3 miles", 3.0), ("3 to 10 miles", 10.0), ("10 miles", math.inf))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarrierDay:
@@ -34,6 +38,25 @@ class CarrierDay:
     arrived: int
     arr_delay: int
     worst_arr_delay: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weathered:
+    """Flights with an observation for their scheduled hour: how many, inches over all, (flights, cancelled) by band."""
+
+    flights: int
+    precip: float
+    by_visibility: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Operated:
+    """From its departure at `since` an aircraft was flown by `carrier`, before by `previous` (None: not seen yet)."""
+
+    tailnum: str
+    since: datetime
+    carrier: str
+    previous: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +75,15 @@ class Answers:
     carrier_days: tuple[CarrierDay, ...]
     # Left more than a day before the evening, and no word since; key order.
     never_arrived: tuple[Key, ...]
-    tail_numbers: int
+    first_seen: Mapping[str, datetime]
+    # By aircraft and time; the first entry of each is the airline that it was first seen with.
+    operators: tuple[Operated, ...]
+    weathered: Weathered
     update_pairs: int
+
+    @property
+    def tail_numbers(self) -> int:
+        return len(self.first_seen)
 
     @property
     def open(self) -> int:
@@ -79,6 +109,7 @@ def answers_at(source: FlightsSource, *, start: date, through: date) -> Answers:
     known = [(flight, status) for flight in _flights(source, start, through) if (status := flight.status(evening))]
     left = [f for f, s in known if s in {"departed", "arrived", "diverted"}]
     arrived = [f for f, s in known if s == "arrived"]
+    operators = _operators(left)
     still_open = [f for f, s in known if s in {"scheduled", "departed"}]
     return Answers(
         events=sum(at < evening for f, _ in known for at in f.instants.values()),
@@ -94,7 +125,9 @@ def answers_at(source: FlightsSource, *, start: date, through: date) -> Answers:
         never_arrived=tuple(
             sorted(f.key for f, s in known if s == "departed" and f.sched_arr < evening - timedelta(days=1))
         ),
-        tail_numbers=len({f.row["tailnum"] for f in left}),
+        first_seen={each.tailnum: each.since for each in operators if each.previous is None},
+        operators=operators,
+        weathered=_weathered(source, known, evening),
         update_pairs=sum(_update_batches(f, evening) for f, _ in known),
     )
 
@@ -191,6 +224,38 @@ def _carrier_days(known: Sequence[tuple[_Flight, str]]) -> tuple[CarrierDay, ...
         )
         for (day, carrier), flights in sorted(cells.items())
     )
+
+
+def _operators(left: Sequence[_Flight]) -> tuple[Operated, ...]:
+    departures: dict[str, list[tuple[datetime, str]]] = {}
+    for flight in left:
+        departures.setdefault(flight.row["tailnum"], []).append((flight.instants["departed"], flight.key[1]))
+    found = []
+    for tailnum, moves in sorted(departures.items()):
+        previous = None
+        for since, carrier in sorted(moves):
+            if carrier != previous:
+                found.append(Operated(tailnum=tailnum, since=since, carrier=carrier, previous=previous))
+            previous = carrier
+    return tuple(found)
+
+
+def _weathered(source: FlightsSource, known: Sequence[tuple[_Flight, str]], evening: datetime) -> Weathered:
+    observed = {(row["origin"], row["time_hour"]): row for row in source.weather.to_pylist()}
+    seen = [
+        (status, weather)
+        for flight, status in known
+        if flight.row["time_hour"] < evening
+        if (weather := observed.get((flight.row["origin"], flight.row["time_hour"]))) is not None
+    ]
+    bands: dict[str, tuple[int, int]] = {}
+    for status, weather in seen:
+        if weather["visib"] is not None:
+            band = next(name for name, bound in VISIBILITY_BANDS if weather["visib"] < bound)
+            flights, cancelled = bands.get(band, (0, 0))
+            bands[band] = flights + 1, cancelled + (status == "cancelled")
+    precip = math.fsum(weather["precip"] for _, weather in seen if weather["precip"] is not None)
+    return Weathered(flights=len(seen), precip=round(precip, 2), by_visibility=bands)
 
 
 def _update_batches(flight: _Flight, evening: datetime) -> int:

@@ -104,7 +104,7 @@ def partial_events(past: History, events: Rows) -> pa.Table:
     landed = arrived | (kind == Kind.DIVERTED)
     return pa.table(
         {
-            **_key(past, row),
+            **flight_keys(past, row),
             "kind": _names(kind),
             "event_time": _instants(past.minute[events]),
             "dest": _column(past, "dest", row, scheduled),
@@ -175,7 +175,7 @@ def _images(past: History, row: Rows, state: Rows) -> pa.Table:
     )
     return pa.table(
         {
-            **_key(past, row),
+            **flight_keys(past, row),
             "status": _names(state),
             "updated_at": _instants(updated),
             "dest": _column(past, "dest", row),
@@ -197,7 +197,8 @@ def _with_sequence(table: pa.Table, sequence: Rows, op: npt.NDArray[np.str_]) ->
     return named.append_column("op", pa.array(op.astype(object), pa.string()))
 
 
-def _key(past: History, row: Rows) -> dict[str, pa.Array]:
+def flight_keys(past: History, row: Rows) -> dict[str, pa.Array]:
+    """The key columns of the flights at `row`."""
     return {
         "flight_date": pa.array(past.flight_day[row], pa.int32()).cast(pa.date32()),
         "carrier": _column(past, "carrier", row),

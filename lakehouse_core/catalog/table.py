@@ -328,10 +328,12 @@ class Table:
         rowkind_column: str | None = None,
         mode: WriteMode = Append(),  # noqa: B008
         properties: Mapping[str, str] | None = None,
+        behind: Sequence[StagedCommit] = (),
     ) -> StagedCommit:
         """Write files that nobody sees yet; `commit` makes them a snapshot, once for each user and identifier.
 
-        `commit_identifier` is 0 or more and rises with each commit of a user. Raises as `write` does until it commits.
+        `commit_identifier` is 0 or more and rises with each commit of a user. `behind`: what is staged already and will
+        be committed first; the new rows count as later than its rows. Raises as `write` does until it commits.
         """
         staged = stage(
             self._log,
@@ -344,6 +346,7 @@ class Table:
             rowkind_column=rowkind_column,
             mode=mode,
             properties=properties or {},
+            behind=behind,
         )
         return StagedCommit.of(staged)
 

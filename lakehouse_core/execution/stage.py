@@ -3,8 +3,9 @@
 What can be refused is refused before a file is written; what shows only afterwards takes the files along.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.execution.engines.engine import Engine
@@ -32,9 +33,11 @@ def stage(
     rowkind_column: str | None,
     mode: WriteMode,
     properties: Mapping[str, str],
+    behind: Sequence[StagedCommit] = (),
 ) -> StagedCommit:
     """Write `data` as files and return the commit that would make them visible; without rows it holds no messages.
 
+    `behind`: what is staged already and will be committed before, whose rows the new ones are to win over.
     Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull.
     """
     schema = schemas.latest()
@@ -60,7 +63,9 @@ def stage(
     # An overwrite has nothing before it; without buckets or keys nobody asks for the order of rows.
     goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
     live = log.live_entries(base) if base is not None and goes_on else []
-    task = WriteTask(store=log.store.spec, schema=schema, restored=_next_numbers(live), rowkind_column=rowkind_column)
+    task = WriteTask(
+        store=log.store.spec, schema=schema, restored=_next_numbers(live, behind), rowkind_column=rowkind_column
+    )
     messages: list[CommitMessage] = []
     try:
         for message in engine().write(task, data):
@@ -74,11 +79,16 @@ def stage(
     return staged
 
 
-def _next_numbers(live: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], int]:
+def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit]) -> dict[tuple[bytes, int], int]:
+    """Return by bucket the first sequence number that no file has: as a writer that had written all of them goes on."""
+    messages = (message for staged in behind for message in staged.messages)
+    files = chain(
+        ((entry.partition, entry.bucket, entry.file) for entry in live),
+        ((message.partition, message.bucket, file) for message in messages for file in message.new_files),
+    )
     numbers: dict[tuple[bytes, int], int] = {}
-    for entry in live:
-        place = (entry.partition, entry.bucket)
-        numbers[place] = max(numbers.get(place, 0), entry.file.max_sequence_number + 1)
+    for partition, bucket, file in files:
+        numbers[partition, bucket] = max(numbers.get((partition, bucket), 0), file.max_sequence_number + 1)
     return numbers
 
 

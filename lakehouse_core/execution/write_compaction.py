@@ -48,6 +48,7 @@ def compact_written(
                 full=trigger is Trigger.FULL,
                 places=None if trigger is Trigger.FULL else places,
                 identity=identity,
+                properties=staged.properties,
                 table=staged.table,
             ).commit
         except CommitConflict:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow.compute as pc
 import pytest
 
 from assets.flights.answers import answers_at
@@ -49,7 +50,9 @@ def run_until_it_hangs(root: Path, *, at_commit: int, after: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("at_commit", "after"), [(1, False), (2, True)], ids=["before the first commit", "between a commit and its answer"]
+    ("at_commit", "after"),
+    [(1, False), (5, True)],
+    ids=["before the first commit", "between a commit of carrier_day and its answer"],
 )
 def test_a_killed_run_that_is_executed_again_commits_each_batch_once(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_commit: int, after: bool
@@ -77,7 +80,11 @@ def test_a_killed_run_that_is_executed_again_commits_each_batch_once(
     assert pipeline.table("ops.flight_events").scan().count() == answers.events
     assert pipeline.table("ops.flights").scan().count() == answers.rows
     assert pipeline.table("ops.flight_board").scan().count() == answers.open
-    for name in ("ops.flight_events", "ops.flights", "ops.flight_board"):
+    assert pipeline.table("serving.open_flights").scan().count() == answers.open
+    counted = pipeline.table("ops.carrier_day").scan().to_arrow()
+    assert pc.sum(counted["scheduled"]).as_py() == answers.rows
+    assert pc.sum(counted["arr_delay"]).as_py() == answers.sum_arr_delay
+    for name in ("ops.flight_events", "ops.flights", "ops.flight_board", "ops.carrier_day"):
         snapshots = pipeline.table(name).snapshots()
         assert [s.properties["lakehouse.batch"] for s in snapshots] == ["2013-01-31", "2013-02-01", "2013-02-02"]
     assert not list((tmp_path / "warehouse").rglob("lakehouse/pending/*"))

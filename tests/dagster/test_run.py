@@ -188,8 +188,8 @@ def test_runs_of_the_main_job_go_on_also_after_an_interrupt_and_agree_with_the_s
     assert (first.returncode, second.returncode) == (0, 0), first.stdout + first.stderr + second.stdout + second.stderr
     assert "batches through 2013-02-01" in first.stdout
     assert "batches through 2013-02-03" in second.stdout
-    assert "3 of 3 answers agree with the source" in first.stdout
-    assert "5 of 5 answers agree with the source" in second.stdout
+    assert "5 of 5 answers agree with the source" in first.stdout
+    assert "7 of 7 answers agree with the source" in second.stdout
 
     elsewhere = subprocess.run(
         [*command, "--start", "2013-02-05"], env=environ, capture_output=True, text=True, check=False

@@ -26,6 +26,9 @@ feed: {source: shop, name: orders}
 """
 
 
+PRODUCER = "changelog-producer: lookup"
+
+
 def test_a_specification_is_the_table_it_describes():
     spec = parse_spec(GOOD, "orders.yaml")
 
@@ -59,6 +62,11 @@ def test_a_specification_is_the_table_it_describes():
         (("database: ops", "database: ops\ndatabase: ref"), "orders.yaml:2: database is given twice; keep one."),
         (("  bucket: 4", "  bucket: 4\n  bucket: 5"), "orders.yaml:10: bucket is given twice; keep one."),
         (("columns:", "columns: ["), "orders.yaml:6: not YAML"),
+        (("feed: {source: shop, name: orders}\n", ""), "rows come from a feed or are changes_of a table: give one"),
+        (
+            ("feed: {source: shop, name: orders}", "changes_of: {table: ops.carts, while: [id]}"),
+            "orders.yaml:12: changes_of.while is not known; did you mean 'while_null'?",
+        ),
         ((GOOD, "- a list\n"), "orders.yaml:1: a table specification is a mapping of database, name"),
         (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),
     ],
@@ -98,6 +106,34 @@ def test_a_feed_that_nobody_has_is_refused_where_the_feeds_are_known(tmp_path: P
     assert str(refused.value) == fault
 
 
+@pytest.mark.parametrize(
+    ("followed", "column", "fault"),
+    [
+        ("ops.cart", "id", "b.yaml:12: changes_of.table 'ops.cart' is not specified; did you mean 'ops.carts'?"),
+        (
+            "ops.carts",
+            "idd",
+            "b.yaml:12: changes_of.while_null names 'idd', no column of ops.carts; did you mean 'id'?",
+        ),
+        (
+            "ops.carts",
+            "id",
+            "b.yaml:12: changes_of.table ops.carts keeps no changelog: set its option changelog-producer.",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_followed_is_refused(tmp_path: Path, followed: str, column: str, fault: str):
+    carts = GOOD.replace("name: orders\n", "name: carts\n")
+    (tmp_path / "a.yaml").write_text(carts if column == "id" else carts.replace("ignore-delete: true", PRODUCER))
+    changes = f"changes_of: {{table: {followed}, while_null: [{column}]}}"
+    (tmp_path / "b.yaml").write_text(GOOD.replace("feed: {source: shop, name: orders}", changes))
+
+    with pytest.raises(lc.InvalidRequest) as refused:
+        load_specs(tmp_path)
+
+    assert str(refused.value) == fault
+
+
 def test_two_files_for_one_table_are_refused(tmp_path: Path):
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text(GOOD)
@@ -111,22 +147,28 @@ def test_a_changed_specification_has_another_digest():
     assert parse_spec(GOOD, "f").digest != parse_spec(GOOD.replace("bucket: 4", "bucket: 5"), "f").digest
 
 
-def test_our_own_tables_are_the_seven_of_the_main_job():
+def test_our_own_tables_are_the_twelve_of_the_main_job():
     specs = {spec.identifier: spec for spec in load_specs(TABLES)}
 
     assert list(specs) == [
+        "ops.carrier_day",
         "ops.flight_board",
         "ops.flight_events",
+        "ops.flight_status",
         "ops.flights",
+        "ops.plane_first_seen",
+        "ops.plane_operator",
         "ops.weather",
         "ref.airlines",
         "ref.airports",
         "ref.planes",
+        "serving.open_flights",
     ]
     assert all(spec.comment.endswith(".") for spec in specs.values())
-    assert {name for name, spec in specs.items() if not spec.feed.batches} == {
+    assert {name for name, spec in specs.items() if not spec.is_batched} == {
         "ref.airlines",
         "ref.airports",
         "ref.planes",
+        "serving.open_flights",
     }
     assert {name for name, spec in specs.items() if spec.tag_batches} == {"ops.flights", "ops.flight_board"}

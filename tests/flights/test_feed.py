@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakehouse_core as lc
-from assets.flights.feed import SHAPES, FlightsFeed, next_batches
+from assets import TABLES, load_specs
+from assets.flights.feed import DIMENSIONS, FEED_NAMES, SHAPES, FlightsFeed, next_batches
 
 BLIZZARD = date(2013, 2, 8)
 
@@ -41,6 +42,13 @@ def test_a_day_without_events_is_an_empty_file(feed: FlightsFeed):
         ("cdc", "2013-02-08", 7_697),
         ("board", "2013-02-08", 860),
         ("weather", "2013-02-08", 8 * 72),
+        ("status", "2013-02-08", 7_697),
+        ("counts", "2013-02-08", 131),
+        ("sightings", "2013-02-08", 2_074),
+        ("operators", "2013-02-08", 2_074),
+        ("status", None, 12_222),
+        ("counts", None, 206),
+        ("sightings", None, 2_544),
         ("events", None, 35_590),
         ("cdc", None, 12_222),
         ("board", None, 15),
@@ -67,12 +75,43 @@ def test_no_file_names_a_column_after_its_folder(feed: FlightsFeed):
     folder = Path(feed.cache) / feed.source_version()
 
     for shape in SHAPES:
-        assert pq.read_schema(folder / shape / f"{BLIZZARD}.parquet").names[:4] == [
-            "flight_date",
-            "carrier",
-            "flight",
-            "origin",
-        ]
+        assert pq.read_schema(folder / shape / f"{BLIZZARD}.parquet").names[:2] == ["flight_date", "carrier"]
+
+
+@pytest.mark.parametrize("name", FEED_NAMES)
+def test_a_feed_has_the_columns_of_its_table_and_no_others(feed: FlightsFeed, name: str):
+    specs = [spec for spec in load_specs(TABLES) if spec.feed is not None and spec.feed.name == name]
+
+    rows = feed.rows(name, None if name in DIMENSIONS else BLIZZARD.isoformat())
+
+    assert rows.num_rows
+    assert [set(spec.columns) for spec in specs] == [set(rows.column_names)]
+
+
+def test_an_aircraft_is_new_where_the_looking_begins(feed: FlightsFeed):
+    later = FlightsFeed(folder=feed.folder, cache=feed.cache, start="2013-02-14")
+
+    new = later.rows("sightings", "2013-02-14")["tailnum"].to_pylist()
+
+    assert len(new) == len(set(new)) == later.expected_rows("sightings", "2013-02-14")
+    assert later.rows("sightings", "2013-02-13").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "gap"),
+    [
+        ("events", "2013-02-01", True),
+        ("status", "2013-02-01", True),
+        ("counts", "2013-02-01", True),
+        ("weather", "2013-02-01", False),
+        ("sightings", "2013-02-01", False),
+        ("operators", "2013-02-01", False),
+        ("sightings", "2013-02-02", True),
+    ],
+)
+def test_a_batch_that_brings_nothing_leaves_no_gap(feed: FlightsFeed, name: str, batch: str, gap: bool):
+    """On 31 January the flights of the next day are scheduled; none departs."""
+    assert feed.is_gap(name, None, batch) == gap
 
 
 @pytest.mark.parametrize(
