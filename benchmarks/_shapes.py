@@ -1,17 +1,19 @@
 """Runs to merge, written by the write task: the shapes that guides and bars speak of.
 
-narrow: int64 key, string, double, timestamp · wide: 20 columns · composite: (string, int64) key · string: 21-byte key ·
-edge: time-ordered runs that overlap by 2 % at their ends · late: the same, and keys scattered over all earlier runs.
-Keys of a run are drawn from twice as many, so each key is in half of the runs.
+narrow: int64 key, string, double, timestamp · wide: 20 columns · sparse: wide, three of four values null · composite:
+(string, int64) key · string: 21-byte key · edge: time-ordered runs that overlap by 2 % at their ends · late: the same,
+and keys scattered over all earlier runs · falling: each run about half of the one before, the least 1/400 of the first.
+Keys of a run are drawn from twice as many (falling: as the first run has), so each key is in half of the runs.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_core.clock import SystemClock
@@ -21,21 +23,25 @@ from lakehouse_core.execution.tasks.write import WriteTask, write_batches
 from lakehouse_core.planning.compaction import plan_bucket
 from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.schema import TableSchema, new_schema
 from lakehouse_core.table.split import Split
 
 Keys = npt.NDArray[np.int64]
 
 NARROW = {"k": "BIGINT", "s": "STRING", "x": "DOUBLE", "t": "TIMESTAMP(6)"}
+WIDE = {"k": "BIGINT"} | {f"c{i}": ("INT", "BIGINT", "DOUBLE", "STRING", "TIMESTAMP(6)")[i % 5] for i in range(19)}
 COLUMNS = {
     "narrow": NARROW,
-    "wide": {"k": "BIGINT"}
-    | {f"c{i}": ("INT", "BIGINT", "DOUBLE", "STRING", "TIMESTAMP(6)")[i % 5] for i in range(19)},
+    "wide": WIDE,
+    "sparse": WIDE,
+    "falling": NARROW,
     "composite": {"tenant": "STRING", **NARROW},
     "string": {**NARROW, "k": "STRING"},
     "edge": NARROW,
     "late": NARROW,
 }
+_KIND = "rowkind"
 PRIMARY_KEYS = {"composite": ["tenant", "k"]}
 _MAKERS: dict[str, Callable[[np.random.Generator, int], pa.Array]] = {
     "INT": lambda random, rows: pa.array(random.integers(0, 2**31, rows, dtype=np.int32)),
@@ -51,6 +57,7 @@ class Shape:
     """A bucket of files on disk, oldest first."""
 
     root: str
+    name: str
     schema: TableSchema
     files: tuple[DataFile, ...]
 
@@ -62,7 +69,11 @@ class Shape:
     def row_count(self) -> int:
         return sum(file.row_count for file in self.files)
 
-    def read_task(self) -> ReadTask:
+    def with_options(self, options: Mapping[str, str]) -> "Shape":
+        """Return the same files as those of a table with other options."""
+        return replace(self, schema=schema_of(self.name, **{**self.schema.options, **options}))
+
+    def read_task(self, *, raw: bool = False, deletions: Mapping[str, DeletionFile] | None = None) -> ReadTask:
         split = Split(
             snapshot_id=1,
             partition=EMPTY_ROW,
@@ -70,7 +81,8 @@ class Shape:
             total_buckets=1,
             folder="bucket-0",
             files=self.files,
-            raw=False,
+            raw=raw,
+            deletions=deletions or {},
         )
         store = LocalStore(self.root)
         return ReadTask(store=store.spec, schema=self.schema, split=split, columns=self.schema.column_names)
@@ -90,20 +102,28 @@ class Shape:
         )
 
 
-def make_shape(root: Path, name: str, *, runs: int, rows: int, seed: int = 1) -> Shape:
-    """Write `runs` runs of `rows` rows each below `root`."""
+def make_shape(root: Path, name: str, *, runs: int, rows: int, deletes: float = 0, seed: int = 1) -> Shape:
+    """Write `runs` runs of `rows` rows each below `root`; `deletes`: which share of them is -D."""
     random = np.random.default_rng(seed)
+    chance = np.random.default_rng(seed + 1)
     schema = schema_of(name, **{"write-buffer-size": "1 gb", "target-file-size": "8 gb"})
     store = LocalStore(str(root))
     files: list[DataFile] = []
     next_number = 0
     for run in range(runs):
         data = columns_of(name, _keys(name, random, run, rows), random)
-        task = WriteTask(store=store.spec, schema=schema, restored={(EMPTY_ROW, 0): next_number})
+        kinds = np.where(chance.random(data.num_rows) < deletes, "-D", "+I")
+        data = data.append_column(_KIND, pa.array(kinds)) if deletes else data
+        task = WriteTask(
+            store=store.spec,
+            schema=schema,
+            restored={(EMPTY_ROW, 0): next_number},
+            rowkind_column=_KIND if deletes else None,
+        )
         (message,) = write_batches(task, data.to_batches(), SystemClock())
         files += message.new_files
         next_number += rows
-    return Shape(str(root), schema, tuple(files))
+    return Shape(str(root), name, schema, tuple(files))
 
 
 def schema_of(name: str, **options: str) -> TableSchema:
@@ -127,6 +147,9 @@ def columns_of(name: str, keys: Keys, random: np.random.Generator) -> pa.Table:
             columns[column] = pa.array(keys // 1000 if name == "composite" else keys)
         else:
             columns[column] = _MAKERS[kind](random, len(keys))
+            if name == "sparse":
+                absent = pa.array(random.random(len(keys)) < 0.75)
+                columns[column] = pc.if_else(absent, pa.scalar(None, columns[column].type), columns[column])
     return pa.table(columns)
 
 
@@ -145,6 +168,9 @@ def floor_write(rows: pa.Table, path: Path) -> None:
 
 
 def _keys(name: str, random: np.random.Generator, run: int, rows: int) -> Keys:
+    if name == "falling":
+        # Ten runs, the greatest of them 400 times the least.
+        return random.choice(2 * rows, max(1, int(rows * 400 ** (-run / 9))), replace=False).astype(np.int64)
     if name not in ("edge", "late"):
         return random.choice(2 * rows, rows, replace=False).astype(np.int64)
     # Even numbers, so that late keys can be odd and new.

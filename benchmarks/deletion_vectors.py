@@ -1,76 +1,88 @@
-"""Reads with deletion vectors: one file, no merge, without the rows that its vector marks.
+"""Raw read of files with deletion vectors that mark one row of a hundred, in this process and one thread.
 
-Against decoding every column of the same file with pyarrow (the floor), and against reading it without a vector.
+Against decoding every column of the same files with pyarrow (the floor), and against reading them without vectors.
 """
 
 import tempfile
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, floor_read, make_shape
-from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
-from lakehouse_core.execution.tasks.read import ReadTask, read_split
-from lakehouse_core.format.deletion_vector import encode_index_file, encode_vector
+from lakehouse_core.clock import SystemClock
+from lakehouse_core.execution.tasks.deletion_index import IndexFolder, change_vectors
+from lakehouse_core.execution.tasks.read import read_split
+from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.layout import INDEX_FOLDER
 
-SHAPES = ("narrow", "wide")
-# One row in so many is marked, at random places.
-MARKED = (1000, 100, 10)
+SHAPES: Final = ("narrow", "wide")
+MARKED: Final = 0.01
+
+
+@dataclass(frozen=True)
+class MarkedFiles:
+    """Files of a bucket, and where the vectors of their rows lie."""
+
+    shape: Shape
+    deletions: Mapping[str, DeletionFile]
+
+    @classmethod
+    def make(cls, root: Path, name: str, *, runs: int, rows: int) -> "MarkedFiles":
+        """Write files and mark rows of each by chance."""
+        shape = make_shape(root, name, runs=runs, rows=rows)
+        shape = shape.with_options({"deletion-vectors.enabled": "true"})
+        random = np.random.default_rng(1)
+        marks = {
+            file.file_name: np.flatnonzero(random.random(file.row_count) < MARKED).astype(np.int64)
+            for file in shape.files
+        }
+        options = shape.schema.table_options.deletion_vectors
+        folder = IndexFolder(store=LocalStore(shape.root), options=options, has_buckets=True)
+        (index,) = change_vectors(folder, (), SystemClock(), marks=marks).new
+        deletions = {
+            vector.data_file_name: DeletionFile(
+                key=f"{INDEX_FOLDER}/{index.file_name}",
+                offset=vector.offset,
+                length=vector.length,
+                cardinality=vector.cardinality,
+            )
+            for vector in index.deletion_vectors or ()
+        }
+        return cls(shape, deletions)
 
 
 def main() -> None:
     arguments = measure.arguments(__doc__)
-    rows = measure.scaled(2_000_000, arguments)
-    keep_freed_memory()
-    measure.print_header("Deletion vectors", data=f"one file of {rows:,} rows, zstd 1")
-    with tempfile.TemporaryDirectory() as folder:
-        alternatives = {}
-        for name in SHAPES:
-            shape = make_shape(Path(folder) / name, name, runs=1, rows=rows)
-            alternatives[f"{name}: Parquet read"] = partial(floor_read, shape)
-            alternatives[f"{name}: none marked"] = partial(read, raw_task(shape))
-            for marked in MARKED:
-                alternatives[f"{name}: 1 in {marked} marked"] = partial(read, marked_task(shape, marked))
-        series = measure.interleave(alternatives, rounds=arguments.rounds)
-    measure.print_table("Deletion vectors", series)
-    ratio = partial(measure.cpu_ratio, series)
-    measure.print_bars(
-        [
-            measure.Bar(
-                f"{name}, 1 in {marked} / Parquet read",
-                ratio(f"{name}: 1 in {marked} marked", f"{name}: Parquet read"),
-                1.15,
-                1.05,
-            )
-            for name in SHAPES
-            for marked in MARKED
-        ]
+    rows = measure.scaled(4_000_000, arguments)
+    measure.print_header(
+        "Deletion vectors", data=f"2 files of {rows:,} rows each (wide: a quarter), one row of a hundred marked, zstd 1"
     )
+    bars = []
+    for name in SHAPES:
+        with tempfile.TemporaryDirectory() as folder:
+            marked = MarkedFiles.make(Path(folder), name, runs=2, rows=rows // 4 if name == "wide" else rows)
+            alternatives = {
+                "Parquet read": partial(floor_read, marked.shape),
+                "read without vectors": partial(raw_read, MarkedFiles(marked.shape, {})),
+                "read": partial(raw_read, marked),
+            }
+            series = measure.interleave(alternatives, rounds=arguments.rounds)
+        measure.print_table(f"{name}, {marked.shape.row_count:,} rows", series, against="Parquet read")
+        bars.append(
+            measure.Bar(f"{name} / Parquet read", measure.cpu_ratio(series, "read", "Parquet read"), 1.15, 1.05)
+        )
+    measure.print_bars(bars)
 
 
-def raw_task(shape: Shape) -> ReadTask:
-    task = shape.read_task()
-    return replace(task, split=replace(task.split, raw=True))
-
-
-def marked_task(shape: Shape, marked: int) -> ReadTask:
-    """Mark one row in `marked` of the shape's file."""
-    task, (file,) = raw_task(shape), shape.files
-    rows = np.random.default_rng(marked).choice(file.row_count, file.row_count // marked, replace=False)
-    data, (span,) = encode_index_file([encode_vector(rows, bits64=False)])
-    key = f"index/index-{marked}"
-    path = Path(shape.root) / key
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(data)
-    deletion = DeletionFile(key=key, offset=span.offset, length=span.length, cardinality=len(rows))
-    return replace(task, split=replace(task.split, deletions={file.file_name: deletion}))
-
-
-def read(task: ReadTask) -> int:
+def raw_read(marked: MarkedFiles) -> int:
+    """Read the files one by one, as no key were in two of them, and return the rows that are left."""
+    task = marked.shape.read_task(raw=True, deletions=marked.deletions)
     return sum(batch.num_rows for batch in read_split(task))
 
 

@@ -11,16 +11,15 @@ from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, floor_read, make_shape
 from lakehouse_core.execution.tasks.read import read_split
 
-SHAPES = ("narrow", "wide", "composite", "string", "edge", "late")
-RUNS = 4
+RUNS = {"narrow": 4, "wide": 4, "composite": 4, "string": 4, "edge": 4, "late": 4, "falling": 10}
 
 
 def main() -> None:
     arguments = measure.arguments(__doc__)
     rows = measure.scaled(2_000_000, arguments)
-    measure.print_header("Merge read", data=f"{RUNS} runs of {rows:,} rows each, one bucket, zstd 1")
+    measure.print_header("Merge read", data=f"4 runs of {rows:,} rows each (falling: ten), one bucket, zstd 1")
     with tempfile.TemporaryDirectory() as folder:
-        shapes = {name: make_shape(Path(folder) / name, name, runs=RUNS, rows=rows) for name in SHAPES}
+        shapes = {name: make_shape(Path(folder) / name, name, runs=runs, rows=rows) for name, runs in RUNS.items()}
         alternatives = {}
         for name, shape in shapes.items():
             alternatives[f"{name}: Parquet read"] = partial(floor_read, shape)
@@ -35,6 +34,7 @@ def main() -> None:
         measure.Bar("string key / narrow", ratio("string: merge read", "narrow: merge read"), 2.0, 1.5),
         measure.Bar("edges overlap / Parquet read", ratio("edge: merge read", "edge: Parquet read"), 1.5, 1.1),
         measure.Bar("late keys too / Parquet read", ratio("late: merge read", "late: Parquet read"), 1.5, 1.1),
+        measure.Bar("ten falling runs / Parquet read", ratio("falling: merge read", "falling: Parquet read"), 2.0, 1.3),
     ]
     measure.print_bars(bars)
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.frontier import Part
 from lakehouse_core.merge.key_words import Words, fixed_values, integer_words, key_words, sequence_words
+from lakehouse_core.merge.layers import Layers, greatest_in
 from lakehouse_core.merge.order import KeyOrder, Rows, TieWords, order_runs, retract_first_words
-from lakehouse_core.merge.positions import NONE, greatest_fitting
+from lakehouse_core.merge.positions import NONE
 from lakehouse_core.merge.records import Records
 from lakehouse_core.merge.reduce import Reduced, reduce
 from lakehouse_core.merge.taking import row_indices, take, take_indices
@@ -70,11 +71,13 @@ def merged(records: Records, order: KeyOrder, rule: MergeRule, names: Sequence[s
     """Return one record for each key, in key order; `names` are the columns that will be asked for."""
     if rule.level is None:
         return reduce(records, order, rule.spec, names)
-    levels = fixed_values(records.column(rule.level), np.int8)[order.rows]
+    levels = fixed_values(records.column(rule.level), np.int8)
     if (levels <= 0).all():
         return reduce(records, order, rule.spec, names)
-    counted = levels <= 0
-    lowest = greatest_fitting(~counted, [levels.astype(np.uint64)], order.starts, order.ends, smallest=True)
+    counted = levels[order.rows] <= 0
+    layers = Layers(order)
+    laid = levels[layers.rows]
+    lowest = greatest_in(layers, laid > 0, [laid.astype(np.uint64)], smallest=True)
     counted[lowest[lowest != NONE]] = True
     counting, _ = order.only(counted)
     return reduce(records, counting, rule.spec, names, folded=order.starts != order.ends)

@@ -16,8 +16,9 @@ from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.frontier import Part
 from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.merge.layers import Layers, greatest_in
 from lakehouse_core.merge.order import KeyOrder, Rows
-from lakehouse_core.merge.positions import NONE, Flags, greatest_fitting, last_fitting
+from lakehouse_core.merge.positions import NONE, Flags
 from lakehouse_core.merge.records import Records
 from lakehouse_core.merge.reduce import Reduced, reduce
 from lakehouse_core.options import MergeEngine
@@ -51,11 +52,9 @@ def compact_into_top(
     records = _records(parts, rule)
     order = _order(parts, records, rule)
     reduced = merged(records, order, rule, names)
-    is_top = _levels(records)[order.rows] == top_level
-    starts = order.starts
+    before = _top_rows(order, _levels(records) == top_level)
     # The top level on its own changes nothing.
-    is_news = ~((starts == order.ends) & is_top[starts])
-    before = _row_or_none(order, last_fitting(is_top, starts, order.ends))
+    is_news = (before == NONE) | (order.starts != order.ends)
     return _compacted(records, reduced, rule, names, _News(before, is_news, announcement))
 
 
@@ -118,16 +117,21 @@ class _LookupView:
         self._order = order
         self._levels = levels
         self._beyond = beyond
-        starts, ends = order.starts, order.ends
-        self.has_level_0 = last_fitting(~beyond & (levels == 0), starts, ends) != NONE
-        self.has_high_inside = last_fitting(~beyond & (levels > 0), starts, ends) != NONE
-        self.has_beyond = last_fitting(beyond, starts, ends) != NONE
+        self.has_level_0 = self._has(~beyond & (levels == 0))
+        self.has_high_inside = self._has(~beyond & (levels > 0))
+        self.has_beyond = self._has(beyond)
         self.is_inside = self.has_level_0 | self.has_high_inside
 
     def high(self) -> Rows:
         """Return for each key the position of its version at the lowest level above 0, within before beyond."""
-        ages = self._levels.astype(np.uint64) + np.where(self._beyond, 1 << 8, 0).astype(np.uint64)
-        return greatest_fitting(self._levels > 0, [ages], self._order.starts, self._order.ends, smallest=True)
+        layers = Layers(self._order)
+        levels, beyond = self._levels[layers.positions], self._beyond[layers.positions]
+        ages = levels.astype(np.uint64) + np.where(beyond, 1 << 8, 0).astype(np.uint64)
+        return greatest_in(layers, levels > 0, [ages], smallest=True)
+
+    def _has(self, flags: Flags) -> Flags:
+        """Say of which keys a version is in `flags`."""
+        return np.logical_or.reduceat(flags, self._order.starts) if len(flags) else flags
 
 
 def _records(parts: Sequence[Part], rule: MergeRule) -> Records:
@@ -139,6 +143,14 @@ def _order(parts: Sequence[Part], records: Records, rule: MergeRule) -> KeyOrder
         return order_of(records, rule)
     rows = np.arange(records.row_count, dtype=np.int64)
     return KeyOrder(rows, rows)
+
+
+def _top_rows(order: KeyOrder, is_top: Flags) -> Rows:
+    """Return for each key its row of the top level, which holds a key once, or NONE."""
+    positions = np.flatnonzero(is_top[order.rows])
+    rows = np.full(len(order.ends), NONE)
+    rows[np.searchsorted(order.ends, positions)] = order.rows[positions]
+    return rows
 
 
 def _levels(records: Records) -> npt.NDArray[np.int8]:

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.merge.layers import Layers, first_in, last_in
 from lakehouse_core.merge.order import KeyOrder, Rows
-from lakehouse_core.merge.positions import NONE, Flags, first_fitting, last_fitting
+from lakehouse_core.merge.positions import NONE, Flags
 
 Kinds = npt.NDArray[Any]
 
@@ -26,7 +27,8 @@ def newest(
     if not ignore_delete or kinds is None or not (kinds & 1).any():
         return order.ends
     starts, ends = order.starts, order.ends
-    found = last_fitting(is_add(kinds[order.rows]), starts, ends)
+    layers = Layers(order)
+    found = last_in(layers, is_add(kinds[layers.rows]))
     return np.where(starts != ends if folded is None else folded, found, ends)
 
 
@@ -39,17 +41,16 @@ def oldest(order: KeyOrder, kinds: Kinds, *, ignore_delete: bool = False, folded
     starts, ends = order.starts, order.ends
     if not (kinds & 1).any():
         return starts
-    adds = is_add(kinds[order.rows])
     folded = starts != ends if folded is None else folded
     if not ignore_delete:
-        if not adds[np.repeat(folded, ends - starts + 1)].all():
+        if not is_add(kinds[order.rows])[np.repeat(folded, ends - starts + 1)].all():
             raise InvalidRequest(
                 "first-row met a -D or -U record, which it does not take: set ignore-delete to true to drop such "
                 "records, or leave them out."
             )
         return starts
-    found = first_fitting(adds, starts, ends)
-    return np.where(folded, found, starts)
+    layers = Layers(order)
+    return np.where(folded, first_in(layers, is_add(kinds[layers.rows])), starts)
 
 
 def deduplicate(order: KeyOrder, kinds: Kinds | None = None, *, ignore_delete: bool = False) -> Rows:

@@ -5,7 +5,7 @@ nested rows, sketches; keys with retracts or late versions where the order of st
 only for the keys that need it. Source: Paimon semantics, "partial-update" (D.3) and "aggregation" (D.4).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,13 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.format.data_types import DataType, column_of, values_of
-from lakehouse_core.merge.actions import Action, Actions
+from lakehouse_core.merge.acting import Acting
+from lakehouse_core.merge.actions import Action
 from lakehouse_core.merge.functions import Aggregator, aggregator
-from lakehouse_core.merge.key_words import Words, comparison_words
-from lakehouse_core.merge.numbers import Numbers, added, multiplied, numbers_of, validity
+from lakehouse_core.merge.key_words import comparison_words
+from lakehouse_core.merge.layers import first_in, greatest_in, last_in
+from lakehouse_core.merge.numbers import Numbers, added, extreme, multiplied, numbers_of, validity
 from lakehouse_core.merge.numbers import column_of as number_column
-from lakehouse_core.merge.order import KeyOrder, Rows
-from lakehouse_core.merge.positions import NONE, Flags, first_fitting, greatest_fitting, last_fitting
+from lakehouse_core.merge.order import Rows
+from lakehouse_core.merge.positions import NONE, Flags
 from lakehouse_core.merge.taking import row_indices, take, take_indices
 from lakehouse_core.table.merge_spec import AggregateFunction
 
@@ -28,76 +30,70 @@ COPY_NON_NULL: Final = "copy non-null"
 SEQUENCE: Final = "sequence"
 """How a column without a function follows its versions: all of them, those that are not null, or (a sequence field)
 also retracts."""
+_NO_KEYS: Final = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The versions of one column: `column` by row, `order` says which rows are versions of which key.
-
-    `actions` by position, None: all add. `folded`: which keys are merged; the others have one version, and set it.
-    """
+    """The versions of one column, `column` by row, and what they do to it."""
 
     column: pa.Array
-    order: KeyOrder
-    starts: Rows
-    folded: Flags
-    actions: Actions | None
+    acting: Acting
 
     @property
-    def ends(self) -> Rows:
-        return self.order.ends
-
-    @property
-    def count(self) -> int:
-        return len(self.order.rows)
+    def is_plain(self) -> bool:
+        """Whether every version adds a value that is not null."""
+        return self.acting.actions is None and not self.column.null_count
 
     def valid(self) -> Flags:
-        """Return by position which values are not null."""
-        return validity(self.column)[self.order.rows] if self.column.null_count else np.ones(self.count, dtype=bool)
+        """Say in the order of the layers which values are not null."""
+        layers = self.acting.layers
+        return validity(self.column)[layers.rows] if self.column.null_count else np.ones(len(layers.rows), dtype=bool)
 
-    def does(self, *actions: Action) -> Flags:
-        """Return by position whether the version does one of `actions`."""
-        if self.actions is None:
-            return np.full(self.count, Action.ADD in actions)
-        table = np.zeros(len(Action), dtype=bool)
-        table[list(actions)] = True
-        return table[self.actions]
+    def numbers(self) -> Numbers | None:
+        """Return the values as numbers, in the order of the layers, null where the version keeps what is there."""
+        numbers = numbers_of(self.column)
+        if numbers is None:
+            return None
+        taken = numbers.take(self.acting.layers.rows)
+        return taken if self.acting.actions is None else replace(taken, valid=taken.valid & ~self.does(Action.KEEP))
 
-    def keys_that_do(self, *actions: Action) -> Rows:
-        """Return the keys with a version that does one of `actions`."""
-        if self.actions is None:
-            return self.starts[:0]
-        hits = np.flatnonzero(self.does(*actions))
-        return np.unique(np.searchsorted(self.ends, hits)) if len(hits) else hits
+    def does(self, *what: Action) -> Flags:
+        """Say in the order of the layers which versions do one of `what`. Not to be changed."""
+        return self.acting.does(*what)
 
     def picked(self, positions: Rows) -> pa.Array:
         """Return the values at these positions, null at NONE."""
-        if (positions != NONE).all():
-            return take(self.column, self.order.rows[positions])
-        rows = self.order.rows[np.maximum(positions, 0)]
-        return take_indices(self.column, row_indices(rows, positions == NONE))
+        found, rows = positions != NONE, self.acting.order.rows
+        if found.all():
+            return take(self.column, rows[positions])
+        if self.acting.actions is None:
+            # All versions add, so those that do not fit are null: any of them will do.
+            return take(self.column, rows[np.where(found, positions, self.acting.ends)])
+        return take_indices(self.column, row_indices(rows[np.maximum(positions, 0)], ~found))
 
 
 def fold_plain(versions: Versions, how: str) -> pa.Array:
     """Fold a column without a function."""
+    acting = versions.acting
     if how == COPY_NON_NULL:
-        if versions.actions is None and not versions.column.null_count:
-            return versions.picked(versions.ends)
+        if versions.is_plain:
+            return versions.picked(acting.ends)
         writes = versions.does(Action.SET) | (versions.does(Action.ADD) & versions.valid())
-        return versions.picked(last_fitting(writes, versions.starts, versions.ends))
-    if versions.actions is None:
-        return versions.picked(versions.ends)
+        return versions.picked(last_in(acting.layers, writes))
+    if acting.actions is None:
+        return versions.picked(acting.ends)
     if how == SEQUENCE:
         writes = versions.does(Action.ADD, Action.SET, Action.RETRACT, Action.SET_RETRACT)
-        return versions.picked(last_fitting(writes, versions.starts, versions.ends))
+        return versions.picked(last_in(acting.layers, writes))
     # A retract older than what is there leaves a plain column alone.
-    return versions.picked(_last_or_erased(versions, Action.RETRACT, Action.SET_RETRACT))
+    return versions.picked(_last_or_erased(acting, Action.RETRACT, Action.SET_RETRACT))
 
 
 def fold_function(versions: Versions, function: AggregateFunction) -> pa.Array:
     """Fold a column by its function. Raises InvalidRequest for a retract that it does not take, and for overflows."""
-    if function.ignore_retract and versions.actions is not None:
-        versions = replace(versions, actions=_without_retracts(versions.actions))
+    if function.ignore_retract:
+        versions = Versions(versions.column, versions.acting.without_retracts)
     fold = _FOLDS.get(function.name, _nothing)
     folded, left = fold(versions, function)
     return _patched(folded, left, versions, function)
@@ -108,91 +104,92 @@ _Fold = Callable[[Versions, AggregateFunction], tuple[pa.Array | None, Rows]]
 
 def _nothing(versions: Versions, function: AggregateFunction) -> tuple[None, Rows]:
     """Nothing is vectorised: every key that is folded goes row by row."""
-    return None, np.flatnonzero(versions.folded)
+    return None, np.flatnonzero(versions.acting.folded)
 
 
 def _primary_key(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
-    return versions.picked(versions.ends), versions.ends[:0]
+    return versions.picked(versions.acting.ends), _NO_KEYS
 
 
 def _last_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
-    found = _last_or_erased(versions, Action.RETRACT, Action.RETRACT_OLDER, Action.SET_RETRACT)
-    return versions.picked(found), versions.ends[:0]
+    found = _last_or_erased(versions.acting, Action.RETRACT, Action.RETRACT_OLDER, Action.SET_RETRACT)
+    return versions.picked(found), _NO_KEYS
 
 
 def _last_non_null_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
-    if versions.actions is None and not versions.column.null_count:
-        return versions.picked(versions.ends), versions.ends[:0]
+    acting = versions.acting
+    if versions.is_plain:
+        return versions.picked(acting.ends), _NO_KEYS
     valid = versions.valid()
     erases = versions.does(Action.SET_RETRACT) | (versions.does(Action.RETRACT, Action.RETRACT_OLDER) & valid)
     writes = versions.does(Action.SET) | (versions.does(Action.ADD) & valid) | erases
-    found = last_fitting(writes, versions.starts, versions.ends)
-    found = np.where((found != NONE) & erases[found], NONE, found)
+    written = last_in(acting.layers, writes)
+    found = _unless(acting, written, Action.SET_RETRACT, Action.RETRACT, Action.RETRACT_OLDER)
     # An older version fills a gap only: the first of them, when nothing else was there.
     older = versions.does(Action.ADD_OLDER) & valid
     if not older.any():
-        return versions.picked(found), versions.ends[:0]
-    filling = first_fitting(older, versions.starts, versions.ends)
-    found = np.where(last_fitting(writes, versions.starts, versions.ends) == NONE, filling, found)
+        return versions.picked(found), _NO_KEYS
+    found = np.where(written == NONE, first_in(acting.layers, older), found)
     mixed = (Action.RETRACT, Action.RETRACT_OLDER, Action.SET_RETRACT, Action.SET)
-    return versions.picked(found), np.intersect1d(
-        versions.keys_that_do(*mixed), versions.keys_that_do(Action.ADD_OLDER)
-    )
+    left = np.intersect1d(acting.keys_that_do(*mixed), acting.keys_that_do(Action.ADD_OLDER))
+    return versions.picked(found), left
 
 
 def _first_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
     adds = versions.does(Action.ADD, Action.SET)
-    return versions.picked(first_fitting(adds, versions.starts, versions.ends)), _beyond_first(versions)
+    return versions.picked(first_in(versions.acting.layers, adds)), _beyond_first(versions.acting)
 
 
 def _first_non_null_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
     adds = versions.does(Action.ADD, Action.SET) & versions.valid()
-    return versions.picked(first_fitting(adds, versions.starts, versions.ends)), _beyond_first(versions)
+    return versions.picked(first_in(versions.acting.layers, adds)), _beyond_first(versions.acting)
 
 
-def _beyond_first(versions: Versions) -> Rows:
+def _beyond_first(acting: Acting) -> Rows:
     """Return the keys in which something was set among others: it stands, but is not the first that was added."""
-    keys = versions.keys_that_do(Action.SET)
-    return np.union1d(_beyond_adding(versions), keys[versions.starts[keys] < versions.ends[keys]])
+    keys = acting.keys_that_do(Action.SET)
+    return np.union1d(_beyond_adding(acting), keys[acting.starts[keys] < acting.ends[keys]])
 
 
 def _extreme(*, smallest: bool) -> _Fold:
     def fold(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
+        layers, kind = versions.acting.layers, versions.column.type
+        left = _beyond_adding(versions.acting, Action.ADD_OLDER)
+        numbers = None if pa.types.is_floating(kind) else versions.numbers()
+        if numbers is not None:
+            return number_column(extreme(numbers, layers, smallest=smallest), kind), left
         fits = versions.does(Action.ADD, Action.ADD_OLDER, Action.SET) & versions.valid()
-        words: Sequence[Words] = [word[versions.order.rows] for word in comparison_words(versions.column)]
-        found = greatest_fitting(fits, words, versions.starts, versions.ends, smallest=smallest)
-        return versions.picked(found), _beyond_adding(versions, Action.ADD_OLDER)
+        words = [word[layers.rows] for word in comparison_words(versions.column)]
+        return versions.picked(greatest_in(layers, fits, words, smallest=smallest)), left
 
     return fold
 
 
 def _sum(versions: Versions, function: AggregateFunction) -> tuple[pa.Array | None, Rows]:
-    numbers = _in_order(versions)
+    numbers, acting = versions.numbers(), versions.acting
     if numbers is None:
         return _nothing(versions, function)
-    retracts = versions.does(Action.RETRACT, Action.RETRACT_OLDER)
-    if retracts.any():
-        with np.errstate(over="ignore"):
-            numbers = Numbers(np.where(retracts, -numbers.values, numbers.values), numbers.valid)
-    fits = ~versions.does(Action.KEEP)
     kind = versions.column.type
-    total, doubtful = added(numbers, fits, versions.starts, versions.ends, kind)
-    left = _beyond_adding(versions, Action.ADD_OLDER, Action.RETRACT, Action.RETRACT_OLDER)
-    if retracts.any() and pa.types.is_signed_integer(kind):
+    retracted = np.flatnonzero(versions.does(Action.RETRACT, Action.RETRACT_OLDER))
+    least = retracted[:0]
+    if pa.types.is_signed_integer(kind):
         # The least number has no opposite.
-        least = retracts & numbers.valid & (numbers.values <= -(1 << (kind.bit_width - 1)))
-        doubtful = np.union1d(doubtful, np.searchsorted(versions.ends, np.flatnonzero(least)))
+        least = retracted[(numbers.values[retracted] <= -(1 << (kind.bit_width - 1))) & numbers.valid[retracted]]
+    with np.errstate(over="ignore"):
+        numbers.values[retracted] = -numbers.values[retracted]
+    total, doubtful = added(numbers, acting.layers, kind)
+    left = _beyond_adding(acting, Action.ADD_OLDER, Action.RETRACT, Action.RETRACT_OLDER)
+    doubtful = np.union1d(doubtful, acting.keys_of(least))
     return _numbers_or_null(total, kind, doubtful), np.union1d(left, doubtful)
 
 
 def _product(versions: Versions, function: AggregateFunction) -> tuple[pa.Array | None, Rows]:
-    numbers = None if pa.types.is_decimal(versions.column.type) else _in_order(versions)
+    numbers = None if pa.types.is_decimal(versions.column.type) else versions.numbers()
     if numbers is None:
         return _nothing(versions, function)
-    fits, kind = ~versions.does(Action.KEEP), versions.column.type
-    product, doubtful = multiplied(numbers, fits, versions.starts, versions.ends, kind)
-    left = _beyond_adding(versions, Action.ADD_OLDER)
-    return _numbers_or_null(product, kind, doubtful), np.union1d(left, doubtful)
+    product, doubtful = multiplied(numbers, versions.acting.layers, versions.column.type)
+    left = _beyond_adding(versions.acting, Action.ADD_OLDER)
+    return _numbers_or_null(product, versions.column.type, doubtful), np.union1d(left, doubtful)
 
 
 _FOLDS: Final[dict[str, _Fold]] = {
@@ -211,36 +208,25 @@ _FOLDS: Final[dict[str, _Fold]] = {
 }
 
 
-def _last_or_erased(versions: Versions, *erasing: Action) -> Rows:
+def _last_or_erased(acting: Acting, *erasing: Action) -> Rows:
     """Return the position of the newest version that adds or sets, NONE where one that is `erasing` came after."""
-    if versions.actions is None:
-        return versions.ends
-    erases = versions.does(*erasing)
-    found = last_fitting(versions.does(Action.ADD, Action.SET) | erases, versions.starts, versions.ends)
-    return np.where((found != NONE) & erases[found], NONE, found)
+    if acting.actions is None:
+        return acting.ends
+    return _unless(acting, last_in(acting.layers, acting.does(Action.ADD, Action.SET, *erasing)), *erasing)
 
 
-def _beyond_adding(versions: Versions, *fine: Action) -> Rows:
+def _unless(acting: Acting, positions: Rows, *erasing: Action) -> Rows:
+    """Return the positions, NONE where the version does one of `erasing`."""
+    erased = acting.does_at(positions, *erasing) if acting.actions is not None else np.False_
+    return np.where(erased, NONE, positions)
+
+
+def _beyond_adding(acting: Acting, *fine: Action) -> Rows:
     """Return the keys with actions other than to add, to keep, to set at first, and those that are `fine`."""
-    if versions.actions is None:
-        return versions.starts[:0]
-    keys = versions.keys_that_do(*set(Action) - {Action.ADD, Action.KEEP, Action.SET, *fine})
-    setting = versions.does(Action.SET)
-    setting[versions.starts] = False
-    return np.union1d(keys, np.searchsorted(versions.ends, np.flatnonzero(setting)))
-
-
-def _without_retracts(actions: Actions) -> Actions:
-    table = np.arange(len(Action), dtype=np.uint8)
-    table[[Action.RETRACT, Action.RETRACT_OLDER]] = Action.KEEP
-    table[Action.SET_RETRACT] = Action.SET
-    changed: Actions = table[actions]
-    return changed
-
-
-def _in_order(versions: Versions) -> Numbers | None:
-    numbers = numbers_of(versions.column)
-    return None if numbers is None else numbers.take(versions.order.rows)
+    if acting.actions is None:
+        return _NO_KEYS
+    others = (each for each in Action if each not in (Action.ADD, Action.KEEP, Action.SET, *fine))
+    return np.union1d(acting.keys_that_do(*others), acting.setting_late)
 
 
 def _numbers_or_null(numbers: Numbers, kind: pa.DataType, doubtful: Rows) -> pa.Array:
@@ -254,7 +240,7 @@ def _numbers_or_null(numbers: Numbers, kind: pa.DataType, doubtful: Rows) -> pa.
 def _patched(folded: pa.Array | None, left: Rows, versions: Versions, function: AggregateFunction) -> pa.Array:
     """Fold the keys that are `left` row by row, and put them in."""
     if folded is None:
-        folded = versions.picked(versions.ends)
+        folded = versions.picked(versions.acting.ends)
     if not len(left):
         return folded
     step = aggregator(function)
@@ -266,9 +252,10 @@ def _patched(folded: pa.Array | None, left: Rows, versions: Versions, function: 
 
 
 def _fold_rows(versions: Versions, key: int, step: Aggregator, data_type: DataType) -> Any:
-    start, end = int(versions.starts[key]), int(versions.ends[key]) + 1
-    values = values_of(take(versions.column, versions.order.rows[start:end]), data_type)
-    actions = [Action.ADD] * len(values) if versions.actions is None else versions.actions[start:end].tolist()
+    acting = versions.acting
+    start, end = int(acting.starts[key]), int(acting.ends[key]) + 1
+    values = values_of(take(versions.column, acting.order.rows[start:end]), data_type)
+    actions = [Action.ADD] * len(values) if acting.actions is None else acting.actions[start:end].tolist()
     step.reset()
     accumulator: Any = None
     for action, value in zip(actions, values, strict=True):

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.merge.layers import Layers
 from lakehouse_core.merge.order import Rows
-from lakehouse_core.merge.positions import MOST_ROUNDS, Flags
+from lakehouse_core.merge.positions import Flags
+from lakehouse_core.merge.taking import validity_buffer
 
 Values = npt.NDArray[Any]
 # Says which elements of a step the vectors cannot decide: an overflow, a division.
@@ -34,14 +36,14 @@ class Numbers:
 
 
 def numbers_of(column: pa.Array) -> Numbers | None:
-    """Return the numbers of an integer, floating point or short decimal column (unscaled); None of any other."""
+    """Return the numbers of an integer, floating point, short decimal (unscaled) or temporal column; None of others."""
     kind = column.type
     valid = validity(column)
     if pa.types.is_decimal128(kind) and kind.precision <= 18:
         halves = fixed_values(column, np.dtype((np.int64, 2)))
         return Numbers(halves[:, 0].copy(), valid)
-    if pa.types.is_signed_integer(kind):
-        return Numbers(fixed_values(column, np.dtype(f"i{kind.bit_width // 8}")).astype(np.int64), valid)
+    if pa.types.is_signed_integer(kind) or pa.types.is_temporal(kind):
+        return Numbers(fixed_values(column, np.dtype(f"i{kind.bit_width // 8}")).astype(np.int64, copy=False), valid)
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return Numbers(fixed_values(column, np.dtype(f"f{kind.bit_width // 8}")), valid)
     return None
@@ -49,13 +51,14 @@ def numbers_of(column: pa.Array) -> Numbers | None:
 
 def column_of(numbers: Numbers, kind: pa.DataType) -> pa.Array:
     """Return the numbers as a column of this type, which is the one they came from."""
-    nulls = ~numbers.valid
-    if pa.types.is_decimal128(kind):
-        return _decimals(numbers, kind)
     values = numbers.values
-    if pa.types.is_signed_integer(kind):
-        values = values.astype(np.dtype(f"i{kind.bit_width // 8}"))
-    return pa.array(values, kind, mask=nulls if nulls.any() else None, from_pandas=False)
+    if pa.types.is_decimal128(kind):
+        values = np.stack([values, values >> 63], axis=1)
+    elif not pa.types.is_floating(kind):
+        values = values.astype(np.dtype(f"i{kind.bit_width // 8}"), copy=False)
+    return pa.Array.from_buffers(
+        kind, len(values), [validity_buffer(numbers.valid), pa.py_buffer(np.ascontiguousarray(values))]
+    )
 
 
 def validity(column: pa.Array) -> Flags:
@@ -66,56 +69,58 @@ def validity(column: pa.Array) -> Flags:
     return flags
 
 
-def _decimals(numbers: Numbers, kind: pa.DataType) -> pa.Array:
-    halves = np.stack([numbers.values, numbers.values >> 63], axis=1)
-    bits = None if numbers.valid.all() else pa.py_buffer(np.packbits(numbers.valid, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(halves), [bits, pa.py_buffer(np.ascontiguousarray(halves))])
+def added(numbers: Numbers, layers: Layers, kind: pa.DataType) -> tuple[Numbers, Rows]:
+    """Return by key the sum of its valid versions, and the keys whose sum leaves the column's range.
 
-
-def added(numbers: Numbers, fits: Flags, starts: Rows, ends: Rows, kind: pa.DataType) -> tuple[Numbers, Rows]:
-    """Return the sum of the versions of each key that fit, and the keys whose sum leaves the column's range.
-
-    Positions count in key order. A key without a version that fits is null; short decimals have no range, as in Java.
+    `numbers` in the order of the layers. A key without a valid version is null; short decimals have no range, as in
+    Java.
     """
-    return _folded(numbers, fits, (starts, ends), np.add, _overflow_of_sum(kind))
+    return _folded(numbers, layers, np.add, _overflow_of_sum(kind))
 
 
-def multiplied(numbers: Numbers, fits: Flags, starts: Rows, ends: Rows, kind: pa.DataType) -> tuple[Numbers, Rows]:
+def multiplied(numbers: Numbers, layers: Layers, kind: pa.DataType) -> tuple[Numbers, Rows]:
     """Return the product, as `added` returns the sum. Integers and floating point only."""
-    return _folded(numbers, fits, (starts, ends), np.multiply, _overflow_of_product(kind))
+    return _folded(numbers, layers, np.multiply, _overflow_of_product(kind))
 
 
-def _folded(
-    numbers: Numbers, fits: Flags, keys: tuple[Rows, Rows], combine: np.ufunc, doubt: Doubt | None
-) -> tuple[Numbers, Rows]:
-    starts, ends = keys
-    values, fits = numbers.values, fits & numbers.valid
-    sizes = ends - starts + 1
-    results, known = values[starts], fits[starts]
-    doubtful = np.zeros(len(starts), dtype=bool)
+def extreme(numbers: Numbers, layers: Layers, *, smallest: bool) -> Numbers:
+    """Return the smallest or greatest valid version, as `added` returns the sum. Not for floating point."""
+    return _folded(numbers, layers, np.minimum if smallest else np.maximum, None)[0]
+
+
+def _folded(numbers: Numbers, layers: Layers, combine: np.ufunc, doubt: Doubt | None) -> tuple[Numbers, Rows]:
+    values, fits = numbers.values, numbers.valid
+    has_gaps = not fits.all()
+    oldest = len(layers.keys)
+    results, known = values[:oldest].copy(), fits[:oldest].copy()
+    is_doubtful = np.zeros(oldest, dtype=bool)
     with np.errstate(all="ignore"):
-        for key in np.flatnonzero(sizes > MOST_ROUNDS):
-            chosen = values[starts[key] : ends[key] + 1][fits[starts[key] : ends[key] + 1]]
-            known[key] = len(chosen) > 0
+        for layer in layers.later():
+            count = layer.stop - layer.start
+            earlier, later = results[:count], values[layer]
+            combined = combine(earlier, later)
+            if not has_gaps:
+                if doubt is not None:
+                    is_doubtful[:count] |= doubt(earlier, later, combined)
+                results[:count] = combined
+                continue
+            both = known[:count] & fits[layer]
+            if doubt is not None:
+                is_doubtful[:count] |= both & doubt(earlier, later, combined)
+            np.copyto(combined, later, where=~known[:count])
+            np.copyto(earlier, combined, where=fits[layer])
+            known[:count] |= fits[layer]
+        folded = Numbers(layers.by_key(results), layers.by_key(known))
+        doubtful = layers.by_key(is_doubtful)
+        for key, versions in layers.long:
+            chosen = values[versions][fits[versions]]
+            folded.valid[key] = len(chosen) > 0
+            folded.values[key], doubtful[key] = 0, False
             if len(chosen):
                 steps = combine.accumulate(chosen)
-                results[key] = steps[-1]
+                folded.values[key] = steps[-1]
                 doubtful[key] = doubt is not None and bool(doubt(steps[:-1], chosen[1:], steps[1:]).any())
-        open_keys = np.flatnonzero((sizes > 1) & (sizes <= MOST_ROUNDS))
-        step = 1
-        while len(open_keys):
-            taken = open_keys[fits[starts[open_keys] + step]]
-            later = values[starts[taken] + step]
-            earlier = results[taken]
-            combined = combine(earlier, later)
-            both = known[taken]
-            if doubt is not None:
-                doubtful[taken[both & doubt(earlier, later, combined)]] = True
-            results[taken] = np.where(both, combined, later)
-            known[taken] = True
-            step += 1
-            open_keys = open_keys[sizes[open_keys] > step]
-    return Numbers(results, known), np.flatnonzero(doubtful)
+    return folded, np.flatnonzero(doubtful)
 
 
 def _overflow_of_sum(kind: pa.DataType) -> Doubt | None:

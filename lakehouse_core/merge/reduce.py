@@ -3,7 +3,7 @@
 A key with one version keeps it as it is, its kind too, in all engines (Paimon semantics, C.2), unless told otherwise.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, assert_never
@@ -11,9 +11,8 @@ from typing import Final, assert_never
 import numpy as np
 import pyarrow as pa
 
+from lakehouse_core.merge.acting import Acting
 from lakehouse_core.merge.actions import (
-    Actions,
-    Decisions,
     GroupSequence,
     KeyVersions,
     Kinds,
@@ -23,6 +22,7 @@ from lakehouse_core.merge.actions import (
 from lakehouse_core.merge.deduplicate import is_add, newest, oldest
 from lakehouse_core.merge.fold import COPY, COPY_NON_NULL, SEQUENCE, Versions, fold_function, fold_plain
 from lakehouse_core.merge.key_words import sequence_words
+from lakehouse_core.merge.layers import Layers
 from lakehouse_core.merge.numbers import validity
 from lakehouse_core.merge.order import KeyOrder, Rows
 from lakehouse_core.merge.positions import NONE, Flags
@@ -121,11 +121,14 @@ def _folded(
     else:
         decisions = partial_update_decisions(keys, _sequences(records, order, spec), spec)
     made = {each.name for each in spec.fields} - set(spec.key_columns)
-    columns = {
-        name: _column(name, decisions, spec, partial(Versions, records.passing(name), order, starts, folded))
-        for name in names
-        if name in made
-    }
+    act = partial(Acting, order, Layers(order), folded)
+    ungrouped = act(decisions.ungrouped)
+    grouped = {group: act(actions) for group, actions in decisions.grouped.items()}
+    columns = {}
+    for name in made.intersection(names):
+        group = next((each for each in grouped if name in each.fields or name in each.protected), None)
+        versions = Versions(records.passing(name), ungrouped if group is None else grouped[group])
+        columns[name] = _column(name, versions, spec, group)
     return Reduced(
         rows=order.rows[decisions.last],
         keys=np.arange(len(starts), dtype=np.int64),
@@ -134,18 +137,14 @@ def _folded(
     )
 
 
-def _column(
-    name: str, decisions: Decisions, spec: MergeSpec, versions: Callable[[Actions | None], Versions]
-) -> pa.Array:
-    """Fold one column by the actions of the group that it is in."""
-    group = next((each for each in decisions.grouped if name in each.fields or name in each.protected), None)
-    acting = versions(decisions.ungrouped if group is None else decisions.grouped[group])
+def _column(name: str, versions: Versions, spec: MergeSpec, group: SequenceGroup | None) -> pa.Array:
+    """Fold one column, which is in this sequence group or in none."""
     function = spec.functions.get(name)
     if function is not None:
-        return fold_function(acting, function)
+        return fold_function(versions, function)
     if group is None:
-        return fold_plain(acting, COPY_NON_NULL)
-    return fold_plain(acting, SEQUENCE if name in group.fields else COPY)
+        return fold_plain(versions, COPY_NON_NULL)
+    return fold_plain(versions, SEQUENCE if name in group.fields else COPY)
 
 
 def _sequences(records: Records, order: KeyOrder, spec: MergeSpec) -> dict[SequenceGroup, GroupSequence]:

@@ -15,7 +15,15 @@ _UNCHECKED = pc.TakeOptions(boundscheck=False)
 
 def row_indices(rows: Rows, nulls: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Return row numbers as `take_indices` wants them, null where `nulls` says so. REQUIRES: fewer than 2^31 rows."""
-    return pa.array(rows.astype(np.int32), mask=nulls)
+    indices = rows.astype(np.int32)
+    if nulls is None:
+        return pa.array(indices)
+    return pa.Array.from_buffers(pa.int32(), len(indices), [validity_buffer(~nulls), pa.py_buffer(indices)])
+
+
+def validity_buffer(valid: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+    """Return which values of a column are not null as Arrow keeps it: one bit each, None when all are."""
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def take_indices(column: pa.Array, indices: pa.Array) -> pa.Array:

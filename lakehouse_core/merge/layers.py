@@ -1,0 +1,119 @@
+"""The versions of all keys laid out version by version, so that a step takes one version of every key at once.
+
+A layer holds the versions of one number: the oldest of each key, then every second one, and so on. Keys of the most
+versions come first, so layer n belongs to the first keys, side by side: no index is needed in a step. Files hold a
+key once, so keys have few versions and layers are few; a key written over and over again lies whole behind all layers.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lakehouse_core.merge.key_words import Words
+from lakehouse_core.merge.order import KeyOrder, Rows
+from lakehouse_core.merge.positions import NONE, Flags
+
+# A layer costs the same whether few keys reach it or many; keys of more versions than this are decided one by one.
+MOST_LAYERS: Final = 64
+
+
+class Layers:
+    """`positions` in key order, and `rows`, in the order of the layers: columns are brought into it by taking them.
+
+    `keys`: those in layers, in the order of a layer; `counts`: how many versions each layer has. `long`: the others,
+    each with the slice of its versions.
+    """
+
+    def __init__(self, order: KeyOrder) -> None:
+        starts, ends = order.starts, order.ends
+        sizes = ends - starts + 1
+        deepest = min(int(sizes.max(initial=0)), MOST_LAYERS)
+        # A stable sort of single bytes is one pass.
+        depths = np.where(sizes > MOST_LAYERS, 0, sizes).astype(np.uint8)
+        by_depth = np.argsort(np.uint8(MOST_LAYERS) - depths, kind="stable")
+        self.counts = [int(np.count_nonzero(depths > layer)) for layer in range(deepest)]
+        self.keys: Rows = by_depth[: self.counts[0] if self.counts else 0]
+        found = [starts[self.keys[:count]] + layer for layer, count in enumerate(self.counts)]
+        begin = sum(self.counts)
+        self.long: list[tuple[int, slice]] = []
+        for key in np.sort(by_depth[len(self.keys) :]).tolist():
+            self.long.append((key, slice(begin, begin + int(sizes[key]))))
+            begin += int(sizes[key])
+            found.append(np.arange(starts[key], ends[key] + 1))
+        self.key_count = len(ends)
+        self.positions: Rows = np.concatenate(found) if found else starts
+        self.rows: Rows = order.rows[self.positions]
+
+    def later(self) -> Iterator[slice]:
+        """Yield where each layer after the oldest lies; it belongs to as many of the first `keys`."""
+        begin = len(self.keys)
+        for count in self.counts[1:]:
+            yield slice(begin, begin + count)
+            begin += count
+
+    def by_key(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return values of `keys`, in the order of a layer, by key; those of `long` keys are for the caller to fill."""
+        found = np.empty(self.key_count, dtype=values.dtype)
+        found[self.keys] = values
+        return found
+
+
+def last_in(layers: Layers, fits: Flags) -> Rows:
+    """Return for each key the position of its newest version that fits, or NONE. `fits` in the order of the layers."""
+    positions, oldest = layers.positions, len(layers.keys)
+    chosen = np.where(fits[:oldest], positions[:oldest], NONE)
+    for layer in layers.later():
+        np.copyto(chosen[: layer.stop - layer.start], positions[layer], where=fits[layer])
+    found = layers.by_key(chosen)
+    for key, versions in layers.long:
+        fitting = np.flatnonzero(fits[versions])
+        found[key] = positions[versions.start + fitting[-1]] if len(fitting) else NONE
+    return found
+
+
+def first_in(layers: Layers, fits: Flags) -> Rows:
+    """Return for each key the position of its oldest version that fits, or NONE. `fits` in the order of the layers."""
+    positions, oldest = layers.positions, len(layers.keys)
+    chosen = np.where(fits[:oldest], positions[:oldest], NONE)
+    for layer in layers.later():
+        reached = chosen[: layer.stop - layer.start]
+        np.copyto(reached, positions[layer], where=fits[layer] & (reached == NONE))
+    found = layers.by_key(chosen)
+    for key, versions in layers.long:
+        fitting = np.flatnonzero(fits[versions])
+        found[key] = positions[versions.start + fitting[0]] if len(fitting) else NONE
+    return found
+
+
+def greatest_in(layers: Layers, fits: Flags, words: Sequence[Words], *, smallest: bool = False) -> Rows:
+    """Return for each key the position of its greatest (or smallest) version that fits, the oldest of equals, or NONE.
+
+    `fits` and `words`, which order the values, in the order of the layers.
+    """
+    oldest = len(layers.keys)
+    # The greatest so far of each key, and where it lies.
+    present = [word[:oldest].copy() for word in words]
+    chosen = np.where(fits[:oldest], layers.positions[:oldest], NONE)
+    for layer in layers.later():
+        count = layer.stop - layer.start
+        better = chosen[:count] == NONE
+        tied = ~better
+        for word, greatest in zip(words, present, strict=True):
+            one, other = (word[layer], greatest[:count]) if smallest else (greatest[:count], word[layer])
+            better |= tied & (one < other)
+            tied &= one == other
+        better &= fits[layer]
+        np.copyto(chosen[:count], layers.positions[layer], where=better)
+        for word, greatest in zip(words, present, strict=True):
+            np.copyto(greatest[:count], word[layer], where=better)
+    found = layers.by_key(chosen)
+    for key, versions in layers.long:
+        candidates = versions.start + np.flatnonzero(fits[versions])
+        for word in words:
+            values = word[candidates]
+            if len(values):
+                candidates = candidates[values == (values.min() if smallest else values.max())]
+        found[key] = layers.positions[candidates[0]] if len(candidates) else NONE
+    return found
