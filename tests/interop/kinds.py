@@ -315,12 +315,6 @@ _MERGING = [
     _key("vectors 64", _upserts(), deletion_vectors__enabled="true", deletion_vectors__bitmap64="true"),
     _key("vectors lookup", _upserts(), deletion_vectors__enabled="true", changelog_producer="lookup"),
     _key(
-        "vectors merge-on-read",
-        _upserts(),
-        deletion_vectors__enabled="true",
-        deletion_vectors__merge_on_read="true",
-    ),
-    _key(
         "vectors partial-update",
         _PARTS,
         fields=_WIDE,
@@ -485,4 +479,11 @@ KINDS = [
     *_MERGING,
     *_FORMATS,
 ]
+# Java knows it since 2.0.0.
+MERGE_ON_READ = _key(
+    "vectors merge-on-read",
+    _upserts(),
+    deletion_vectors__enabled="true",
+    deletion_vectors__merge_on_read="true",
+)
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -11,7 +11,7 @@ import pytest
 
 from tests.interop.engines import Java, Ours
 from tests.interop.judge import VERSIONS, Judge
-from tests.interop.kinds import BY_NAME, KINDS, Kind
+from tests.interop.kinds import BY_NAME, KINDS, MERGE_ON_READ, Kind
 
 pytestmark = pytest.mark.interop
 
@@ -167,6 +167,22 @@ def test_both_compact_a_little_in_turn_and_both_go_on(ours: Ours, java: Java, ki
         assert ours.changes(snapshot_id) == java.changes(snapshot_id), f"changes of {snapshot_id}"
     kinds = [snapshot.commit_kind for snapshot in ours.table.snapshots()]
     assert kinds.count("COMPACT") >= len(kind.batches)
+
+
+def test_rows_that_no_compaction_has_seen_are_read_by_both_where_vectors_are_merged_on_read(tmp_path: Path) -> None:
+    with Judge("2.0.0") as judge:
+        ours, java = Ours(tmp_path), Java(judge, tmp_path)
+        ours.create(Kind(**_fields(MERGE_ON_READ) | {"options": MERGE_ON_READ.options | {"write-only": "true"}}))
+        for writer, batch in zip(itertools.cycle([ours, java]), MERGE_ON_READ.batches, strict=False):
+            writer.write(list(batch))
+        same_history(ours, java)
+        assert ours.rows()
+
+        java.compact()
+        for writer, batch in zip(itertools.cycle([java, ours]), MERGE_ON_READ.batches, strict=False):
+            writer.write(list(batch))
+        ours.compact()
+        same_history(ours, java)
 
 
 def test_java_marks_rows_of_an_append_table_and_we_go_on(ours: Ours, java: Java, judge: Judge) -> None:
