@@ -30,8 +30,8 @@ class Ours:
         self._here = lc.connect(warehouse)
         self._catalog.create_database("db", exist_ok=True)
 
-    def create(self, table: str) -> None:
-        self._catalog.create_table(f"db.{table}", COLUMNS, primary_keys=["k"], options=TABLE_OPTIONS)
+    def create(self, table: str, options: dict[str, str] | None = None) -> None:
+        self._catalog.create_table(f"db.{table}", COLUMNS, primary_keys=["k"], options=options or TABLE_OPTIONS)
 
     def write(self, table: str, file: str) -> None:
         self._catalog.table(f"db.{table}").write(self._session.read.parquet(file))
@@ -64,10 +64,10 @@ class Connector:
         )
         self._session.sql("CREATE DATABASE IF NOT EXISTS paimon.db")
 
-    def create(self, table: str) -> None:
+    def create(self, table: str, options: dict[str, str] | None = None) -> None:
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-        options = {"primary-key": "k", **TABLE_OPTIONS}
-        properties = ", ".join(f"'{name}' = '{value}'" for name, value in options.items())
+        told = {"primary-key": "k", **(options or TABLE_OPTIONS)}
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in told.items())
         self._session.sql(f"CREATE TABLE paimon.db.{table} ({columns}) TBLPROPERTIES ({properties})")
 
     def write(self, table: str, file: str) -> None:

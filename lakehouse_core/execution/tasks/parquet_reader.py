@@ -60,8 +60,7 @@ class ParquetFileReader:
         self._source = open_source(store, key, entry)
         with decoding(key, "its footer"):
             self._check_seal()
-            self._footer = self._read_footer()
-            self._file = self._open()
+            self._file, self._footer = self._opened()
         self._columns = set(self._file.schema_arrow.names)
         if self._footer.num_rows != entry.row_count:
             raise corrupt_file(
@@ -155,30 +154,30 @@ class ParquetFileReader:
         if broken_seal(self._source.read_at(tail_bytes, size - tail_bytes), footer_bytes):
             raise corrupt_file(self._key, "its footer does not fit its checksum")
 
-    def _read_footer(self) -> pq.FileMetaData:
-        """Return the footer, in which columns of INT96 are made 12 plain bytes: Arrow would read them wrongly."""
-        footer = pq.read_metadata(self._source)
-        if not _has_int96(footer):
-            return footer
-        size, tail_bytes = self._source.size(), footer.serialized_size + _TAIL_BYTES
+    def _opened(self) -> tuple[pq.ParquetFile, pq.FileMetaData]:
+        """Return the file and its footer, in which INT96 columns are made 12 plain bytes: Arrow would misread them."""
+        file = self._open(None)
+        if not _has_int96(file.metadata):
+            return file, file.metadata
+        size, tail_bytes = self._source.size(), file.metadata.serialized_size + _TAIL_BYTES
         plain = int96_as_bytes(self._source.read_at(tail_bytes, size - tail_bytes)[:-_TAIL_BYTES])
-        file = _MAGIC + plain + len(plain).to_bytes(4, "little") + _MAGIC
-        footer = pq.read_metadata(pa.BufferReader(file))
+        footer = pq.read_metadata(pa.BufferReader(_MAGIC + plain + len(plain).to_bytes(4, "little") + _MAGIC))
         if _has_int96(footer):
             raise UnsupportedFeature(
                 f"{self._key}: its footer describes INT96 columns in an unknown way: use Java Paimon."
             )
-        return footer
+        return self._open(footer), footer
 
     @cached_property
     def _widest_group(self) -> pq.RowGroupMetaData | None:
         groups = map(self._footer.row_group, range(self._footer.num_row_groups))
         return max(groups, key=lambda group: group.total_byte_size / max(1, group.num_rows), default=None)
 
-    def _open(self, *, window_bytes: int = 0) -> pq.ParquetFile:
+    def _open(self, footer: pq.FileMetaData | None, *, window_bytes: int = 0) -> pq.ParquetFile:
+        """Open the file by this footer, or by the one that it has."""
         return pq.ParquetFile(
             self._source,
-            metadata=self._footer,
+            metadata=footer,
             pre_buffer=False,
             buffer_size=window_bytes,
             page_checksum_verification=self._verify,
@@ -263,7 +262,7 @@ class ParquetFileReader:
         expected = sum(self._footer.row_group(group).num_rows for group in groups)
         group = self._widest_group
         stored_bytes = 0 if group is None else sum(chunk.total_compressed_size for chunk in _chunks(group, set(read)))
-        file = self._file if stored_bytes <= held_bytes else self._open(window_bytes=_WINDOW_BYTES)
+        file = self._file if stored_bytes <= held_bytes else self._open(self._footer, window_bytes=_WINDOW_BYTES)
         position = 0
         batches = file.iter_batches(batch_rows, row_groups=groups, columns=read, use_threads=False)
         while True:
