@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_core.merge.numbers import added, column_of, multiplied, numbers_of
-from lakehouse_core.merge.positions import MOST_ROUNDS
+from lakehouse_core.merge.layers import MOST_LAYERS, Layers
+from lakehouse_core.merge.numbers import Numbers, added, column_of, multiplied, numbers_of
+from lakehouse_core.merge.order import KeyOrder
 
 WIDTHS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 Keys = list[list[tuple[bool, Any]]]
@@ -24,17 +25,18 @@ def integers(draw: st.DrawFn) -> tuple[int, Keys]:
     limit = 1 << (bits - 1)
     number = st.integers(-3, 3) | st.sampled_from([limit - 1, -limit, -limit + 1, limit // 2]) | st.none()
     versions = st.lists(st.tuples(st.booleans(), number), min_size=1, max_size=6)
-    ones = st.integers(MOST_ROUNDS, MOST_ROUNDS + 3).map(lambda count: [(True, 1)] * count)
+    ones = st.integers(MOST_LAYERS, MOST_LAYERS + 3).map(lambda count: [(True, 1)] * count)
     return bits, draw(st.lists(versions | ones, max_size=6))
 
 
 def flat(keys: Keys, kind: pa.DataType) -> tuple[Any, ...]:
+    """The versions of the keys in layers; those that are left out are not valid."""
     ends = np.cumsum([len(versions) for versions in keys], dtype=np.int64) - 1
-    starts = np.concatenate([np.zeros(min(1, len(keys)), dtype=np.int64), ends[:-1] + 1])
+    layers = Layers(KeyOrder(np.arange(ends[-1] + 1 if len(ends) else 0), ends))
     numbers = numbers_of(pa.array([value for versions in keys for _, value in versions], kind))
-    fits = np.array([fit for versions in keys for fit, _ in versions], dtype=bool)
     assert numbers is not None
-    return numbers, fits, starts, ends, kind
+    fits = np.array([fit for versions in keys for fit, _ in versions], dtype=bool)
+    return Numbers(numbers.values, numbers.valid & fits).take(layers.rows), layers, kind
 
 
 @pytest.mark.parametrize("combine", ["sum", "product"])
