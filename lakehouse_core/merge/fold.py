@@ -17,7 +17,7 @@ from lakehouse_core.merge.acting import Acting
 from lakehouse_core.merge.actions import Action
 from lakehouse_core.merge.functions import Aggregator, aggregator
 from lakehouse_core.merge.key_words import comparison_words
-from lakehouse_core.merge.layers import first_in, greatest_in, last_in
+from lakehouse_core.merge.layers import first_in, greatest_in, last_in, last_row_in
 from lakehouse_core.merge.numbers import Numbers, added, extreme, multiplied, numbers_of, validity
 from lakehouse_core.merge.numbers import column_of as number_column
 from lakehouse_core.merge.order import Rows
@@ -40,11 +40,6 @@ class Versions:
     column: pa.Array
     acting: Acting
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether every version adds a value that is not null."""
-        return self.acting.actions is None and not self.column.null_count
-
     def valid(self) -> Flags:
         """Say in the order of the layers which values are not null."""
         layers = self.acting.layers
@@ -62,6 +57,13 @@ class Versions:
         """Say in the order of the layers which versions do one of `what`. Not to be changed."""
         return self.acting.does(*what)
 
+    def last_valid(self) -> pa.Array:
+        """Return the newest values that are not null, null where all are."""
+        if not self.column.null_count:
+            return self.picked(self.acting.ends)
+        # Of a key without such a version any will do: it is null.
+        return take(self.column, last_row_in(self.acting.layers, self.valid()))
+
     def picked(self, positions: Rows) -> pa.Array:
         """Return the values at these positions, null at NONE."""
         found, rows = positions != NONE, self.acting.order.rows
@@ -77,8 +79,8 @@ def fold_plain(versions: Versions, how: str) -> pa.Array:
     """Fold a column without a function."""
     acting = versions.acting
     if how == COPY_NON_NULL:
-        if versions.is_plain:
-            return versions.picked(acting.ends)
+        if acting.actions is None:
+            return versions.last_valid()
         writes = versions.does(Action.SET) | (versions.does(Action.ADD) & versions.valid())
         return versions.picked(last_in(acting.layers, writes))
     if acting.actions is None:
@@ -118,8 +120,8 @@ def _last_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Arr
 
 def _last_non_null_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
     acting = versions.acting
-    if versions.is_plain:
-        return versions.picked(acting.ends), _NO_KEYS
+    if acting.actions is None:
+        return versions.last_valid(), _NO_KEYS
     valid = versions.valid()
     erases = versions.does(Action.SET_RETRACT) | (versions.does(Action.RETRACT, Action.RETRACT_OLDER) & valid)
     writes = versions.does(Action.SET) | (versions.does(Action.ADD) & valid) | erases

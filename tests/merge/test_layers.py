@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_core.merge import layers as layers_module
-from lakehouse_core.merge.layers import Layers, first_in, greatest_in, last_in
+from lakehouse_core.merge.layers import Layers, first_in, greatest_in, last_in, last_row_in
 from lakehouse_core.merge.numbers import Numbers, added, extreme
 from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE
@@ -63,6 +63,8 @@ def test_layers_decide_as_a_walk_through_the_versions_does(most: int, keys: list
         greatest_in(layers, flags, words, smallest=True),
     )
     assert list(zip(*(each.tolist() for each in picked), strict=True)) == found
+    rows, last = last_row_in(layers, flags), picked[0]
+    assert (rows == layers.rows[np.argsort(layers.positions)][last])[last != NONE].all()
     assert shown(total) == sums
     assert shown(greatest) == tops
     assert not len(doubtful)
