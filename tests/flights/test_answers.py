@@ -24,6 +24,8 @@ def test_the_closed_answers_of_two_weeks(two_weeks: FlightsSource):
     assert answers.tail_numbers == 2_544
     assert answers.update_pairs == 14_520
     assert len(answers.never_arrived) == 15
+    assert (answers.weathered.flights, answers.weathered.precip) == (12_222, 64.88)
+    assert sum(cancelled for _, cancelled in answers.weathered.by_visibility.values()) == 1_061
     assert answers.open == 15
 
 
