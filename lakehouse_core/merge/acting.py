@@ -5,9 +5,9 @@ from functools import cached_property
 import numpy as np
 
 from lakehouse_core.merge.actions import Action, Actions
-from lakehouse_core.merge.layers import Layers
+from lakehouse_core.merge.layers import Layers, last_in
 from lakehouse_core.merge.order import KeyOrder, Rows
-from lakehouse_core.merge.positions import Flags
+from lakehouse_core.merge.positions import NONE, Flags
 
 
 class Acting:
@@ -24,6 +24,7 @@ class Acting:
         self.starts = order.starts
         self.ends = order.ends
         self._does: dict[tuple[Action, ...], Flags] = {}
+        self._last: dict[tuple[Action, ...], Rows] = {}
 
     @cached_property
     def without_retracts(self) -> "Acting":
@@ -42,9 +43,18 @@ class Acting:
             self._does[what] = self._flags(self.layers.positions, what)
         return self._does[what]
 
-    def does_at(self, positions: Rows, *what: Action) -> Flags:
-        """Say which of the versions at these positions, none of them NONE, do one of `what`."""
-        return self._flags(positions, what)
+    def last_or_erased(self, *erasing: Action) -> Rows:
+        """Return the position of each key's newest version that adds or sets, NONE where an erasing one came after."""
+        if self.actions is None:
+            return self.ends
+        if erasing not in self._last:
+            written = last_in(self.layers, self.does(Action.ADD, Action.SET, *erasing))
+            self._last[erasing] = self.unless(written, *erasing)
+        return self._last[erasing]
+
+    def unless(self, positions: Rows, *erasing: Action) -> Rows:
+        """Return the positions, NONE where the version does one of `erasing`."""
+        return np.where(self._flags(positions, erasing), NONE, positions)
 
     def keys_that_do(self, *what: Action) -> Rows:
         """Return the keys with a version that does one of `what`."""

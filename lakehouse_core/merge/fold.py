@@ -89,7 +89,7 @@ def fold_plain(versions: Versions, how: str) -> pa.Array:
         writes = versions.does(Action.ADD, Action.SET, Action.RETRACT, Action.SET_RETRACT)
         return versions.picked(last_in(acting.layers, writes))
     # A retract older than what is there leaves a plain column alone.
-    return versions.picked(_last_or_erased(acting, Action.RETRACT, Action.SET_RETRACT))
+    return versions.picked(acting.last_or_erased(Action.RETRACT, Action.SET_RETRACT))
 
 
 def fold_function(versions: Versions, function: AggregateFunction) -> pa.Array:
@@ -114,7 +114,7 @@ def _primary_key(versions: Versions, function: AggregateFunction) -> tuple[pa.Ar
 
 
 def _last_value(versions: Versions, function: AggregateFunction) -> tuple[pa.Array, Rows]:
-    found = _last_or_erased(versions.acting, Action.RETRACT, Action.RETRACT_OLDER, Action.SET_RETRACT)
+    found = versions.acting.last_or_erased(Action.RETRACT, Action.RETRACT_OLDER, Action.SET_RETRACT)
     return versions.picked(found), _NO_KEYS
 
 
@@ -126,7 +126,7 @@ def _last_non_null_value(versions: Versions, function: AggregateFunction) -> tup
     erases = versions.does(Action.SET_RETRACT) | (versions.does(Action.RETRACT, Action.RETRACT_OLDER) & valid)
     writes = versions.does(Action.SET) | (versions.does(Action.ADD) & valid) | erases
     written = last_in(acting.layers, writes)
-    found = _unless(acting, written, Action.SET_RETRACT, Action.RETRACT, Action.RETRACT_OLDER)
+    found = acting.unless(written, Action.SET_RETRACT, Action.RETRACT, Action.RETRACT_OLDER)
     # An older version fills a gap only: the first of them, when nothing else was there.
     older = versions.does(Action.ADD_OLDER) & valid
     if not older.any():
@@ -208,19 +208,6 @@ _FOLDS: Final[dict[str, _Fold]] = {
     "sum": _sum,
     "product": _product,
 }
-
-
-def _last_or_erased(acting: Acting, *erasing: Action) -> Rows:
-    """Return the position of the newest version that adds or sets, NONE where one that is `erasing` came after."""
-    if acting.actions is None:
-        return acting.ends
-    return _unless(acting, last_in(acting.layers, acting.does(Action.ADD, Action.SET, *erasing)), *erasing)
-
-
-def _unless(acting: Acting, positions: Rows, *erasing: Action) -> Rows:
-    """Return the positions, NONE where the version does one of `erasing`."""
-    erased = acting.does_at(positions, *erasing) if acting.actions is not None else np.False_
-    return np.where(erased, NONE, positions)
 
 
 def _beyond_adding(acting: Acting, *fine: Action) -> Rows:

@@ -110,17 +110,18 @@ def _folded(numbers: Numbers, layers: Layers, combine: np.ufunc, doubt: Doubt | 
             np.copyto(combined, later, where=~known[:count])
             np.copyto(earlier, combined, where=fits[layer])
             known[:count] |= fits[layer]
-        folded = Numbers(layers.by_key(results), layers.by_key(known))
-        doubtful = layers.by_key(is_doubtful)
+        valid = layers.by_key(known) if has_gaps else np.ones(layers.key_count, dtype=bool)
+        folded, doubtful = Numbers(layers.by_key(results), valid), layers.keys[is_doubtful].tolist()
         for key, versions in layers.long:
             chosen = values[versions][fits[versions]]
             folded.valid[key] = len(chosen) > 0
-            folded.values[key], doubtful[key] = 0, False
+            folded.values[key] = 0
             if len(chosen):
                 steps = combine.accumulate(chosen)
                 folded.values[key] = steps[-1]
-                doubtful[key] = doubt is not None and bool(doubt(steps[:-1], chosen[1:], steps[1:]).any())
-    return folded, np.flatnonzero(doubtful)
+                if doubt is not None and doubt(steps[:-1], chosen[1:], steps[1:]).any():
+                    doubtful.append(key)
+    return folded, np.array(sorted(doubtful), dtype=np.int64)
 
 
 def _overflow_of_sum(kind: pa.DataType) -> Doubt | None:
