@@ -3,9 +3,10 @@
 Source: Paimon semantics, "full-compaction" (E.1) and "lookup" (E.2).
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -92,12 +93,24 @@ def _unchanged(records: Records, results: pa.RecordBatch, transitions: Transitio
 
 
 def equal_values(left: pa.Array, right: pa.Array) -> Flags:
-    """Say row by row which values are equal; null equals null."""
+    """Say row by row which values are equal, as Java's comparison of rows does; null equals null."""
     if pa.types.is_nested(left.type):
+        same = _same_map if pa.types.is_map(left.type) else operator.eq
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
-        equal: Flags = np.array([one == other for one, other in pairs], dtype=bool)
+        equal: Flags = np.array([same(one, other) for one, other in pairs], dtype=bool)
         return equal
     equal = np.array(pc.fill_null(pc.equal(left, right), False).to_numpy(zero_copy_only=False), dtype=bool)
     if left.null_count and right.null_count:
         equal |= pc.and_(pc.is_null(left), pc.is_null(right)).to_numpy(zero_copy_only=False)
     return equal
+
+
+def _same_map(left: list[tuple[Any, Any]] | None, right: list[tuple[Any, Any]] | None) -> bool:
+    """Compare maps, whose entries have no order. In Java one with a null among its values does not equal itself."""
+    if left is None or right is None:
+        return left is right
+    return (
+        len(left) == len(right)
+        and all(value is not None for _, value in left)
+        and all(any(entry == other for other in right) for entry in left)
+    )

@@ -86,15 +86,21 @@ def encode_map(pairs: Sequence[tuple[Any, Any]], key: DataType, value: DataType)
 
 
 def unscaled(value: Decimal, data_type: AtomicType) -> int:
-    """Return the integer that a DECIMAL stores. Raises InvalidRequest when digits would be lost."""
+    """Return the integer that a DECIMAL stores. Raises InvalidRequest when digits would be lost.
+
+    Java's sums of short decimals, which are stored as 64 bits, may have more digits than the type says.
+    """
     scaled = _EXACT.scaleb(value, data_type.scale or 0)
     number = int(scaled)
-    if number != scaled or abs(number) >= 10 ** (data_type.precision or 0):
+    precision = data_type.precision or 0
+    limit = 1 << 63 if precision <= _SHORT_DIGITS else 10**precision
+    if number != scaled or abs(number) >= limit:
         raise _misfit(value, data_type)
     return number
 
 
 _EXACT = Context(prec=100)
+_SHORT_DIGITS = 18
 _COUNT = AtomicType(Root.INT, nullable=False)
 
 
