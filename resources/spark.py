@@ -4,6 +4,7 @@
 """
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -123,7 +124,8 @@ class SparkRuntime(dg.ConfigurableResource):
 
         builder = SparkSession.builder.appName(self.app_name)
         builder = builder.master(self.master) if self.remote is None else builder.remote(self.remote)
-        session = builder.config(map=self._settings()).getOrCreate()
+        with _interrupts_as_before():
+            session = builder.config(map=self._settings()).getOrCreate()
         if self.remote is None:
             session.sparkContext.setLogLevel("ERROR")
         return session
@@ -170,6 +172,21 @@ def _clear_job(*, cancel: str | None = None) -> None:
         context.cancelJobGroup(cancel)
     for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
         context.setLocalProperty(key, None)
+
+
+@contextmanager
+def _interrupts_as_before() -> Iterator[None]:
+    """Undo what PySpark does to Ctrl-C when it starts.
+
+    Its handler calls the JVM to cancel all jobs. In the middle of another call that fails, and hides the interrupt;
+    `spark_job` cancels the jobs of its block anyway.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 class _Current(threading.local):
