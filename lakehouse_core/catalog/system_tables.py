@@ -258,7 +258,7 @@ def _buckets(source: SystemSource) -> Iterable[Row]:
 
 
 def _told_entries(source: SystemSource, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    for entries in source.log.read_manifests(source.log.manifests_of(snapshot)):
+    for entries in source.log.manifests.entries_of_each(source.log.manifests_of(snapshot)):
         yield from entries
 
 

@@ -166,7 +166,7 @@ class _OverwritePart:
         for snapshot in self._log.since(base, latest.id):
             if snapshot.commit_kind is not CommitKind.COMPACT:
                 manifests = self._log.delta_manifests(snapshot)
-                read = self._log.read_manifests(manifests, keep=lambda partition, *_: covers(partition))
+                read = self._log.manifests.entries_of_each(manifests, keep=lambda partition, *_: covers(partition))
                 yield snapshot.commit_kind, [entry for entries in read for entry in entries]
 
 
@@ -213,7 +213,7 @@ class _LiveFiles:
         since = self._since(latest)
         if since is not None:
             for snapshot in since:
-                read = self._log.read_manifests(self._log.delta_manifests(snapshot), keep=keep)
+                read = self._log.manifests.entries_of_each(self._log.delta_manifests(snapshot), keep=keep)
                 self._entries = merge_entries([*self._entries, *(entry for entries in read for entry in entries)])
         else:
             types = [field.type for field in schema.partition_fields]

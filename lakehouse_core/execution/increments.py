@@ -214,5 +214,5 @@ def _manifests(log: SnapshotLog, snapshot: Snapshot, *, from_changelog: bool) ->
 
 
 def _added(log: SnapshotLog, manifests: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
-    for entries in log.read_manifests(manifests):
+    for entries in log.manifests.entries_of_each(manifests):
         yield from (entry for entry in entries if entry.kind is EntryKind.ADD)

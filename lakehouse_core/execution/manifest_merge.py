@@ -44,7 +44,7 @@ def merge_full(
     """
     changing = must_change(manifests, target_bytes=writer.target_bytes)
     deleting = [manifest for manifest in changing if manifest.num_deleted_files > 0]
-    deletions = Deletions(entry for entries in log.read_manifests(deleting) for entry in entries)
+    deletions = Deletions(entry for entries in log.manifests.entries_of_each(deleting) for entry in entries)
     plan = plan_full(manifests, deletions.partitions, writer.partition_types, target_bytes=writer.target_bytes)
     if plan is None:
         return None
@@ -58,7 +58,9 @@ def _rewrite(log: SnapshotLog, writer: ManifestWriter, plan: FullMerge, deletion
     written: list[ManifestFile] = []
     part: list[ManifestEntry] = []
     kept = list(plan.kept)
-    for manifest, entries in zip(plan.rewritten, log.read_manifests(plan.rewritten, with_stats=True), strict=True):
+    for manifest, entries in zip(
+        plan.rewritten, log.manifests.entries_of_each(plan.rewritten, with_stats=True), strict=True
+    ):
         left = [entry for entry in entries if entry.kind is EntryKind.ADD and not deletions.undo(entry)]
         if len(left) == len(entries) and manifest.file_name in plan.spared:
             kept.append(manifest)
@@ -75,7 +77,7 @@ def _merge_group(log: SnapshotLog, writer: ManifestWriter, group: Sequence[Manif
     copied = _copy_blocks(log, writer, group)
     if copied is not None:
         return [copied]
-    read = log.read_manifests(group, with_stats=True)
+    read = log.manifests.entries_of_each(group, with_stats=True)
     return writer.write_entries(merge_entries(entry for entries in read for entry in entries))
 
 
@@ -88,7 +90,7 @@ def _copy_blocks(log: SnapshotLog, writer: ManifestWriter, group: Sequence[Manif
         return None
     blocks: list[AvroBlock] = []
     for manifest in group:
-        container = open_container(log.manifest_bytes(manifest), manifest.file_name)
+        container = open_container(log.manifests.bytes_of(manifest), manifest.file_name)
         if container.schema != MANIFEST_SCHEMA:
             return None
         blocks.extend(container.blocks)

@@ -274,7 +274,7 @@ def _state_plan(
     manifests = log.manifests_of(snapshot)
     wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
     keep = None if scope.is_everything else scope.keeps_entry
-    entries = log.entry_columns(wanted, keep=keep, with_stats=scope.needs_statistics)
+    entries = log.manifests.columns(wanted, keep=keep, with_stats=scope.needs_statistics)
     deletions = deletion_files(log.index_entries(snapshot), BucketFolders(schema))
     planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema, deletions=deletions)
     predicate = beyond(empty.predicate, schema.partition_keys)

@@ -5,9 +5,7 @@ Snapshots are written once and never changed. Source: Paimon format, "Hint looku
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from lakehouse_core.clock import Clock
@@ -18,29 +16,24 @@ from lakehouse_core.errors import (
     SnapshotExpired,
     StorageUnavailable,
 )
+from lakehouse_core.execution.manifest_reader import ManifestReader
+from lakehouse_core.execution.reading_ahead import in_order
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text, verify_bytes
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
 from lakehouse_core.table.layout import (
     BOUNDARY_KEY,
     CHANGELOG_FOLDER,
     SNAPSHOT_FOLDER,
     TAG_FOLDER,
     changelog_key,
-    manifest_key,
     snapshot_key,
     tag_key,
 )
 from lakehouse_core.table.manifest import (
-    EntryColumns,
     IndexManifestEntry,
     Keep,
     ManifestEntry,
     ManifestFile,
-    concatenate,
-    decode_index_manifest,
-    decode_manifest,
-    decode_manifest_columns,
-    decode_manifest_list,
     merge_entries,
 )
 from lakehouse_core.table.snapshot import Snapshot, Tag, parse_snapshot, parse_tag, serialize_snapshot
@@ -62,10 +55,6 @@ _ID = re.compile(rb"[1-9]\d{0,18}")
 _LONGEST_PROBE = 32
 # A listing and the reading after it race with expiry; each round something else had to vanish.
 _ATTEMPTS = 5
-_READERS = 8
-_FEW = 8
-# Each decodes into arrays several times the size of its manifest.
-_COLUMN_READERS = 2
 
 
 class SnapshotLog:
@@ -74,6 +63,7 @@ class SnapshotLog:
     def __init__(self, store: ObjectStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._manifests = ManifestReader(store)
 
     @property
     def store(self) -> ObjectStore:
@@ -82,6 +72,10 @@ class SnapshotLog:
     @property
     def clock(self) -> Clock:
         return self._clock
+
+    @property
+    def manifests(self) -> ManifestReader:
+        return self._manifests
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None when the table has none. Never lists when the LATEST hint is of use."""
@@ -276,10 +270,6 @@ class SnapshotLog:
         self._write_hint(CHANGELOG_EARLIEST_HINT, earliest_id)
         self._write_hint(CHANGELOG_LATEST_HINT, latest_id)
 
-    def read_manifest_list(self, name: str, size: int | None, expected: str | None = None) -> list[ManifestFile]:
-        """Return what a manifest list names, in order. Raises CorruptTable when it is missing or not as recorded."""
-        return decode_manifest_list(self._read_metadata(name, size, expected), name)
-
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """Return the manifests that make up the state at `snapshot`: its base, then its delta."""
         return [*self.base_manifests(snapshot), *self.delta_manifests(snapshot)]
@@ -297,33 +287,6 @@ class SnapshotLog:
             return []
         return self._list_of(snapshot, snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
 
-    def read_manifest(
-        self, manifest: ManifestFile, *, keep: Keep | None = None, with_stats: bool = False
-    ) -> list[ManifestEntry]:
-        """Return the entries of one manifest, in order; `keep` tells by partition, bucket and level which of them.
-
-        Raises CorruptTable when it is missing or not as recorded.
-        """
-        data = self.manifest_bytes(manifest)
-        return decode_manifest(data, manifest.file_name, keep=keep, with_stats=with_stats)
-
-    def read_manifest_columns(
-        self, manifest: ManifestFile, *, keep: Keep | None = None, with_stats: bool = False
-    ) -> EntryColumns:
-        """Return the entries of one manifest as columns; everything else as in `read_manifest`."""
-        data = self.manifest_bytes(manifest)
-        return decode_manifest_columns(data, manifest.file_name, keep=keep, with_stats=with_stats)
-
-    def read_manifests(
-        self, manifests: Iterable[ManifestFile], *, keep: Keep | None = None, with_stats: bool = False
-    ) -> Iterator[list[ManifestEntry]]:
-        """Yield the entries of each manifest, in order; a few manifests are read ahead by threads."""
-
-        def read(manifest: ManifestFile) -> list[ManifestEntry]:
-            return self.read_manifest(manifest, keep=keep, with_stats=with_stats)
-
-        return in_order(read, manifests)
-
     def live_entries(
         self,
         snapshot: Snapshot,
@@ -337,43 +300,18 @@ class SnapshotLog:
         `manifests`: those that may hold what `keep` keeps, when the caller knows; otherwise all.
         """
         chosen = self.manifests_of(snapshot) if manifests is None else manifests
-        read = self.read_manifests(chosen, keep=keep, with_stats=with_stats)
+        read = self._manifests.entries_of_each(chosen, keep=keep, with_stats=with_stats)
         return merge_entries(entry for entries in read for entry in entries)
-
-    def entry_columns(
-        self, manifests: Iterable[ManifestFile], *, keep: Keep | None = None, with_stats: bool = False
-    ) -> EntryColumns:
-        """Return the entries of all `manifests`, in order, as columns: a fifth of the memory that objects take."""
-
-        def read(manifest: ManifestFile) -> EntryColumns:
-            return self.read_manifest_columns(manifest, keep=keep, with_stats=with_stats)
-
-        return concatenate(in_order(read, manifests, ahead=_COLUMN_READERS))
-
-    def manifest_bytes(self, manifest: ManifestFile) -> bytes:
-        """Return a manifest's file. Raises CorruptTable when it is missing or has another size than recorded."""
-        return self._read_metadata(manifest.file_name, manifest.file_size, None)
 
     def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
         """Return the index files of `snapshot`; none when it has no index manifest."""
         name = snapshot.index_manifest
         if name is None:
             return []
-        return decode_index_manifest(self._read_metadata(name, None, _checksums(snapshot).get(name)), name)
+        return self._manifests.index_entries(name, _checksums(snapshot).get(name))
 
     def _list_of(self, snapshot: Snapshot, name: str, size: int | None) -> list[ManifestFile]:
-        return self.read_manifest_list(name, size, _checksums(snapshot).get(name))
-
-    def _read_metadata(self, name: str, size: int | None, expected: str | None) -> bytes:
-        key = manifest_key(name)
-        try:
-            data = self._store.read(key)
-        except NotFound as error:
-            raise CorruptTable.missing(self._store.uri(key)) from error
-        except InvalidRequest as error:
-            raise CorruptTable(f"A manifest list or snapshot names {name!r}: {error}") from error
-        verify_bytes(data, self._store.uri(key), size=size, expected=expected)
-        return data
+        return self._manifests.listed(name, size, _checksums(snapshot).get(name))
 
     def _load(self, snapshot_id: int) -> Snapshot | None:
         key = snapshot_key(snapshot_id)
@@ -412,25 +350,6 @@ class SnapshotLog:
         return StorageUnavailable(
             f"{self._store.uri('')}: {what} changed in each of {_ATTEMPTS} attempts to read it. Try again."
         )
-
-
-def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int = _READERS) -> Iterator[R]:
-    """Yield `function` of each item, in order; `ahead` of them run at once."""
-    rest = iter(items)
-    first = list(islice(rest, _FEW + 1))
-    if len(first) <= _FEW:
-        # To start threads takes longer than to read these from a disk.
-        yield from map(function, first)
-        return
-    with ThreadPoolExecutor(ahead, thread_name_prefix="manifests") as pool:
-        running = [pool.submit(function, item) for item in (*first, *islice(rest, max(0, ahead - _FEW)))]
-        try:
-            while running:
-                yield running.pop(0).result()
-                running.extend(pool.submit(function, item) for item in islice(rest, 1))
-        finally:
-            for future in running:
-                future.cancel()
 
 
 def _ids(names: Iterable[str], pattern: re.Pattern[str]) -> list[int]:

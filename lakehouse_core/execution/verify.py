@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.execution.manifest_reader import ManifestReader
 from lakehouse_core.execution.roots import branch_prefixes, ids_in, load_plans, pending_commits, tag_names
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -120,6 +121,8 @@ class _Verification:
 
     def __init__(self, log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool) -> None:
         self._log = log
+        # What a handle remembers says nothing of the files as they are now.
+        self._manifests = ManifestReader(log.store)
         self._store = log.store
         self._schemas = schemas
         self._reads_data = reads_data
@@ -169,7 +172,7 @@ class _Verification:
         return self.read(
             Promise.NAMED_FILES,
             manifest_key(named.name),
-            lambda: self._log.read_manifest_list(named.name, named.size, expected),
+            lambda: self._manifests.listed(named.name, named.size, expected),
             rooted.root.key,
         )
 
@@ -178,7 +181,7 @@ class _Verification:
         key = manifest_key(manifest.file_name)
         if key in self._unreadable:
             return None
-        entries = self.read(Promise.NAMED_FILES, key, lambda: self._log.read_manifest(manifest), rooted.root.key)
+        entries = self.read(Promise.NAMED_FILES, key, lambda: self._manifests.entries(manifest), rooted.root.key)
         if entries is None:
             self._unreadable.add(key)
         elif key not in self._described:

@@ -19,7 +19,7 @@ from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.storage import MemoryStore, ObjectStore
 from lakehouse_core.table.changes import Append, CommitMessage, StagedCommit, StaticOverwrite, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource
-from lakehouse_core.table.manifest import EntryKind, ManifestEntry, merge_entries
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import new_schema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.stats import unknown_stats
@@ -230,7 +230,7 @@ class SmallTable:
             manifests = self.log.delta_manifests(snapshot)
         else:
             manifests = []
-        entries = (entry for manifest in manifests for entry in self.log.read_manifest(manifest))
+        entries = (entry for manifest in manifests for entry in self.log.manifests.entries(manifest))
         return sorted(
             (self.folders.of(entry.partition, entry.bucket), self._read(entry))
             for entry in entries
@@ -238,8 +238,8 @@ class SmallTable:
         )
 
     def _buckets(self, snapshot: Snapshot) -> dict[tuple[bytes, int], list[ManifestEntry]]:
-        manifests = self.log.manifests_of(snapshot)
-        live = merge_entries(entry for manifest in manifests for entry in self.log.read_manifest(manifest))
+        # Another handle, which remembers nothing.
+        live = SnapshotLog(self.store, self.clock).live_entries(snapshot)
         found: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for entry in sorted(live, key=lambda entry: entry.file.max_sequence_number):
             found.setdefault((entry.partition, entry.bucket), []).append(entry)

@@ -515,7 +515,7 @@ class TestHistory:
 
         assert snapshot.changelog_record_count == 10
         (manifest,) = table.log.changelog_manifests(snapshot)
-        assert [one.file.file_name for one in table.log.read_manifest(manifest)] == ["log"]
+        assert [one.file.file_name for one in table.log.manifests.entries(manifest)] == ["log"]
         assert table.live() == "a@0"
 
     def test_the_latest_schema_is_the_snapshots(self, table: CommitTable) -> None:

@@ -113,7 +113,7 @@ def check_repeated(table: CommitTable, staged: StagedCommit, case: Case, applied
     for snapshot in table.log.history():
         assert table.live(snapshot.id) is not None
         for manifest in [*table.log.manifests_of(snapshot), *table.log.changelog_manifests(snapshot)]:
-            table.log.read_manifest(manifest)
+            table.log.manifests.entries(manifest)
 
 
 @pytest.mark.parametrize("kind", WRITE_FAULTS)

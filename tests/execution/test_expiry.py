@@ -449,7 +449,7 @@ def spoil_delta(table, snapshot_id, file):
     """Let the delta of a snapshot delete `file`."""
     snapshot = table.log.snapshot(snapshot_id)
     (manifest,) = table.log.delta_manifests(snapshot)
-    (entry,) = table.log.read_manifest(manifest)
+    (entry,) = table.log.manifests.entries(manifest)
     data = encode_manifest([replace(entry, kind=EntryKind.DELETE, file=file)])
     table.store.write("manifest/manifest-hostile-0", data)
     listed = encode_manifest_list([replace(manifest, file_name="manifest-hostile-0", file_size=len(data))])

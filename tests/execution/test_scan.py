@@ -101,7 +101,7 @@ def test_no_statistics_of_values_are_believed_where_a_merge_makes_new_ones(catal
     log = SnapshotLog(table._store, clock)
     schema = replace(table.schema, options={**table.schema.options, "merge-engine": engine})
     predicate = bind(parse_where("v > 1000"), schema.fields)
-    entries = log.entry_columns(log.manifests_of(log.latest()), with_stats=True)
+    entries = log.manifests.columns(log.manifests_of(log.latest()), with_stats=True)
 
     planned = plan_splits(entries, ScanScope(schema, predicate), snapshot_id=3, file_schema=lambda _: schema)
 

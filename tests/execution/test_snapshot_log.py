@@ -284,8 +284,8 @@ class TestManifests:
         assert latest is not None
         (manifest,) = table.log.delta_manifests(latest)
 
-        columns = table.log.read_manifest_columns(manifest, with_stats=True)
-        assert list(columns.entries()) == table.log.read_manifest(manifest, with_stats=True)
+        columns = table.log.manifests.columns([manifest], with_stats=True)
+        assert list(columns.entries()) == table.log.manifests.entries(manifest, with_stats=True)
         assert columns.kinds.tolist() == [EntryKind.ADD]
 
     def test_a_missing_manifest_is_damage(self, table: CommitTable) -> None:
@@ -335,4 +335,4 @@ class TestManifests:
         hostile = replace(table.log.delta_manifests(latest)[0], file_name="../secret")
 
         with pytest.raises(CorruptTable, match=r"names '\.\./secret'"):
-            table.log.read_manifest(hostile)
+            table.log.manifests.entries(hostile)

@@ -111,7 +111,7 @@ def new_delta(table, snapshot_id, entries, **listed):
 
 def delta_entries(table, snapshot_id):
     (manifest,) = table.log.delta_manifests(table.log.snapshot(snapshot_id))
-    return table.log.read_manifest(manifest, with_stats=True)
+    return table.log.manifests.entries(manifest, with_stats=True)
 
 
 def data_key(table, snapshot_id):
@@ -372,7 +372,7 @@ def _a_file_of(table, tag):
 
 def _a_changelog_file_of(table, changelog_id):
     (manifest,) = table.log.delta_manifests(table.log.changelog(changelog_id))
-    return table.log.read_manifest(manifest)[0].file.file_name
+    return table.log.manifests.entries(manifest)[0].file.file_name
 
 
 @pytest.mark.parametrize(("damage", "said"), DAMAGE.values(), ids=DAMAGE.keys())
@@ -452,7 +452,7 @@ def test_keys_that_touch_are_in_one_file_only():
 
 def new_delta_of_first(table, entries):
     (manifest,) = table.log.delta_manifests(table.log.snapshot(1))
-    stats = {entry.file.file_name: entry for entry in table.log.read_manifest(manifest, with_stats=True)}
+    stats = {entry.file.file_name: entry for entry in table.log.manifests.entries(manifest, with_stats=True)}
     written = [
         replace(entry, file=replace(stats[entry.file.file_name].file, min_key=entry.file.min_key)) for entry in entries
     ]

@@ -47,7 +47,7 @@ def _changelog(log: SnapshotLog, folders: BucketFolders, snapshot: Snapshot) -> 
 
 def _entries(log: SnapshotLog, manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:
     for manifest in manifests:
-        yield from log.read_manifest(manifest)
+        yield from log.manifests.entries(manifest)
 
 
 def _files(folders: BucketFolders, entry: ManifestEntry) -> Iterator[str]:

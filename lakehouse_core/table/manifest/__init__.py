@@ -9,7 +9,7 @@ from lakehouse_core.table.manifest.avro import (
     encode_manifest_list,
 )
 from lakehouse_core.table.manifest.columns import ABSENT, EntryColumns, RareFields, columns_of, concatenate
-from lakehouse_core.table.manifest.decoding import decode_manifest, decode_manifest_columns
+from lakehouse_core.table.manifest.decoding import FEW_ENTRIES, decode_manifest, decode_manifest_columns
 from lakehouse_core.table.manifest.entry import (
     DELETION_VECTORS,
     HASH_INDEX,
@@ -29,6 +29,7 @@ from lakehouse_core.table.manifest.summary import summarize_manifest
 __all__ = [
     "ABSENT",
     "DELETION_VECTORS",
+    "FEW_ENTRIES",
     "HASH_INDEX",
     "BucketRows",
     "DeletionVectorRange",

@@ -1,0 +1,31 @@
+"""Many small files read at once, the answers in order."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_READERS: Final = 8
+_FEW: Final = 8
+
+
+def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int = _READERS) -> Iterator[R]:
+    """Yield `function` of each item, in order; `ahead` of them run at once."""
+    rest = iter(items)
+    first = list(islice(rest, _FEW + 1))
+    if len(first) <= _FEW:
+        # To start threads takes longer than to read these from a disk.
+        yield from map(function, first)
+        return
+    with ThreadPoolExecutor(ahead, thread_name_prefix="metadata") as pool:
+        running = [pool.submit(function, item) for item in (*first, *islice(rest, max(0, ahead - _FEW)))]
+        try:
+            while running:
+                yield running.pop(0).result()
+                running.extend(pool.submit(function, item) for item in islice(rest, 1))
+        finally:
+            for future in running:
+                future.cancel()
