@@ -103,15 +103,16 @@ class Ours:
             options=dict(history.options),
         )
         made: list[list[int]] = []
+        before = 0
         refused = None
         for operation in history.operations:
-            before = len(table.snapshots())
             try:
                 table = _operated(catalog, table, operation)
             except (lc.InvalidRequest, lc.TaskFailed) as refusal:
                 refused = str(refusal)
                 break
             made.append([snapshot.id for snapshot in table.snapshots()[before:]])
+            before += len(made[-1])
         steps = {step.snapshot_id: step for step in _steps(table)}
         return Trace([[steps[snapshot_id] for snapshot_id in ids] for ids in made], refused)
 
