@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import sys
@@ -13,35 +12,11 @@ from pathlib import Path
 
 from lakehouse_core.errors import LakehouseError
 from tests.differential.executors import Executor
-from tests.differential.generate import generate
 from tests.differential.shrink import shrunk
 from tests.interop.judge import JudgeError
 from tests.oracle.engines import Schema
 from tests.oracle.history import History, Replay, Step, Trace, by_key, canonical
 from tests.oracle.table import FLUSHES_ASCENDING
-
-# What is not written or read here yet; delete a line where it is.
-ENGINES = {"deduplicate", "partial-update", "aggregation", "first-row"}
-PRODUCERS = {"none", "input", "lookup", "full-compaction"}
-VECTORS = {"false", "true"}
-
-
-def supported_histories(first_seed: int, count: int) -> Iterator[tuple[int, History]]:
-    """Yield `count` histories, with their seeds from `first_seed` on, that the tables of this repository may have."""
-    engines = sorted(ENGINES)
-    seeds = (seed for seed in itertools.count(first_seed) if supported(generate(seed, engines)))
-    return ((seed, generate(seed, engines)) for seed in itertools.islice(seeds, count))
-
-
-def supported(history: History) -> bool:
-    """Return whether the tables of this repository may have this history."""
-    options = history.options
-    return (
-        options.get("merge-engine", "deduplicate") in ENGINES
-        and options.get("changelog-producer", "none") in PRODUCERS
-        and options.get("deletion-vectors.enabled", "false") in VECTORS
-    )
-
 
 Check = Callable[[History], list[str]]
 FAILURES = Path("build/differential")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -34,12 +34,17 @@ class _Draft:
     kinds: tuple[str, ...] = ("+I",)
 
 
-def generate(seed: int, engines: Sequence[str] = ENGINES) -> History:
-    """Return the history of a seed, always the same one, of a table with one of `engines`."""
+def histories(first_seed: int, count: int) -> Iterator[tuple[int, History]]:
+    """Yield `count` histories with their seeds."""
+    return ((seed, generate(seed)) for seed in range(first_seed, first_seed + count))
+
+
+def generate(seed: int) -> History:
+    """Return the history of a seed, always the same one."""
     random = Random(seed)
     draft = _table(random)
     _ordered(random, draft)
-    engine = random.choice(engines)
+    engine = random.choice(ENGINES)
     match engine:
         case "deduplicate":
             _deduplicate(random, draft)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.compare import against_model, failure, supported_histories
+from tests.differential.compare import against_model, failure
 from tests.differential.executors import OursInMemory
-from tests.differential.generate import generate
+from tests.differential.generate import generate, histories
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 
@@ -29,7 +29,7 @@ sort-order enabled write-only
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(HISTORIES // SHARE))
 def test_ours_shows_what_the_model_shows(share: int) -> None:
-    for seed, history in supported_histories(share * 100_000, SHARE):
+    for seed, history in histories(share * 100_000, SHARE):
         found = failure("ours against the model", lambda history: against_model(OursInMemory(), history), seed, history)
 
         assert found is None, found
@@ -60,9 +60,9 @@ def test_a_history_is_plain_data() -> None:
     assert History.of(history.to_json()) == history == generate(7)
 
 
-def first_supported(**changes: str) -> tuple[History, Trace]:
+def first_told(**changes: str) -> tuple[History, Trace]:
     """Return a history whose last write is shown, and what ours made of it."""
-    for _, history in supported_histories(0, 100):
+    for _, history in histories(0, 100):
         changed = replace(history, options={**history.options, **changes})
         trace = OursInMemory().run(changed, "")
         if trace.refused is None and any(step.rows and step.changes for steps in trace.operations for step in steps):
@@ -71,7 +71,7 @@ def first_supported(**changes: str) -> tuple[History, Trace]:
 
 
 def test_a_row_or_a_change_that_is_missing_is_told() -> None:
-    history, trace = first_supported()
+    history, trace = first_told()
     assert Replay(history).differences(trace) == []
 
     for name in ("rows", "changes"):
@@ -83,7 +83,7 @@ def test_a_row_or_a_change_that_is_missing_is_told() -> None:
 
 
 def test_a_refusal_without_a_reason_is_told() -> None:
-    history, trace = first_supported()
+    history, trace = first_told()
 
     told = Replay(history).differences(Trace(trace.operations[:-1], "no"))
 

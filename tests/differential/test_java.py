@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.compare import against_model, against_reader, failure, supported_histories
+from tests.differential.compare import against_model, against_reader, failure
 from tests.differential.executors import Java, Ours
-from tests.differential.generate import generate
+from tests.differential.generate import histories
 from tests.interop.judge import VERSIONS, Judge
 
 pytestmark = pytest.mark.interop
@@ -22,9 +22,9 @@ def java(request: pytest.FixtureRequest) -> Iterator[Java]:
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_the_model_shows_what_java_shows(java: Java, share: int) -> None:
-    for seed in range(share * SHARE, (share + 1) * SHARE):
+    for seed, history in histories(share * SHARE, SHARE):
         found = failure(
-            f"Java {java.version} against the model", lambda history: against_model(java, history), seed, generate(seed)
+            f"Java {java.version} against the model", lambda history: against_model(java, history), seed, history
         )
 
         assert found is None, found
@@ -33,7 +33,7 @@ def test_the_model_shows_what_java_shows(java: Java, share: int) -> None:
 @pytest.mark.parametrize("share", range(SHARES))
 def test_java_and_we_read_what_the_other_wrote(java: Java, share: int) -> None:
     ours = Ours()
-    for seed, history in supported_histories(share * 100_000, SHARE // 2):
+    for seed, history in histories(share * 100_000, SHARE // 2):
         for name, writer, reader in (
             (f"Java {java.version} writes, we read", java, ours),
             (f"we write, Java {java.version} reads", ours, java),
