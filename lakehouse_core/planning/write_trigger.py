@@ -1,4 +1,4 @@
-"""Which compaction a write brings along. Source: Paimon semantics, C.1, C.4, E.1 and E.3.
+"""Which compaction a write brings along. Source: Paimon semantics, C.1, C.4, C.9, E.1 and E.3.
 
 A writer here compacts once its rows are committed: what it cannot finish is left to the next compaction, and nothing is
 lost, for what is still to be done shows in the levels of the files.
@@ -24,14 +24,19 @@ class Trigger(Enum):
 def trigger_after(schema: TableSchema, commit_identifier: int) -> Trigger:
     """Return what is compacted after a commit. Batch commits, which carry no number, always count."""
     options = schema.table_options
-    if schema.is_append or options.write_only:
+    if options.write_only or _has_no_buckets(schema):
         return Trigger.NOTHING
     every = options.full_compaction_delta_commits
     if every is not None and (commit_identifier == BATCH_IDENTIFIER or commit_identifier % every == 0):
         return Trigger.FULL
-    return Trigger.NOTHING if _may_lag(options) else Trigger.STRATEGY
+    return Trigger.NOTHING if not schema.is_append and _may_lag(options) else Trigger.STRATEGY
+
+
+def _has_no_buckets(schema: TableSchema) -> bool:
+    """Writers to an append table without buckets know only their own files, so they compact none."""
+    return schema.is_append and schema.table_options.bucket < 0
 
 
 def _may_lag(options: TableOptions) -> bool:
-    """Say whether the table leaves lookups to a later compaction."""
+    """Say whether a key table leaves lookups to a later compaction."""
     return options.needs_lookup and not options.lookup_wait and not options.commit_force_compact

@@ -107,7 +107,7 @@ class Marked:
         assert set(self.own.children("index").files) == named
 
 
-BUCKETED = {"bucket": "1", "bucket_key": "k"}
+BUCKETED = {"bucket": "1", "bucket_key": "k", "write_only": "true"}
 
 
 @pytest.fixture(params=[{}, BUCKETED], ids=["loose", "bucketed"])

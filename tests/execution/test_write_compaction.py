@@ -198,3 +198,82 @@ def test_a_commit_repeated_after_its_compaction_compacts_nothing_twice(catalog: 
     assert report.replayed
     assert told(table) == [("+I", 1, 1), ("+I", 2, 2)]
     assert table.verify().findings == ()
+
+
+def appended(catalog: lc.Catalog, **options: str) -> lc.Table:
+    key = {} if options.get("bucket") == "-1" else {"bucket": "1", "bucket-key": "k"}
+    return catalog.create_table("db.t", COLUMNS, options=key | options)
+
+
+def rows_of_files(table: lc.Table) -> list[int]:
+    return [file.row_count for file in sorted(table.files(), key=lambda file: file.min_sequence_number)]
+
+
+def test_the_write_that_makes_the_fifth_file_of_a_bucket_copies_all_into_one_in_their_order(
+    catalog: lc.Catalog,
+) -> None:
+    table = appended(catalog)
+    seen = []
+    for number in range(10):
+        table.write([row(number, 2 * number), row(number, 2 * number + 1)])
+        seen.append(rows_of_files(table))
+
+    assert seen[3:6] == [[2, 2, 2, 2], [10], [10, 2]]
+    assert seen[-1] == [18, 2]
+    assert kinds(table) == "AAAAACAAAACA"
+    assert table.scan().to_arrow()["v"].to_pylist() == list(range(20))
+
+
+def test_only_the_buckets_written_to_are_looked_at(catalog: lc.Catalog) -> None:
+    table = catalog.create_table("db.t", COLUMNS, options={"bucket": "2", "bucket-key": "k", "write-only": "true"})
+    one, other = next((1, k) for k in range(2, 99) if bucket_of(table, k) != bucket_of(table, 1))
+    for number in range(6):
+        table.write([row(one, number), row(other, number)])
+    table.alter(lc.SetOption("write-only", "false"))
+
+    table.write([row(other, 6)])
+
+    assert sorted(file.row_count for file in table.files()) == [1, 1, 1, 1, 1, 1, 1, 1, 5]
+
+
+def bucket_of(table: lc.Table, k: int) -> int:
+    (message,) = table.stage([row(k, 0)], commit_user="asks", commit_identifier=0).messages
+    return message.bucket
+
+
+@pytest.mark.parametrize("options", [{"write-only": "true"}, {"bucket": "-1"}], ids=["write-only", "no-buckets"])
+def test_writes_to_append_tables_that_leave_compaction_to_others(catalog: lc.Catalog, options: dict[str, str]) -> None:
+    table = appended(catalog, **options)
+    for number in range(7):
+        table.write([row(1, number)])
+
+    assert kinds(table) == "A" * 7
+
+
+def test_an_append_table_may_be_compacted_in_full_at_every_so_many_th_commit(catalog: lc.Catalog) -> None:
+    table = appended(catalog, **{"full-compaction.delta-commits": "3"})
+    for number in range(1, 7):
+        commit(table, number, row(1, number))
+
+    assert kinds(table) == "AAACAAAC"
+    assert rows_of_files(table) == [6]
+
+
+def test_a_compaction_that_fails_after_an_append_leaves_the_rows_and_the_next_write_makes_up_for_it(
+    catalog: lc.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = appended(catalog, **{"compaction.min.file-num": "2"})
+    table.write([row(1, 1)])
+    with monkeypatch.context() as patched:
+
+        def fail(task: object) -> str:
+            raise lc.StorageFull("no space left for the compaction")
+
+        patched.setattr(compaction, "run_rewrite", fail)
+        report = table.write([row(1, 2)])
+
+    assert report.compaction_failure == "no space left for the compaction"
+    assert rows_of_files(table) == [1, 1]
+
+    table.write([row(1, 3)])
+    assert rows_of_files(table) == [2, 1]

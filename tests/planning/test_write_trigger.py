@@ -1,4 +1,4 @@
-"""Which compaction a write brings along: the decision table of Paimon semantics C.1, C.4, E.1 and E.3."""
+"""Which compaction a write brings along: the decision table of Paimon semantics C.1, C.4, C.9, E.1 and E.3."""
 
 import pytest
 
@@ -42,18 +42,49 @@ lookup-wait=false                                                  7       strat
 changelog-producer=lookup lookup-wait=false full-compaction.delta-commits=2 4 full
 changelog-producer=lookup lookup-wait=false full-compaction.delta-commits=2 5 nothing
 """
-LINES = [line for line in CASES.splitlines() if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(line.split()))
-def test_a_write_brings_along_the_compaction_that_the_table_asks_for(line: str) -> None:
+def lines(cases: str) -> list[str]:
+    return [line for line in cases.splitlines() if line and not line.startswith("#")]
+
+
+def case(line: str) -> tuple[dict[str, str], int, Trigger]:
     *given, commit, expected = line.split()
     options = dict(pair.split("=") for pair in given if pair != "-")
-    number = BATCH if commit == "batch" else int(commit)
-
-    assert trigger_after(key_schema(**options), number) is Trigger(expected)
+    return options, BATCH if commit == "batch" else int(commit), Trigger(expected)
 
 
-@pytest.mark.parametrize("number", [1, BATCH])
-def test_a_write_to_a_table_without_a_key_compacts_nothing(number: int) -> None:
-    assert trigger_after(append_schema(**{"full-compaction.delta-commits": "1"}), number) is Trigger.NOTHING
+@pytest.mark.parametrize("line", lines(CASES), ids=lambda line: " ".join(line.split()))
+def test_a_write_brings_along_the_compaction_that_the_table_asks_for(line: str) -> None:
+    options, number, expected = case(line)
+
+    assert trigger_after(key_schema(**options), number) is expected
+
+
+# Options of an append table, and what is compacted after a commit.
+APPEND_CASES = """
+# Writers to buckets compact what they wrote to, whether lookups may lag or not: they need none.
+bucket=2                                                           batch   strategy
+bucket=2                                                           7       strategy
+bucket=2 commit.force-compact=true                                 7       strategy
+bucket=2 deletion-vectors.enabled=true lookup-wait=false           7       strategy
+bucket=2 write-only=true                                           7       nothing
+bucket=2 write-only=true commit.force-compact=true                 batch   nothing
+bucket=2 full-compaction.delta-commits=3                           6       full
+bucket=2 full-compaction.delta-commits=3                           7       strategy
+
+# Without buckets they know only their own files.
+-                                                                  batch   nothing
+-                                                                  7       nothing
+bucket=-1 commit.force-compact=true                                7       nothing
+full-compaction.delta-commits=1                                    7       nothing
+full-compaction.delta-commits=1                                    batch   nothing
+"""
+
+
+@pytest.mark.parametrize("line", lines(APPEND_CASES), ids=lambda line: " ".join(line.split()))
+def test_a_write_to_an_append_table_compacts_in_buckets_only(line: str) -> None:
+    options, number, expected = case(line)
+    key = {"bucket-key": "v"} if options.get("bucket") == "2" else {}
+
+    assert trigger_after(append_schema(**options, **key), number) is expected
