@@ -205,7 +205,7 @@ def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None
         ("file-index.hilbert.columns", "id"),
         ("manifest.compression", "none"),
         ("local-merge-buffer-size", "64 mb"),
-        ("partition.expiration-time", "7 d"),
+        ("partition.expiration-strategy", "update-time"),
         ("tag.automatic-creation", "batch"),
         ("sequence.snapshot-ordering", "true"),
         ("precommit-compact", "true"),

@@ -31,6 +31,7 @@ from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, Keep
+from lakehouse_core.table.partition_time import PartitionExpiry, skipped_by_compaction
 from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -87,12 +88,14 @@ def compact(
     table: str = "",
     places: Collection[tuple[bytes, int]] | None = None,
     identity: tuple[str, int] | None = None,
+    skips_expired: bool = True,
 ) -> CompactionResult:
     """Compact the buckets of the partitions that satisfy the bound `condition`; all without one.
 
     `full`: into one run each; else what the strategy picks in each, once. `idle_millis`: only the partitions that had
-    no new file for longer. `places`: only these (serialized partition, bucket). `identity`: the user and identifier to
-    commit as; None: a user of its own. Raises CommitConflict when every bucket lost to another commit, InvalidRequest,
+    no new file for so long. `places`: only these (serialized partition, bucket). `identity`: the user and identifier to
+    commit as; None: a user of its own. `skips_expired`: not the partitions whose time is over, where the table says
+    which. Raises CommitConflict when every bucket lost to another commit, InvalidRequest,
     UnsupportedFeature, CorruptTable, TaskFailed.
     """
     name = table or log.store.uri("")
@@ -102,11 +105,15 @@ def compact(
     snapshot = log.latest()
     if snapshot is None:
         return CompactionResult(noop_reason="the table is empty")
-    keep = _keeps(schema, condition) if places is None else _only(places)
+    local_now_millis = log.clock.local_now_millis()
+    over = skipped_by_compaction(schema, local_now_millis=local_now_millis) if skips_expired else None
+    keep = _keeps(schema, condition, over) if places is None else _only(places)
     by_bucket = _bucket_files(log, snapshot, keep)
-    if idle_millis and not (by_bucket := _idle_buckets(by_bucket, log.clock.local_now_millis() - idle_millis)):
+    if over is not None and not by_bucket:
+        return CompactionResult(noop_reason="there is no partition whose time is not over (partition.expiration-time)")
+    if idle_millis and not (by_bucket := _idle_buckets(by_bucket, local_now_millis - idle_millis)):
         return CompactionResult(noop_reason="every partition had a new file within the idle time")
-    occasion = Occasion(local_now_millis=log.clock.local_now_millis())
+    occasion = Occasion(local_now_millis=local_now_millis)
     indexes = log.index_entries(snapshot)
     deletions = deletion_files(indexes, BucketFolders(schema))
     buckets = _plan_buckets(by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry)
@@ -149,12 +156,12 @@ def _bucket_files(log: SnapshotLog, snapshot: Snapshot, keep: Keep | None) -> Fi
 
 
 def _idle_buckets(by_bucket: FilesByBucket, until_millis: int) -> FilesByBucket:
-    """Leave out the partitions with a file made at `until_millis` or later, local wall clock as if UTC."""
+    """Leave out the partitions with a file made later than `until_millis`, local wall clock as if UTC."""
     newest: dict[bytes, int] = {}
     for (partition, _, _), files in by_bucket.items():
         times = [file.creation_time_millis or 0 for file in files]
         newest[partition] = max(newest.get(partition, 0), *times)
-    return {place: files for place, files in by_bucket.items() if newest[place[0]] < until_millis}
+    return {place: files for place, files in by_bucket.items() if newest[place[0]] <= until_millis}
 
 
 def _plan_buckets(
@@ -218,15 +225,17 @@ def _vectors(indexes: Sequence[IndexManifestEntry], partition: bytes, bucket: in
     )
 
 
-def _keeps(schema: TableSchema, condition: Predicate | None) -> Keep | None:
-    if condition is None:
+def _keeps(schema: TableSchema, condition: Predicate | None, over: PartitionExpiry | None) -> Keep | None:
+    if condition is None and over is None:
         return None
     types = [field.type for field in schema.partition_fields]
 
     @cache
     def is_asked_for(partition: bytes) -> bool:
         values = deserialize_row(partition, types)
-        return holds(condition, dict(zip(schema.partition_keys, values, strict=True)))
+        if over is not None and over.is_over(values):
+            return False
+        return condition is None or holds(condition, dict(zip(schema.partition_keys, values, strict=True)))
 
     return lambda partition, bucket, level: is_asked_for(partition)
 

@@ -18,6 +18,7 @@ from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.changes import Append, CommitMessage, StagedCommit, WriteMode
 from lakehouse_core.table.manifest import ManifestEntry
+from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
 
 
@@ -72,6 +73,7 @@ def stage(
             messages.append(message)
         staged = replace(staged, messages=tuple(messages))
         _check_bucket_counts(table, schema, live, messages)
+        _check_partition_times(schema, messages)
         overwritten(staged, schema)
     except LakehouseError:
         _delete(log.store, schema, messages)
@@ -107,6 +109,12 @@ def _check_bucket_counts(
                 f"{message.total_buckets}. Overwrite the partition with its own rows to bring it to the new number, "
                 f"or set bucket back to {found}."
             )
+
+
+def _check_partition_times(schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
+    types = [field.type for field in schema.partition_fields]
+    for partition in sorted({message.partition for message in messages}):
+        check_partition_time(deserialize_row(partition, types), schema)
 
 
 def _delete(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage]) -> None:

@@ -50,6 +50,8 @@ def compact_written(
                 identity=identity,
                 properties=staged.properties,
                 table=staged.table,
+                # As in Java, only a compaction of its own passes over them.
+                skips_expired=False,
             ).commit
         except CommitConflict:
             continue

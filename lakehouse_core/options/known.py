@@ -143,6 +143,12 @@ manifest.merge-min-count int 30
 manifest.full-compaction-threshold-size size 16mb
 partition.default-name text __DEFAULT_PARTITION__
 partition.legacy-name bool true
+partition.expiration-time duration -
+compaction.skip-expired-partitions bool false
+partition.expiration-strategy text values-time
+partition.timestamp-formatter text -
+partition.timestamp-pattern text -
+partition.timestamp-format.strict bool false
 dynamic-partition-overwrite bool true
 source.split.target-size size 128mb
 source.split.open-file-cost size 4mb
@@ -216,8 +222,6 @@ scan.ignore-lost-files bool false
 auto-create bool false
 streaming-read-overwrite bool false
 streaming-read-append-overwrite bool false
-partition.expiration-time duration -
-compaction.skip-expired-partitions bool false
 partition.end-input-to-done bool false
 scan.plan-sort-partition bool false
 consumer-id text -
@@ -418,13 +422,9 @@ postpone.batch-write-fixed-bucket.max-parallelism int 2048
 postpone.default-bucket-num int 1
 postpone.target-row-num-per-bucket int -
 postpone.target-size-per-bucket size 1gb
-partition.expiration-strategy text values-time
 partition.expiration-check-interval duration 1h
 partition.expiration-max-num int 100
 partition.expiration-batch-size int -
-partition.timestamp-formatter text -
-partition.timestamp-pattern text -
-partition.timestamp-format.strict bool false
 partition.mark-done-action text success-file
 partition.mark-done-action.custom.class text -
 partition.mark-done-action.http.url text -

@@ -152,6 +152,21 @@ class RecordExpiryOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTimeOptions:
+    """How the time of a partition is told from its values, and when it is over: `age_millis` later, None: never.
+
+    `pattern` puts values together, as in `$day $hour`; without one the first is the time. `is_strict`: partitions
+    without a time are not written to. `compaction_skips`: those whose time is over are not compacted.
+    """
+
+    age_millis: int | None = None
+    pattern: str | None = None
+    formatter: str | None = None
+    is_strict: bool = False
+    compaction_skips: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorOptions:
     """Whether rows are marked as deleted beside the files that hold them; `bits64`: in the form for large files.
 
@@ -246,6 +261,7 @@ class TableOptions:
     partition_default_name: str = "__DEFAULT_PARTITION__"
     partition_legacy_name: bool = True
     dynamic_partition_overwrite: bool = True
+    partition_times: PartitionTimeOptions = PartitionTimeOptions()
 
     # Levels and compaction.
     num_levels: int = 6
@@ -414,6 +430,13 @@ def _parse(source: _Source) -> TableOptions:
         partition_default_name=source.required("partition.default-name"),
         partition_legacy_name=source.flag("partition.legacy-name"),
         dynamic_partition_overwrite=source.flag("dynamic-partition-overwrite"),
+        partition_times=PartitionTimeOptions(
+            age_millis=source.millis_if_set("partition.expiration-time"),
+            pattern=source.text("partition.timestamp-pattern"),
+            formatter=source.text("partition.timestamp-formatter"),
+            is_strict=source.flag("partition.timestamp-format.strict"),
+            compaction_skips=source.flag("compaction.skip-expired-partitions"),
+        ),
         num_levels=levels,
         overwrite_upgrade=source.flag("overwrite-upgrade"),
         compaction=_compaction(source),

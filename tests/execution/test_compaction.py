@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -407,11 +408,34 @@ def test_partitions_that_had_a_new_file_lately_are_left_alone():
         table.clock.advance(1800)
     hour = 3_600_000
 
-    assert table.compact(idle_millis=3 * hour).noop_reason == "every partition had a new file within the idle time"
-    result = table.compact(idle_millis=hour + 1)
+    # The last file of `a` is an hour and a half old, that of `b` half an hour.
+    assert table.compact(idle_millis=3 * hour // 2 + 1).noop_reason == (
+        "every partition had a new file within the idle time"
+    )
+    result = table.compact(idle_millis=3 * hour // 2)
 
     assert [one.folder for one in result.buckets] == ["p=a/bucket-0"]
     assert table.levels() == [0, 0, 5]
+
+
+def test_partitions_whose_time_is_over_are_left_alone_by_a_compaction_of_its_own():
+    options = {"partition__expiration_time": "1 d", "compaction__skip_expired_partitions": "true"}
+    table = Database({"k": "INT", "p": "STRING"}, ["k", "p"], ["p"], bucket="1", **options)
+    old, new = "2020-01-01", "2020-01-07"
+    table.clock.advance(datetime(2020, 1, 7, 12, tzinfo=UTC).timestamp() - table.clock.local_now_millis() / 1000)
+    for p in (old, new, "no day", old, new):
+        table.write([{"k": 1, "p": p}])
+
+    result = table.compact()
+
+    assert sorted(one.folder for one in result.buckets) == ["p=2020-01-07/bucket-0", "p=no day/bucket-0"]
+    assert table.levels() == [0, 0, 5, 5]
+    condition = partition_condition({"p": old}, table.schemas.latest())
+    assert table.compact(condition=condition).noop_reason == (
+        "there is no partition whose time is not over (partition.expiration-time)"
+    )
+    assert [one.folder for one in table.compact(skips_expired=False).buckets] == ["p=2020-01-01/bucket-0"]
+    table.check()
 
 
 def test_where_the_table_asks_for_it_a_full_compaction_rewrites_what_lies_in_its_place():

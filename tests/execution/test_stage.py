@@ -63,3 +63,17 @@ def test_a_compaction_that_comes_with_a_commit_has_its_properties(tmp_path: Path
         ("APPEND", "2013-02-08"),
         ("COMPACT", "2013-02-08"),
     ]
+
+
+def test_partitions_that_are_not_the_times_a_strict_table_describes_are_not_written_to(tmp_path: Path):
+    catalog = lc.connect(str(tmp_path))
+    catalog.create_database("db")
+    options = {"partition.timestamp-format.strict": "true", "partition.timestamp-formatter": "yyyyMMdd"}
+    table = catalog.create_table("db.t", {"dt": "STRING", "v": "INT"}, partition_keys=["dt"], options=options)
+    table.write([{"dt": "20240131", "v": 1}])
+
+    with pytest.raises(lc.InvalidRequest, match=r"db\.t: Partition dt='2024-01-31' is no time as"):
+        table.write([{"dt": "20240201", "v": 2}, {"dt": "2024-01-31", "v": 3}])
+
+    assert table.scan().to_arrow()["v"].to_pylist() == [1]
+    assert len([path for path in tmp_path.rglob("data-*") if path.is_file()]) == 1

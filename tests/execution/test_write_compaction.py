@@ -277,3 +277,23 @@ def test_a_compaction_that_fails_after_an_append_leaves_the_rows_and_the_next_wr
 
     table.write([row(1, 3)])
     assert rows_of_files(table) == [2, 1]
+
+
+def test_what_a_write_brings_along_asks_for_no_time_of_partitions(catalog: lc.Catalog) -> None:
+    options = {"partition.expiration-time": "1 d", "compaction.skip-expired-partitions": "true"}
+    table = catalog.create_table(
+        "db.t",
+        {"k": "INT NOT NULL", "dt": "STRING NOT NULL"},
+        primary_keys=["dt", "k"],
+        partition_keys=["dt"],
+        options={"bucket": "1", "changelog-producer": "lookup", **options},
+    )
+    table.write([{"k": 1, "dt": "2013-01-01"}])
+
+    assert kinds(table) == "AC"
+    assert table.compact(full=True).noop_reason == (
+        "there is no partition whose time is not over (partition.expiration-time)"
+    )
+    assert [report.noop_reason for report in catalog.compact("t", full=True)] == [
+        "there is no partition whose time is not over (partition.expiration-time)"
+    ]

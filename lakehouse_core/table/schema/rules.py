@@ -24,6 +24,7 @@ from lakehouse_core.format.data_types import (
     type_to_sql,
 )
 from lakehouse_core.format.file_index import MOST_BYTES, filter_size, takes
+from lakehouse_core.format.java_time import parse_time_pattern
 from lakehouse_core.options import (
     DYNAMIC_BUCKET,
     POSTPONE_BUCKET,
@@ -59,6 +60,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_rowkind_and_changelog(schema)
     _check_merging(schema)
     _check_record_expiry(schema)
+    _check_partition_times(schema)
     _check_defaults(schema)
     _check_file_indexes(schema)
 
@@ -268,6 +270,16 @@ def _check_record_expiry(schema: TableSchema) -> None:
     if not schema.primary_keys:
         raise InvalidRequest("record-level.expire-time is for tables with a primary key: declare one, or remove it.")
     time_field(schema)
+
+
+def _check_partition_times(schema: TableSchema) -> None:
+    formatter = schema.table_options.partition_times.formatter
+    if formatter is None:
+        return
+    try:
+        parse_time_pattern(formatter)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"Option partition.timestamp-formatter: {error}") from error
 
 
 def time_field(schema: TableSchema) -> DataField:

@@ -55,6 +55,11 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
         )
     if options.bucket == POSTPONE_BUCKET:
         raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
+    if options.partition_times.age_millis is not None and not options.partition_times.compaction_skips:
+        raise UnsupportedFeature(
+            f"{about_option(table)} partition.expiration-time is set, and nothing here drops partitions yet: remove "
+            "it, or set compaction.skip-expired-partitions to have compactions pass over those whose time is over."
+        )
 
 
 def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "") -> None:

@@ -1,0 +1,100 @@
+"""The time that the values of a partition stand for, and whether it is over.
+
+Source: Paimon semantics, "Partition expiry" (I.3), strategy `values-time`. All times are of the local wall clock.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.format.java_time import TimePattern, parse_time_pattern, read_time
+from lakehouse_core.format.partition_path import value_text
+from lakehouse_core.table.schema import TableSchema
+
+_MILLI_NANOS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTimes:
+    """How to read the time of a partition: `pattern` puts its values together, None: the first value is the time."""
+
+    names: tuple[str, ...]
+    types: tuple[DataType, ...]
+    pattern: str | None
+    formatter: TimePattern | None
+
+    def time_nanos(self, values: Sequence[Any]) -> int | None:
+        """Return the time of a partition with these comparable values, nanoseconds since 1970 of the local clock.
+
+        None where the values are not such a time, and where one is null.
+        """
+        # Java's own texts of values: of a DATE its number, so that none is a time without a formatter for numbers.
+        texts = {
+            name: None if value is None else value_text(value, data_type, legacy=True)
+            for name, data_type, value in zip(self.names, self.types, values, strict=True)
+        }
+        text = texts[self.names[0]] if self.pattern is None else _filled(self.pattern, list(texts.items()))
+        return None if text is None else read_time(text, self.formatter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionExpiry:
+    """Partitions whose time lies before `deadline_nanos` are over; those without a time never are."""
+
+    times: PartitionTimes
+    deadline_nanos: int
+
+    def is_over(self, values: Sequence[Any]) -> bool:
+        time = self.times.time_nanos(values)
+        return time is not None and time < self.deadline_nanos
+
+
+def partition_times(schema: TableSchema) -> PartitionTimes | None:
+    """Return how a table says the times of its partitions; None where it has none."""
+    if not schema.partition_keys:
+        return None
+    options = schema.table_options.partition_times
+    return PartitionTimes(
+        names=tuple(schema.partition_keys),
+        types=tuple(field.type for field in schema.partition_fields),
+        pattern=options.pattern,
+        formatter=None if options.formatter is None else parse_time_pattern(options.formatter),
+    )
+
+
+def skipped_by_compaction(schema: TableSchema, *, local_now_millis: int) -> PartitionExpiry | None:
+    """Return which partitions a compaction passes over, because they are about to go; None where it takes all."""
+    times, options = partition_times(schema), schema.table_options.partition_times
+    if times is None or options.age_millis is None or not options.compaction_skips:
+        return None
+    return PartitionExpiry(times=times, deadline_nanos=(local_now_millis - options.age_millis) * _MILLI_NANOS)
+
+
+def check_partition_time(values: Sequence[Any], schema: TableSchema) -> None:
+    """Raise InvalidRequest where the table wants partitions with times and these values are none.
+
+    It says what times look like by a formatter or a pattern; without either, everything goes.
+    """
+    times, options = partition_times(schema), schema.table_options.partition_times
+    is_told = options.formatter is not None or options.pattern is not None
+    if times is None or not options.is_strict or not is_told or times.time_nanos(values) is not None:
+        return
+    shown = ", ".join(f"{name}={value!r}" for name, value in zip(times.names, values, strict=True))
+    raise InvalidRequest(
+        f"Partition {shown} is no time as partition.timestamp-pattern ({options.pattern or 'not set'}) and "
+        f"partition.timestamp-formatter ({options.formatter or 'not set'}) describe it, and "
+        "partition.timestamp-format.strict is on. Correct the values, or unset it."
+    )
+
+
+def _filled(pattern: str, texts: Sequence[tuple[str, str | None]]) -> str | None:
+    """Put the values in the places of `$name`, the longest name that fits; None where a value is null."""
+    present = {name: text for name, text in texts if text is not None}
+    if len(present) < len(texts):
+        return None
+    longest_first = sorted(present, key=len, reverse=True)
+    places = re.compile(r"\$(" + "|".join(map(re.escape, longest_first)) + ")")
+    return places.sub(lambda match: present[match[1]], pattern)
