@@ -105,3 +105,14 @@ class ChangesScan:
     def to_arrow(self) -> pa.Table:
         """Return all changes as a table: `rowkind`, then the table's columns."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema())
+
+    @names_table
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """Return the changes as a DataFrame; nothing is read before Spark runs it.
+
+        Its partitions, and the rows in each, are in the order of `to_batches`; a shuffle loses that order, as ever.
+        """
+        # Whoever has a session has loaded Spark.
+        from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
+
+        return SparkEngine(session).changes(self._plan)

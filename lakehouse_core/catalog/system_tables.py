@@ -6,11 +6,11 @@ Source: Paimon semantics, "System tables" (G.6). Times are in UTC, where Java sh
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from lakehouse_core.catalog.binlog import binlog_batches, binlog_schema
 from lakehouse_core.catalog.names import named, names_table
 from lakehouse_core.catalog.scan import Scan
 from lakehouse_core.catalog.system_columns import SYSTEM_COLUMNS
@@ -29,9 +29,11 @@ from lakehouse_core.catalog.system_rows import (
 )
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature
 from lakehouse_core.execution.read_points import state_at
-from lakehouse_core.execution.scan import ReadRequest, plan_read, read_point
+from lakehouse_core.execution.scan import ReadRequest, guarded, plan_read, read_point, read_tasks
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.tasks.binlog import binlog_batches, binlog_schema, by_bucket
+from lakehouse_core.execution.tasks.read import read_split
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.options import POSTPONE_BUCKET, parse_bool
 from lakehouse_core.table.layout import BRANCH_FOLDER, CONSUMER_FOLDER, CONSUMER_PREFIX, statistics_key
@@ -156,17 +158,21 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
     if name != "binlog":
         return SystemTable(full_name, schema=scan.schema, batches=scan.to_batches, frame=scan.to_spark)
 
+    def batches() -> Iterator[pa.RecordBatch]:
+        found = scan.plan()
+        for tasks in by_bucket(read_tasks(found)):
+            rows = chain.from_iterable(guarded(read_split(task), source.log, found) for task in tasks)
+            yield from binlog_batches(rows, packs=found.is_increment)
+
     def frame(session: SparkSession) -> DataFrame:
         from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
 
-        if scan.plan().is_increment:
-            raise UnsupportedFeature(f"{full_name}: changes are packed in this process only. Use to_arrow().")
-        return SparkEngine(session).in_arrays(scan.plan())
+        return SparkEngine(session).binlog(scan.plan())
 
     return SystemTable(
         full_name,
         schema=lambda: binlog_schema(scan.schema()),
-        batches=lambda: binlog_batches(scan.to_batches(), packs=scan.plan().is_increment),
+        batches=batches,
         frame=frame,
     )
 

@@ -87,19 +87,24 @@ def plan_diff(log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int
 def change_batches(plan: ChangesPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
     """Yield the changes, snapshot by snapshot. Raises SnapshotExpired when a file went with its snapshot."""
     for task in plan.tasks:
-        try:
-            yield from read_split(task)
-        except (NotFound, CorruptTable) as error:
-            if plan.tags and (gone := expiry_behind(log, plan.tags, 0)) is not None:
-                raise gone from error
-            needed = (task.split.snapshot_id,) if task.split.before is None else (plan.after, plan.until)
-            for snapshot_id in () if plan.tags else needed:
-                if snapshot_id and not _is_kept(log, snapshot_id):
-                    raise SnapshotExpired(
-                        f"Snapshot {snapshot_id} expired while its changes were read. "
-                        f"The earliest is {log.earliest_id()}: read again from there."
-                    ) from error
-            raise
+        yield from task_changes(task, plan, log)
+
+
+def task_changes(task: ReadTask, plan: ChangesPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of one task of the plan. Raises as `change_batches` does."""
+    try:
+        yield from read_split(task)
+    except (NotFound, CorruptTable) as error:
+        if plan.tags and (gone := expiry_behind(log, plan.tags, 0)) is not None:
+            raise gone from error
+        needed = (task.split.snapshot_id,) if task.split.before is None else (plan.after, plan.until)
+        for snapshot_id in () if plan.tags else needed:
+            if snapshot_id and not _is_kept(log, snapshot_id):
+                raise SnapshotExpired(
+                    f"Snapshot {snapshot_id} expired while its changes were read. "
+                    f"The earliest is {log.earliest_id()}: read again from there."
+                ) from error
+        raise
 
 
 def _schema(schemas: SchemaLog, table: str) -> TableSchema:

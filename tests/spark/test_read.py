@@ -308,8 +308,76 @@ def test_a_system_table_is_the_same_on_spark(spark, catalog, name):
     assert found.to_spark(spark).columns == found.schema().names
 
 
-def test_changes_are_packed_into_a_binlog_in_this_process_only(spark, catalog):
-    found = half_merged(catalog).system("binlog", options={"incremental-between": "1,2"})
+def changing(catalog, **options):
+    """Inserts, updates and deletes in two buckets, over five commits with their compactions."""
+    table = catalog.create_table(
+        "db.t",
+        {"id": "BIGINT NOT NULL", "v": "INT", "s": "STRING"},
+        primary_keys=["id"],
+        options={"bucket": "2", **options},
+    )
+    for number in range(5):
+        ops = {0: "-D", 1: "+I"} if number else {}
+        rows = [
+            {"id": k, "v": k + number, "s": f"s{k}", "op": ops.get(k % 4, "+I")} for k in range(number, number + 30)
+        ]
+        table.write(rows, rowkind_column="op")
+    return table
 
-    with pytest.raises(lc.UnsupportedFeature, match="in this process only"):
-        found.to_spark(spark)
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_changes_are_the_same_on_spark_and_in_the_same_order(spark, catalog, producer):
+    found = changing(catalog, **{"changelog-producer": producer}).changes(after=1)
+
+    frame = found.to_spark(spark)
+    by_spark = [tuple(row) for row in frame.collect()]
+
+    assert by_spark == [tuple(row.values()) for row in found.to_arrow().to_pylist()]
+    assert frame.columns == found.schema().names
+    assert {row[0] for row in by_spark} >= {"+I", "-D"}
+
+
+def test_a_diff_is_the_same_on_spark(spark, catalog):
+    table = changing(catalog)
+    table.create_tag("sod", at=1)
+    table.create_tag("eod")
+
+    for found in (table.diff(1, table.snapshot().id), table.diff("sod", "eod")):
+        by_spark, here = both(found, spark)
+
+        assert by_spark == here
+        assert {row[0] for row in here} == {"+I", "-D"}
+
+
+def test_no_changes_are_an_empty_frame(spark, catalog):
+    table = changing(catalog)
+    latest = table.snapshot().id
+
+    for found in (table.changes(after=latest), table.diff(latest, latest)):
+        frame = found.to_spark(spark)
+
+        assert frame.columns == ["rowkind", "id", "v", "s"]
+        assert frame.count() == 0
+
+
+def test_changes_of_a_snapshot_that_expires_before_spark_reads_them_are_told_as_gone(spark, catalog):
+    table = changing(catalog, **{"lakehouse.read.grace": "0 s", "snapshot.num-retained.min": "1"})
+    frame = table.changes(after=0, until=3).to_spark(spark)
+    table.expire_snapshots(retain_max=1, older_than=datetime.timedelta(0))
+
+    with pytest.raises(PythonException, match=r"Snapshot [123] expired while its changes were read"):
+        frame.collect()
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+@pytest.mark.parametrize("name", ["audit_log", "binlog"])
+def test_increments_of_system_tables_are_the_same_on_spark(spark, catalog, name, producer):
+    table = changing(catalog, **{"changelog-producer": producer})
+    found = table.system(name, options={"incremental-between": f"1,{table.snapshot().id}"})
+
+    by_spark, here = both(found, spark)
+
+    assert by_spark == here
+    assert found.to_spark(spark).columns == found.schema().names
+    is_packed = any(isinstance(row[1], list) and len(row[1]) == 2 for row in here)
+    assert is_packed is (name == "binlog" and producer == "lookup")

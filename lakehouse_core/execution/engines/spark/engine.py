@@ -6,12 +6,11 @@ from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import array
 
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.spark.read import read_frame
-from lakehouse_core.execution.engines.spark.routing import quoted
+from lakehouse_core.execution.changes import ChangesPlan
+from lakehouse_core.execution.engines.spark.read import binlog_frame, changes_frame, read_frame
 from lakehouse_core.execution.engines.spark.run import run_tasks
 from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.engines.spark.write import write_frame
@@ -64,11 +63,13 @@ class SparkEngine:
         """
         return read_frame(self.session, plan)
 
-    def in_arrays(self, plan: ScanPlan) -> DataFrame:
-        """Return the rows of a plan with row kinds as a binlog has them: each column an array of one value."""
-        frame = self.to_spark(plan)
-        kind, *columns = frame.columns
-        return frame.select(quoted(kind), *(array(quoted(name)).alias(name) for name in columns))
+    def changes(self, plan: ChangesPlan) -> DataFrame:
+        """Return the changes of a plan, in partitions that keep their order. Raises as `to_spark` does."""
+        return changes_frame(self.session, plan)
+
+    def binlog(self, plan: ScanPlan) -> DataFrame:
+        """Return the rows of a plan with row kinds as a binlog has them. Raises as `to_spark` does."""
+        return binlog_frame(self.session, plan)
 
     def from_arrow(self, table: pa.Table, fields: Sequence[DataField]) -> DataFrame:
         """Return a small table that lies in this process as a frame. Raises UnsupportedFeature."""

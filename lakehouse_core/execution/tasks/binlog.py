@@ -1,13 +1,14 @@
 """The binlog: each column a list, -U and +U of one change packed into one row [before, after]. Source: G.6."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN
+from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask
 
 _BEFORE: Final = "-U"
 _AFTER: Final = "+U"
@@ -17,6 +18,12 @@ def binlog_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema of the binlog of rows with kinds."""
     kind, *columns = schema
     return pa.schema([kind, *(pa.field(column.name, pa.list_(column.type)) for column in columns)])
+
+
+def by_bucket(tasks: Iterable[ReadTask]) -> Iterator[Sequence[ReadTask]]:
+    """Yield the tasks that read what one commit did to one bucket: there, the two sides of an update lie together."""
+    for _, found in groupby(tasks, key=lambda task: (task.split.snapshot_id, task.split.partition, task.split.bucket)):
+        yield list(found)
 
 
 def binlog_batches(batches: Iterable[pa.RecordBatch], *, packs: bool) -> Iterator[pa.RecordBatch]:
