@@ -11,6 +11,7 @@ from typing import TypeAlias
 from lakehouse_core.errors import CommitConflict, LakehouseError
 from lakehouse_core.execution.commit import CommitResult, commit
 from lakehouse_core.execution.compaction_indexes import without_vectors
+from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -20,7 +21,7 @@ from lakehouse_core.planning.append_compaction import AppendCompactionPlan, Mark
 from lakehouse_core.planning.compaction import expired_files, plan_bucket
 from lakehouse_core.planning.compaction_plan import CompactionPlan
 from lakehouse_core.planning.index_files import index_file_of
-from lakehouse_core.planning.live_files import BucketFolders, message_files
+from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.readable import check_file, deletion_files
 from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.planning.universal import Occasion
@@ -130,7 +131,7 @@ def compact(
     try:
         messages = without_vectors(log, schema, messages, indexes)
     except LakehouseError:
-        _delete_outputs(log, schema, messages)
+        discard(log.store, schema, messages, named_by="the compaction")
         raise
     commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
@@ -306,7 +307,7 @@ def _run(
         for text in engine.run(run_rewrite, tasks):
             messages += messages_from_json(text)
     except BaseException:
-        _delete_outputs(log, schema, messages)
+        discard(log.store, schema, messages, named_by="the compaction")
         raise
     return _joined(messages)
 
@@ -335,7 +336,7 @@ def _commit(
     try:
         result = commit(log, schemas, staged, log.clock)
     except CommitConflict:
-        _delete_outputs(log, schemas.latest(), staged.messages)
+        discard(log.store, schemas.latest(), staged.messages, named_by="the compaction")
         raise
     lost = {(conflict.partition, conflict.bucket) for conflict in result.lost}
     overtaken = [
@@ -343,16 +344,5 @@ def _commit(
         for message in staged.messages
         if (message.partition, message.bucket) in lost or (message.partition, None) in lost
     ]
-    _delete_outputs(log, schemas.latest(), overtaken)
+    discard(log.store, schemas.latest(), overtaken, named_by="the compaction")
     return result
-
-
-def _delete_outputs(log: SnapshotLog, schema: TableSchema, messages: Sequence[CommitMessage]) -> None:
-    """Delete files that no snapshot names and none will. Upgraded files are not ours to delete."""
-    folders = BucketFolders(schema)
-    for message in messages:
-        upgraded = {file.file_name for file in message.compact_before}
-        made = replace(
-            message, compact_after=tuple(file for file in message.compact_after if file.file_name not in upgraded)
-        )
-        log.store.delete([file.key for file in message_files(made, folders, named_by="the compaction")])

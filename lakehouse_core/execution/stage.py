@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from lakehouse_core.errors import InvalidRequest, LakehouseError
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -15,7 +16,6 @@ from lakehouse_core.execution.tasks.write import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit import check_staged, overwritten
 from lakehouse_core.planning.scan import partition_folder
-from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.changes import Append, CommitMessage, StagedCommit, WriteMode
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
@@ -75,8 +75,8 @@ def stage(
         _check_bucket_counts(table, schema, live, messages)
         _check_partition_times(schema, messages)
         overwritten(staged, schema)
-    except LakehouseError:
-        _delete(log.store, schema, messages)
+    except BaseException:
+        discard(log.store, schema, messages, named_by="the write")
         raise
     return staged
 
@@ -115,11 +115,3 @@ def _check_partition_times(schema: TableSchema, messages: Iterable[CommitMessage
     types = [field.type for field in schema.partition_fields]
     for partition in sorted({message.partition for message in messages}):
         check_partition_time(deserialize_row(partition, types), schema)
-
-
-def _delete(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
-    types = [field.type for field in schema.partition_fields]
-    for message in messages:
-        folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
-        files = (*message.new_files, *message.changelog_files)
-        store.delete(f"{folder}/{name}" for file in files for name in file.all_names)

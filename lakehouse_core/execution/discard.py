@@ -1,0 +1,24 @@
+"""What was written and will never be committed goes again, all of it: data, changelogs, indexes and vectors."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lakehouse_core.planning.live_files import BucketFolders, message_files
+from lakehouse_core.storage import ObjectStore
+from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.table.schema import TableSchema
+
+
+def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage], *, named_by: str) -> None:
+    """Delete the files of messages that no snapshot names and none will. Upgraded files are not theirs to delete.
+
+    `named_by` is what messages of errors call the writer of the names. Raises CorruptTable for a name that leaves its
+    folder, StorageUnavailable.
+    """
+    folders = BucketFolders(schema)
+    for message in messages:
+        upgraded = {file.file_name for file in message.compact_before}
+        made = replace(
+            message, compact_after=tuple(file for file in message.compact_after if file.file_name not in upgraded)
+        )
+        store.delete([file.key for file in message_files(made, folders, named_by=named_by)])
