@@ -59,7 +59,8 @@ from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.stage import stage
 from lakehouse_core.execution.tags import create_tag, delete_tag
-from lakehouse_core.execution.tasks.lookup_files import LookupCache, process_directory
+from lakehouse_core.execution.tasks.lookup_files import LookupCache
+from lakehouse_core.execution.tasks.process_directory import process_directory
 from lakehouse_core.execution.verify import verify
 from lakehouse_core.execution.write_compaction import compact_written
 from lakehouse_core.planning.ledger import content_snapshot_id

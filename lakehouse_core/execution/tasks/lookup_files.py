@@ -4,16 +4,12 @@ They are copies: one that is lost, cut or changed is made anew, never believed. 
 processes; the files used least recently go first. Source: Paimon semantics, E.4; the measured design is ours.
 """
 
-import atexit
 import errno
 import os
-import shutil
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import accumulate
 from typing import Final
 
@@ -49,21 +45,6 @@ class LocalRows:
 
     batches: tuple[KeyedBatch, ...]
     first_keys: SortedKeys
-
-
-@cache
-def process_directory() -> str:
-    """Return the directory of this process, which goes with it."""
-    directory = tempfile.mkdtemp(prefix="lakehouse-lookup-")
-    owner = os.getpid()
-
-    def remove() -> None:
-        # A forked child leaves it to its parent.
-        if os.getpid() == owner:
-            shutil.rmtree(directory, ignore_errors=True)
-
-    atexit.register(remove)
-    return directory
 
 
 class LookupCache:

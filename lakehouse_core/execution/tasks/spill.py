@@ -206,8 +206,8 @@ def _on_disk(folder: str | None) -> Iterator[None]:
         where = folder or tempfile.tempdir or "the folder for temporary files"
         reason = error.strerror or str(error)
         hint = (
-            "let TMPDIR name a folder of a larger disk, or let a full write buffer make files at once: "
-            "write-buffer-spillable = false"
+            "let TMPDIR (on Spark spark.local.dir) name a folder of a larger disk, or let a full write buffer make "
+            "files at once: write-buffer-spillable = false"
         )
         if error.errno in _FULL:
             raise StorageFull(

@@ -282,8 +282,9 @@ def test_a_full_disk_says_where_and_what_to_do_and_nothing_stays(limit_bytes, tm
         )
 
     assert str(caught.value) == (
-        f"{tmp_path}: no space left for rows that wait to be merged (File too large). Make room, let TMPDIR name a "
-        "folder of a larger disk, or let a full write buffer make files at once: write-buffer-spillable = false."
+        f"{tmp_path}: no space left for rows that wait to be merged (File too large). Make room, let TMPDIR (on Spark "
+        "spark.local.dir) name a folder of a larger disk, or let a full write buffer make files at once: "
+        "write-buffer-spillable = false."
     )
     assert table.names_on_disk() == set()
     assert open_spills(tmp_path) == 0

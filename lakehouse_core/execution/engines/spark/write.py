@@ -15,6 +15,7 @@ from pyspark.sql.types import NullType
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.spark.failures import translated
+from lakehouse_core.execution.engines.spark.local_disk import local_folder
 from lakehouse_core.execution.engines.spark.routing import routed
 from lakehouse_core.execution.engines.spark.run import ANSWER_SCHEMA, answer, results
 from lakehouse_core.execution.engines.spark.session import settings
@@ -70,7 +71,7 @@ def _write(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list[str]:
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
     rows = input_batches(reader, task.schema.fields, rowkind_column=task.rowkind_column)
     try:
-        messages = write_batches(task, rows, SystemClock())
+        messages = write_batches(task, rows, SystemClock(), spill_folder=local_folder())
     except InvalidRequest as error:
         raise InvalidRequest(f"{error} (Counted among the rows that one Spark task got.)") from error
     return [messages_to_json(messages)] if messages else []
