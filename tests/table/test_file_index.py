@@ -16,7 +16,7 @@ from lakehouse_core.format.data_types import AtomicType, DataField, parse_type
 from lakehouse_core.format.file_index import serialize_container
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import embedded_index, index_file_name, matching_rows
-from lakehouse_core.table.file_index_builder import FileIndexBuilder
+from lakehouse_core.table.growing_file_index import GrowingFileIndex
 from lakehouse_core.table.predicate import (
     And,
     Compare,
@@ -61,13 +61,13 @@ def schema_of(indexes: dict[str, list[str]], types: dict[str, str] = TYPES) -> T
 
 def file_of(schema: TableSchema, rows: Sequence[Row]) -> DataFile:
     """An entry with the index of the rows in it."""
-    builder = FileIndexBuilder(schema)
+    index = GrowingFileIndex(schema)
     arrays = {}
     for field in schema.fields:
         assert isinstance(field.type, AtomicType)
         arrays[field.name] = column([row[field.name] for row in rows], field.type)
-    builder.add(pa.table(arrays))
-    return entry(len(rows), builder.to_bytes())
+    index.add(pa.table(arrays))
+    return entry(len(rows), index.to_bytes())
 
 
 def entry(row_count: int, index: bytes) -> DataFile:
