@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from lakehouse_core.errors import CorruptTable, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.tasks import merge_read, parquet_reader
 from lakehouse_core.format.data_types import to_internal
+from lakehouse_core.planning.alter import apply_changes
 from lakehouse_core.planning.schema_change import (
     AddColumn,
     DropColumn,
     RenameColumn,
     UpdateColumnType,
-    apply_changes,
 )
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.predicate import col
