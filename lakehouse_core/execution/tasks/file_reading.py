@@ -87,15 +87,15 @@ def as_read(
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of a file's own columns as the columns of a read and then the system columns."""
     names = [projection.target.name for projection in projections] + list(system)
-    columns = [column_reader(projection, key) for projection in projections]
-    columns += [system_column_reader(name) for name in system]
+    columns = [_column_reader(projection, key) for projection in projections]
+    columns += [partial(_system_column, name) for name in system]
     for batch in stored:
         with decoding(key, "a batch"):
             arrays = [read(batch) for read in columns]
         yield pa.RecordBatch.from_arrays(arrays, names) if arrays else batch.select([])
 
 
-def column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.RecordBatch], pa.Array]:
+def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.RecordBatch], pa.Array]:
     """Return how a column of the read is made of a batch of the file."""
     source, target = projection.source, arrow_type(projection.target_type)
     is_same = source is not None and has_same_kind(source.type, projection.target_type)
@@ -114,12 +114,8 @@ def column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.Record
     return read
 
 
-def system_column_reader(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
-    """Return how a system column is made of a batch of the file, which holds it unless all rows are +I."""
-    return partial(_system_column, name)
-
-
 def _system_column(name: str, batch: pa.RecordBatch) -> pa.Array:
+    """Return a system column of a batch of the file, which holds it unless all rows are +I."""
     if name not in batch.schema.names:
         return _inserts(batch.num_rows)
     array = batch.column(name)
