@@ -5,9 +5,7 @@ whole verb, commit included, zstd 1; the JVM writes with its default, zstd 3, an
 """
 
 import itertools
-import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 import lakehouse_core as lc
 from benchmarks import _measure as measure
+from benchmarks._connector_peer import session as new_session
+from benchmarks._connector_peer import to_noop
 from resources.java_home import ensure_java
 
 BUCKETS = 4
@@ -34,7 +34,8 @@ def main() -> None:
         packages=("pyspark",),
         notes=("local[2], 4 GB heap; CPU of the JVM and all Python workers",),
     )
-    session = start()
+    ensure_java()
+    session = new_session({})
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         source = session.read.parquet(str(write_input(root / "input", rows)))
@@ -80,31 +81,6 @@ def write_with_jvm(source: DataFrame, folder: Path, level: int, *, is_sorted: bo
     ordered = routed.sortWithinPartitions("bucket", "id") if is_sorted else routed
     writer: Any = ordered.write.partitionBy("bucket").option("compression", "zstd")
     writer.option("parquet.compression.codec.zstd.level", str(level)).parquet(str(folder))
-
-
-def to_noop(frame: DataFrame) -> None:
-    """Compute every row and every column of the frame, and keep none."""
-    frame.write.format("noop").mode("overwrite").save()
-
-
-def start() -> SparkSession:
-    """Return the session, with a heap that lets the JVM sort in memory."""
-    ensure_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("benchmark")
-    settings = {
-        "spark.driver.memory": "4g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def write_input(folder: Path, rows: int) -> Path:

@@ -1,7 +1,8 @@
 """Ways in which stored bytes go wrong, for tests that every decoder must survive."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 
@@ -20,12 +21,22 @@ def damaged(data: bytes, *, seed: int, count: int) -> Iterator[bytes]:
             yield bytes(copy)
 
 
+def flipped(data: bytes, flips: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+    """Yield a copy of `data` for each (position, bit), with that bit flipped."""
+    for position, bit in flips:
+        copy = bytearray(data)
+        copy[position] ^= 1 << bit
+        yield bytes(copy)
+
+
+def some_flips(data: bytes, *, seed: int, count: int) -> list[tuple[int, int]]:
+    """Return `count` bits of `data` by chance, the same for the same seed."""
+    chance = random.Random(seed)
+    return [(chance.randrange(len(data)), chance.randrange(8)) for _ in range(count)]
+
+
 def every_flipped_bit(data: bytes) -> Iterator[bytes]:
-    for position in range(len(data)):
-        for bit in range(8):
-            copy = bytearray(data)
-            copy[position] ^= 1 << bit
-            yield bytes(copy)
+    return flipped(data, product(range(len(data)), range(8)))
 
 
 def survivors(read: Callable[[bytes], object], spoiled: Iterator[bytes], expected: object) -> list[bytes]:

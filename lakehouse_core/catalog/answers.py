@@ -1,9 +1,16 @@
-"""From what the core did to the reports that users get."""
+"""From what the core did to the reports that users get; how long it took is told by `timed`."""
 
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from lakehouse_core.catalog.reports import CommitReport, CompactionReport, ExpiryReport, ManifestReport
+from lakehouse_core.catalog.reports import (
+    CommitReport,
+    CompactionReport,
+    ExpiryReport,
+    ManifestReport,
+    SchemaReport,
+    TagReport,
+)
 from lakehouse_core.execution.commit import CommitResult, together
 from lakehouse_core.execution.compaction import BucketCompaction, CompactionResult
 from lakehouse_core.execution.expiry import ExpiryResult
@@ -11,11 +18,11 @@ from lakehouse_core.execution.manifest_compaction import ManifestCompaction
 from lakehouse_core.execution.write_compaction import WriteCompaction
 from lakehouse_core.planning.effects import effects_of
 from lakehouse_core.table.changes import StagedCommit
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Tag
 
 
-def commit_report(
-    staged: StagedCommit, result: CommitResult, compaction: WriteCompaction, seconds: float
-) -> CommitReport:
+def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteCompaction) -> CommitReport:
     """Return the report of write, overwrite and commit, with the compaction that came along."""
     if compaction.commit is not None:
         result = replace(together(result, compaction.commit), replayed=result.replayed)
@@ -29,7 +36,6 @@ def commit_report(
         commit_kind=None if last is None else last.commit_kind.value,
         noop_reason=_why_nothing_was_committed(staged, result),
         attempts=result.attempts,
-        duration_seconds=seconds,
         commit_user=staged.commit_user,
         commit_identifier=staged.commit_identifier,
         schema_id=staged.schema_id if last is None else last.schema_id,
@@ -40,9 +46,7 @@ def commit_report(
     )
 
 
-def compaction_report(
-    table: str, result: CompactionResult, before: int | None, seconds: float, *, dry_run: bool
-) -> CompactionReport:
+def compaction_report(table: str, result: CompactionResult, before: int | None, *, dry_run: bool) -> CompactionReport:
     """Return the report of compact; of a dry run, the plan. `before`: the latest snapshot when it was asked for."""
     made = result.commit
     effects = effects_of(() if made is None else made.changes)
@@ -57,7 +61,6 @@ def compaction_report(
         commit_kind=None if last is None else last.commit_kind.value,
         noop_reason=result.noop_reason,
         attempts=0 if made is None else made.attempts,
-        duration_seconds=seconds,
         dry_run=dry_run,
         commit_user=result.commit_user,
         buckets_rewritten=len({(one.partition, one.bucket) for one in result.buckets}) - lost,
@@ -70,7 +73,7 @@ def compaction_report(
     )
 
 
-def manifest_report(table: str, result: ManifestCompaction, seconds: float, *, dry_run: bool) -> ManifestReport:
+def manifest_report(table: str, result: ManifestCompaction, *, dry_run: bool) -> ManifestReport:
     """Return the report of compact_manifests."""
     made = result.snapshot
     return ManifestReport(
@@ -80,7 +83,6 @@ def manifest_report(table: str, result: ManifestCompaction, seconds: float, *, d
         commit_kind=None if made is None else made.commit_kind.value,
         noop_reason=result.noop_reason,
         attempts=result.attempts,
-        duration_seconds=seconds,
         dry_run=dry_run,
         commit_user="" if made is None else made.commit_user,
         manifests_before=result.manifests_before,
@@ -91,7 +93,7 @@ def manifest_report(table: str, result: ManifestCompaction, seconds: float, *, d
     )
 
 
-def expiry_report(table: str, result: ExpiryResult, seconds: float, *, dry_run: bool) -> ExpiryReport:
+def expiry_report(table: str, result: ExpiryResult, *, dry_run: bool) -> ExpiryReport:
     """Return the report of expire_snapshots."""
     retained = 0
     if result.earliest_id is not None and result.latest_id is not None:
@@ -102,7 +104,6 @@ def expiry_report(table: str, result: ExpiryResult, seconds: float, *, dry_run: 
         noop_reason=result.noop_reason,
         files_removed=sum(result.files_deleted.values()),
         bytes_removed=result.bytes_deleted,
-        duration_seconds=seconds,
         dry_run=dry_run,
         snapshots_expired=len(result.snapshot_ids),
         snapshots_retained=retained,
@@ -115,6 +116,33 @@ def expiry_report(table: str, result: ExpiryResult, seconds: float, *, dry_run: 
         bytes_waiting=result.bytes_waiting,
         reason=result.reason,
         paths=result.deleted_keys,
+    )
+
+
+def schema_report(table: str, old: TableSchema, new: TableSchema, latest_id: int | None) -> SchemaReport:
+    """Return the report of alter."""
+    return SchemaReport(
+        table=table,
+        snapshot_id_before=latest_id,
+        noop_reason="the changes change nothing" if old.id == new.id else None,
+        schema_id=new.id,
+        schema_id_before=old.id,
+    )
+
+
+def tag_report(
+    table: str, name: str, tag: Tag, latest_id: int | None, *, deleted: ExpiryResult | None = None, dry_run: bool
+) -> TagReport:
+    """Return the report of create_tag, or of delete_tag with what was `deleted`."""
+    return TagReport(
+        table=table,
+        snapshot_id_before=latest_id,
+        tag=name,
+        tagged_snapshot_id=tag.snapshot.id,
+        files_deleted=0 if deleted is None else sum(deleted.files_deleted.values()),
+        files_waiting=0 if deleted is None else deleted.files_waiting,
+        bytes_removed=0 if deleted is None else deleted.bytes_deleted,
+        dry_run=dry_run,
     )
 
 

@@ -3,11 +3,13 @@
 Nothing done is an answer too: `noop_reason` then says why, and the counts are zero.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from lakehouse_core.clock import Clock
 from lakehouse_core.errors import LakehouseError
 
 
@@ -132,6 +134,27 @@ class VerifyReport(Report):
     """Of verify: no findings means that everything looked at agrees."""
 
     findings: tuple[Any, ...] = ()
+
+
+class _Clocked(Protocol):
+    _clock: Clock
+
+
+C = TypeVar("C", bound=_Clocked)
+P = ParamSpec("P")
+R = TypeVar("R", bound=Report)
+
+
+def timed(verb: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R]:
+    """Let a verb's report say how long it took, by the clock of its object."""
+
+    @wraps(verb)
+    def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        started = self._clock.monotonic_seconds()
+        report = verb(self, *args, **kwargs)
+        return replace(report, duration_seconds=self._clock.monotonic_seconds() - started)
+
+    return call
 
 
 def plain(value: Any) -> Any:

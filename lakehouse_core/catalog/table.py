@@ -4,14 +4,21 @@ A handle holds nothing of the table's state but schemas, which never change: two
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
 
 from lakehouse_core.catalog import answers
+from lakehouse_core.catalog.arguments import (
+    age_millis,
+    bound_condition,
+    count_of,
+    idle_millis,
+    overwrite_mode,
+    retention_millis,
+)
 from lakehouse_core.catalog.lookups import Lookups
 from lakehouse_core.catalog.names import names_table
 from lakehouse_core.catalog.records import (
@@ -37,6 +44,7 @@ from lakehouse_core.catalog.reports import (
     SchemaReport,
     TagReport,
     VerifyReport,
+    timed,
 )
 from lakehouse_core.catalog.scan import ChangesScan, Scan
 from lakehouse_core.catalog.staged import StagedCommit
@@ -64,13 +72,12 @@ from lakehouse_core.execution.tasks.process_directory import process_directory
 from lakehouse_core.execution.verify import verify
 from lakehouse_core.execution.write_compaction import compact_written
 from lakehouse_core.planning.ledger import content_snapshot_id
-from lakehouse_core.planning.partitions import partition_condition, partition_texts
+from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.read_point import AtSnapshot, Latest, ReadPoint
 from lakehouse_core.planning.schema_change import SchemaChange
-from lakehouse_core.planning.where import parse_where
 from lakehouse_core.storage import ObjectStore
-from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, DynamicOverwrite, StaticOverwrite, WriteMode
-from lakehouse_core.table.predicate import Predicate, bind, is_predicate
+from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, WriteMode
+from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -211,7 +218,7 @@ class Table:
             point=at,
             options=options or {},
             columns=columns,
-            condition=_bound(where),
+            condition=bound_condition(where),
             limit=limit,
             read_optimized=read_optimized,
         )
@@ -315,9 +322,7 @@ class Table:
 
         Raises as `write` does, and CommitConflict where others added rows to what it replaces.
         """
-        if partition is not None and not partition:
-            raise InvalidRequest(f"partition={partition!r} names no partition: leave it out, or say which.")
-        return self._write(data, self._overwrite_mode(partition, dynamic), None, properties)
+        return self._write(data, overwrite_mode(partition, dynamic, self.schema), None, properties)
 
     @names_table
     def stage(
@@ -352,6 +357,7 @@ class Table:
         return StagedCommit.of(staged)
 
     @names_table
+    @timed
     def commit(self, staged: StagedCommit) -> CommitReport:
         """Make a staged commit a snapshot. Safe to repeat: a user and identifier that were committed change nothing.
 
@@ -363,10 +369,9 @@ class Table:
             raise InvalidRequest(f"commit({staged!r}): expected what stage or StagedCommit.from_json returned.")
         if staged.table != self.name:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
-        started = self._clock.monotonic_seconds()
         result = commit(self._log, self._schemas, staged, self._clock)
         compaction = compact_written(self._log, self._schemas, self._engine, staged, replayed=result.replayed)
-        return answers.commit_report(staged, result, compaction, self._seconds_since(started))
+        return answers.commit_report(staged, result, compaction)
 
     @names_table
     def keep_pending(self, staged: StagedCommit) -> None:
@@ -385,25 +390,19 @@ class Table:
         forget_pending(self._store, staged.commit_user, staged.commit_identifier)
 
     @names_table
+    @timed
     def alter(self, *changes: SchemaChange) -> SchemaReport:
         """Change the schema, all changes or none: AddColumn(…), RenameColumn(…), SetOption(…) and so on.
 
         No data file is touched. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter too.
         """
-        started = self._clock.monotonic_seconds()
         old, new = alter(self._log, self._schemas, changes, self._clock)
-        return SchemaReport(
-            table=self.name,
-            snapshot_id_before=self._log.latest_id(),
-            noop_reason="the changes change nothing" if old.id == new.id else None,
-            schema_id=new.id,
-            schema_id_before=old.id,
-            duration_seconds=self._seconds_since(started),
-        )
+        return answers.schema_report(self.name, old, new, self._log.latest_id())
 
     # Maintenance.
 
     @names_table
+    @timed
     def compact(
         self,
         *,
@@ -420,21 +419,22 @@ class Table:
         meanwhile stay as they are, and the report counts them. Raises CommitConflict when that was every bucket,
         InvalidRequest, UnsupportedFeature, TaskFailed, StorageUnavailable, CorruptTable.
         """
-        started, before = self._clock.monotonic_seconds(), self._log.latest_id()
+        before = self._log.latest_id()
         result = compact(
             self._log,
             self._schemas,
             self._engine,
             full=full,
             condition=partition_condition(partition or {}, self.schema),
-            idle_millis=_idle_millis(partition_idle),
+            idle_millis=idle_millis(partition_idle),
             dry_run=dry_run,
             properties=properties or {},
             table=self.name,
         )
-        return answers.compaction_report(self.name, result, before, self._seconds_since(started), dry_run=dry_run)
+        return answers.compaction_report(self.name, result, before, dry_run=dry_run)
 
     @names_table
+    @timed
     def compact_manifests(
         self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
     ) -> ManifestReport:
@@ -442,11 +442,11 @@ class Table:
 
         Raises CommitTimeout, CommitOutcomeUnknown, UnsupportedFeature, StorageUnavailable, CorruptTable.
         """
-        started = self._clock.monotonic_seconds()
         result = compact_manifests(self._log, self._schemas, self._clock, dry_run=dry_run, properties=properties)
-        return answers.manifest_report(self.name, result, self._seconds_since(started), dry_run=dry_run)
+        return answers.manifest_report(self.name, result, dry_run=dry_run)
 
     @names_table
+    @timed
     def expire_snapshots(
         self,
         *,
@@ -461,22 +461,19 @@ class Table:
         has a zone) before which a snapshot is old. A dry run names the files that would go.
         Raises InvalidRequest, StorageUnavailable, and CorruptTable before anything is deleted.
         """
-        started = self._clock.monotonic_seconds()
-        for name, count in (("retain_max", retain_max), ("retain_min", retain_min)):
-            if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
-                raise InvalidRequest(f"{name}={count!r}: expected a number of snapshots.")
         result = expire(
             self._log,
             self._schemas,
             self._clock,
-            retain_max=retain_max,
-            retain_min=retain_min,
-            max_age_millis=_age_millis(older_than, self._clock.now_millis()),
+            retain_max=count_of("retain_max", retain_max),
+            retain_min=count_of("retain_min", retain_min),
+            max_age_millis=age_millis(older_than, self._clock.now_millis()),
             dry_run=dry_run,
         )
-        return answers.expiry_report(self.name, result, self._seconds_since(started), dry_run=dry_run)
+        return answers.expiry_report(self.name, result, dry_run=dry_run)
 
     @names_table
+    @timed
     def create_tag(
         self, name: str, *, at: int | None = None, retention: timedelta | None = None, dry_run: bool = False
     ) -> TagReport:
@@ -484,45 +481,26 @@ class Table:
 
         Raises InvalidRequest for a bad or taken name, NotFound, SnapshotExpired.
         """
-        started = self._clock.monotonic_seconds()
-        if retention is not None and not isinstance(retention, timedelta):
-            raise InvalidRequest(f"retention={retention!r}: expected a timedelta.")
         tag = create_tag(
             self._log,
             self._clock,
             name,
             snapshot_id=None if at is None else AtSnapshot(at).id,
-            retention_millis=None if retention is None else retention // timedelta(milliseconds=1),
+            retention_millis=retention_millis(retention),
             dry_run=dry_run,
         )
-        return TagReport(
-            table=self.name,
-            snapshot_id_before=self._log.latest_id(),
-            tag=name,
-            tagged_snapshot_id=tag.snapshot.id,
-            dry_run=dry_run,
-            duration_seconds=self._seconds_since(started),
-        )
+        return answers.tag_report(self.name, name, tag, self._log.latest_id(), dry_run=dry_run)
 
     @names_table
+    @timed
     def delete_tag(self, name: str, *, dry_run: bool = False) -> TagReport:
         """Delete a tag, and the files that only it kept. Raises NotFound."""
-        started = self._clock.monotonic_seconds()
-        tagged = self._log.tag(name).snapshot.id
+        tag = self._log.tag(name)
         result = delete_tag(self._log, self._schemas, self._clock, name, dry_run=dry_run)
-        return TagReport(
-            table=self.name,
-            snapshot_id_before=self._log.latest_id(),
-            tag=name,
-            tagged_snapshot_id=tagged,
-            files_deleted=sum(result.files_deleted.values()),
-            files_waiting=result.files_waiting,
-            bytes_removed=result.bytes_deleted,
-            dry_run=dry_run,
-            duration_seconds=self._seconds_since(started),
-        )
+        return answers.tag_report(self.name, name, tag, self._log.latest_id(), deleted=result, dry_run=dry_run)
 
     @names_table
+    @timed
     def verify(self, *, data: bool = False) -> VerifyReport:
         """Check what the table promises, metadata and files. Finding something is an answer, not an error.
 
@@ -530,20 +508,15 @@ class Table:
         every page of every Parquet file among them, which takes as long as reading all of the table's history. Writes
         nothing. Raises NotFound, StorageUnavailable.
         """
-        started = self._clock.monotonic_seconds()
         findings = verify(self._log, self._schemas, reads_data=data)
         try:
             latest_id = self._log.latest_id()
         except CorruptTable:
             # The findings say so, with everything else that is broken.
             latest_id = None
-        return VerifyReport(
-            table=self.name,
-            snapshot_id_before=latest_id,
-            findings=findings,
-            duration_seconds=self._seconds_since(started),
-        )
+        return VerifyReport(table=self.name, snapshot_id_before=latest_id, findings=findings)
 
+    @timed
     def _write(
         self,
         data: object,
@@ -551,7 +524,6 @@ class Table:
         rowkind_column: str | None,
         properties: Mapping[str, str] | None,
     ) -> CommitReport:
-        started = self._clock.monotonic_seconds()
         staged = self.stage(
             data,
             commit_user=self._clock.uuid(),
@@ -560,50 +532,4 @@ class Table:
             mode=mode,
             properties=properties,
         )
-        return replace(self.commit(staged), duration_seconds=self._seconds_since(started))
-
-    def _overwrite_mode(self, partition: Mapping[str, Any] | None, dynamic: bool | None) -> WriteMode:
-        if partition is not None:
-            if dynamic:
-                raise InvalidRequest(
-                    f"{self.name}: overwrite takes a partition, or dynamic=True for those that the data has: not both."
-                )
-            return StaticOverwrite(partition_texts(partition, self.schema))
-        schema = self.schema
-        if dynamic is None:
-            dynamic = bool(schema.partition_keys) and schema.table_options.dynamic_partition_overwrite
-        return DynamicOverwrite() if dynamic else StaticOverwrite()
-
-    def _seconds_since(self, started: float) -> float:
-        return self._clock.monotonic_seconds() - started
-
-
-def _idle_millis(partition_idle: timedelta | None) -> int:
-    if partition_idle is None:
-        return 0
-    if not isinstance(partition_idle, timedelta) or partition_idle < timedelta():
-        raise InvalidRequest(f"partition_idle={partition_idle!r}: expected a timedelta of 0 or more.")
-    return partition_idle // timedelta(milliseconds=1)
-
-
-def _bound(where: str | Predicate | None) -> Callable[[TableSchema], Predicate | None]:
-    """Return a function that binds the condition to a schema. Raises InvalidRequest for what is none."""
-    condition = parse_where(where) if isinstance(where, str) else where
-    if condition is None:
-        return lambda schema: None
-    if not is_predicate(condition):
-        raise InvalidRequest(f"where={where!r}: expected SQL text, or a condition such as col('id') > 10.")
-    return lambda schema: bind(condition, schema.fields)
-
-
-def _age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int | None:
-    match older_than:
-        case None:
-            return None
-        case timedelta():
-            return older_than // timedelta(milliseconds=1)
-        case datetime():
-            zoned = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
-            return now_millis - (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-        case _:
-            raise InvalidRequest(f"older_than={older_than!r}: expected a timedelta or a datetime.")
+        return self.commit(staged)

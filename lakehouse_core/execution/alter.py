@@ -8,7 +8,8 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CommitConflict, InvalidRequest, WriteOutcomeUnknown
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.planning.schema_change import SchemaChange, apply_changes
+from lakehouse_core.planning.alter import apply_changes
+from lakehouse_core.planning.schema_change import SchemaChange
 from lakehouse_core.table.schema import TableSchema
 
 _ATTEMPTS: Final = 10

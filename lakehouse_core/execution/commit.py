@@ -15,17 +15,17 @@ from lakehouse_core.errors import (
     CommitTimeout,
     CorruptTable,
     InvalidRequest,
-    LakehouseError,
     NotFound,
     StaleCommit,
 )
 from lakehouse_core.execution.commit_parts import Part, compact_part, first_part
 from lakehouse_core.execution.manifest_merge import merge_full, merge_minor
 from lakehouse_core.execution.manifest_writer import ManifestWriter
-from lakehouse_core.execution.publish import Patience, publish
+from lakehouse_core.execution.publish import Patience
 from lakehouse_core.execution.replay import applied_before, ledger_at
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.trial import Trial
 from lakehouse_core.planning.commit import (
     Changes,
     NamedListFile,
@@ -119,40 +119,23 @@ class _Committer:
         self._staged = staged
         self._part = part
         self._clock = clock
-        self._patience = Patience(options.commit, clock, max_retries=max_retries)
         self._writer = ManifestWriter(
             log.store, clock, options=options, partition_types=[field.type for field in schema.partition_fields]
         )
+        self._trial = Trial(log, self._writer, Patience(options.commit, clock, max_retries=max_retries))
         self._delta = _Delta(self._writer)
         self._index = _IndexManifest(log, self._writer)
         self._merge: _Merge | None = None
-        self._looked_at: Snapshot | None = None
-        self._may_be_applied = False
         self.ignores_empty = options.commit.ignore_empty is not False
 
     @property
     def attempts(self) -> int:
-        return self._patience.attempts
+        return self._trial.attempts
 
     def run(self, *, skips_empty: bool) -> CommitResult:
         """Try until the part is applied or cannot be."""
-        try:
-            while True:
-                self._patience.start()
-                try:
-                    result = self._attempt(skips_empty, _MOST_SECOND_LOOKS)
-                except CorruptTable:
-                    if self._may_be_applied or not self._log.has_expired(self._looked_at):
-                        raise
-                    # Its files went while we read them, for it has a successor.
-                    result = None
-                if result is not None:
-                    return result
-                self._patience.wait_after_loss(f"{self._staged.commit_user}/{self._staged.commit_identifier}")
-        except LakehouseError:
-            if not self._may_be_applied:
-                self._writer.discard_all_but(())
-            raise
+        who = f"{self._staged.commit_user}/{self._staged.commit_identifier}"
+        return self._trial.run(lambda: self._attempt(skips_empty, _MOST_SECOND_LOOKS), who)
 
     def _attempt(self, skips_empty: bool, second_looks: int) -> CommitResult | None:
         """Return the result, None when another commit was faster."""
@@ -171,10 +154,7 @@ class _Committer:
     def _publish(
         self, ready: "_Ready", snapshot: Snapshot, named: set[str], forgotten: int, since: float
     ) -> CommitResult | None:
-        self._may_be_applied = True
-        applied = publish(self._log, snapshot, self._patience, since=since)
-        self._may_be_applied = applied
-        if not applied:
+        if not self._trial.publish(snapshot, since=since):
             return None
         self._writer.discard_all_but(named)
         return CommitResult(
@@ -189,7 +169,7 @@ class _Committer:
 
     def _look(self, skips_empty: bool) -> "_Ready | CommitResult":
         """Read the latest snapshot and make what goes after it; the result when there is nothing to make."""
-        latest = self._looked_at = self._log.latest()
+        latest = self._trial.latest()
         ledger = ledger_at(self._log, latest)
         earlier = applied_before(self._log, latest, ledger, self._staged, self._part.kind)
         if earlier is not None:

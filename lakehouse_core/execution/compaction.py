@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeAlias
 
-from lakehouse_core.errors import CommitConflict, LakehouseError
+from lakehouse_core.errors import CommitConflict
 from lakehouse_core.execution.commit import CommitResult, commit
 from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.discard import discard
@@ -20,7 +20,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.append_compaction import AppendCompactionPlan, MarkedRows
 from lakehouse_core.planning.compaction import expired_files, plan_bucket
 from lakehouse_core.planning.compaction_plan import CompactionPlan
-from lakehouse_core.planning.index_files import index_file_of
+from lakehouse_core.planning.index_files import vector_files
 from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.readable import check_file, deletion_files
 from lakehouse_core.planning.scan import partition_folder
@@ -29,9 +29,8 @@ from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage
 from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
-from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import INDEX_FOLDER
-from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, Keep
+from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, Keep
 from lakehouse_core.table.partition_time import PartitionExpiry, skipped_by_compaction
 from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
@@ -127,12 +126,8 @@ def compact(
     )
     if dry_run or not buckets:
         return planned
-    messages = _run(log, schema, engine(), _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry))
-    try:
-        messages = without_vectors(log, schema, messages, indexes)
-    except LakehouseError:
-        discard(log.store, schema, messages, named_by="the compaction")
-        raise
+    tasks = _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry)
+    messages = _run(log, schema, engine(), tasks, indexes)
     commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
         table=name,
@@ -218,14 +213,6 @@ def _older(plan: CompactionPlan | AppendCompactionPlan) -> Iterator[DataFile]:
             yield from run.data_files
 
 
-def _vectors(indexes: Sequence[IndexManifestEntry], partition: bytes, bucket: int) -> tuple[IndexFile, ...]:
-    return tuple(
-        index_file_of(entry)
-        for entry in indexes
-        if entry.index_type == DELETION_VECTORS and (entry.partition, entry.bucket) == (partition, bucket)
-    )
-
-
 def _keeps(schema: TableSchema, condition: Predicate | None, over: PartitionExpiry | None) -> Keep | None:
     if condition is None and over is None:
         return None
@@ -292,7 +279,7 @@ def _tasks(
             plan=one.plan,
             expiry=expiry,
             deletions=one.deletions,
-            vectors=_vectors(indexes, one.partition, one.bucket) if marks else None,
+            vectors=vector_files(indexes, one.partition, one.bucket) if marks else None,
             index_folder=folders.of_index(one.partition, one.bucket) or INDEX_FOLDER,
         )
         for one in buckets
@@ -300,16 +287,21 @@ def _tasks(
 
 
 def _run(
-    log: SnapshotLog, schema: TableSchema, engine: Engine, tasks: Sequence[RewriteTask]
+    log: SnapshotLog,
+    schema: TableSchema,
+    engine: Engine,
+    tasks: Sequence[RewriteTask],
+    indexes: Sequence[IndexManifestEntry],
 ) -> tuple[CommitMessage, ...]:
+    """Return what the tasks made, one message for each bucket; where one fails, the outputs of all are deleted."""
     messages: list[CommitMessage] = []
     try:
         for text in engine.run(run_rewrite, tasks):
             messages += messages_from_json(text)
+        return without_vectors(log, schema, _joined(messages), indexes)
     except BaseException:
         discard(log.store, schema, messages, named_by="the compaction")
         raise
-    return _joined(messages)
 
 
 def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.deletion_index import IndexFolder, change_vectors
-from lakehouse_core.planning.index_files import index_file_of
+from lakehouse_core.planning.index_files import vector_files
 from lakehouse_core.planning.live_files import BucketFolders, message_files
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.layout import INDEX_FOLDER
-from lakehouse_core.table.manifest import DELETION_VECTORS, IndexManifestEntry
+from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.schema import TableSchema
 
 
@@ -47,19 +47,14 @@ def _without_vectors(
     message: CommitMessage,
     indexes: Sequence[IndexManifestEntry],
 ) -> CommitMessage:
-    place = (message.partition, message.bucket)
-    present = [
-        index_file_of(entry)
-        for entry in indexes
-        if entry.index_type == DELETION_VECTORS and (entry.partition, entry.bucket) == place
-    ]
+    present = vector_files(indexes, message.partition, message.bucket)
     if not present or message.has_index_files:
         return message
     folder = IndexFolder(
         store=log.store,
         options=schema.table_options.deletion_vectors,
         has_buckets=not schema.is_append or schema.table_options.bucket > 0,
-        key=folders.of_index(*place) or INDEX_FOLDER,
+        key=folders.of_index(message.partition, message.bucket) or INDEX_FOLDER,
     )
     upgraded = {file.file_name for file in message.compact_after}
     removed = {file.file_name for file in message.compact_before} - upgraded

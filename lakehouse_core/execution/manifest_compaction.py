@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CorruptTable, LakehouseError
 from lakehouse_core.execution.manifest_merge import merge_full
 from lakehouse_core.execution.manifest_writer import ManifestWriter
-from lakehouse_core.execution.publish import Patience, publish
+from lakehouse_core.execution.publish import Patience
 from lakehouse_core.execution.replay import ledger_at
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.trial import Trial
 from lakehouse_core.planning.commit import Changes, WrittenLists, next_snapshot
 from lakehouse_core.planning.ledger import LEDGER_PROPERTY
 from lakehouse_core.planning.manifest_merge import replace_inputs
@@ -60,33 +60,19 @@ def compact_manifests(
     """
     schema = schemas.latest()
     write_supported(schema)
+    if dry_run:
+        return _planned(log, schema, clock)
+    writer = _writer(log.store, clock, schema)
     run = _Run(
         log=log,
         schemas=schemas,
         clock=clock,
         commit_user=clock.uuid(),
         properties=properties or {},
-        patience=Patience(schema.table_options.commit, clock, max_retries=None),
-        writer=_writer(log.store, clock, schema),
+        writer=writer,
+        trial=Trial(log, writer, Patience(schema.table_options.commit, clock, max_retries=None)),
     )
-    if dry_run:
-        return _planned(run, schema)
-    try:
-        while True:
-            try:
-                result = _attempt(run)
-            except CorruptTable:
-                if run.may_be_applied or not log.has_expired(run.looked_at):
-                    raise
-                # Its files went while we read them, for it has a successor.
-                result = None
-            if result is not None:
-                return result
-            run.patience.wait_after_loss(f"compact_manifests by {run.commit_user}")
-    except LakehouseError:
-        if not run.may_be_applied:
-            run.writer.discard_all_but(())
-        raise
+    return run.trial.run(lambda: _attempt(run), f"compact_manifests by {run.commit_user}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,24 +84,21 @@ class _Run:
     clock: Clock
     commit_user: str
     properties: Mapping[str, str]
-    patience: Patience
     writer: ManifestWriter
+    trial: Trial
     inputs: tuple[ManifestFile, ...] = ()
     outputs: tuple[ManifestFile, ...] = field(default=())
-    looked_at: Snapshot | None = None
-    may_be_applied: bool = False
 
 
 def _attempt(run: _Run) -> ManifestCompaction | None:
     """Return the result, None when another commit was faster."""
-    run.patience.start()
     since = run.clock.monotonic_seconds()
-    latest = run.looked_at = run.log.latest()
+    latest = run.trial.latest()
     current = [] if latest is None else run.log.manifests_of(latest)
     merged = _merged(run, current)
     if latest is None or merged is None:
         run.writer.discard_all_but(())
-        return _nothing(current, latest, run.patience.attempts)
+        return _nothing(current, latest, run.trial.attempts)
     base, delta = run.writer.write_list(merged), run.writer.write_list(())
     lists = WrittenLists(
         base=base,
@@ -139,12 +122,10 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
     ledger, _ = ledger_at(run.log, latest).with_commit(made)
     snapshot = made.model_copy(update={"properties": {**made.properties, LEDGER_PROPERTY: ledger.to_json()}})
     run.writer.flush()
-    run.may_be_applied = True
-    run.may_be_applied = publish(run.log, snapshot, run.patience, since=since)
-    if not run.may_be_applied:
+    if not run.trial.publish(snapshot, since=since):
         return None
     run.writer.discard_all_but({base.name, delta.name, *(manifest.file_name for manifest in merged)})
-    return _result(current, merged, snapshot=snapshot, before=latest.id, attempts=run.patience.attempts)
+    return _result(current, merged, snapshot=snapshot, before=latest.id, attempts=run.trial.attempts)
 
 
 def _merged(run: _Run, current: Sequence[ManifestFile]) -> list[ManifestFile] | None:
@@ -159,10 +140,10 @@ def _merged(run: _Run, current: Sequence[ManifestFile]) -> list[ManifestFile] | 
     return merged
 
 
-def _planned(run: _Run, schema: TableSchema) -> ManifestCompaction:
-    latest = run.log.latest()
-    current = [] if latest is None else run.log.manifests_of(latest)
-    merged = merge_full(run.log, _writer(MemoryStore(), run.clock, schema), current)
+def _planned(log: SnapshotLog, schema: TableSchema, clock: Clock) -> ManifestCompaction:
+    latest = log.latest()
+    current = [] if latest is None else log.manifests_of(latest)
+    merged = merge_full(log, _writer(MemoryStore(), clock, schema), current)
     if latest is None or merged is None:
         return _nothing(current, latest, 0)
     return _result(current, merged, snapshot=None, before=latest.id, attempts=0)

@@ -1,28 +1,22 @@
-"""Avro object files as bytes: header, blocks, codecs, checksums; what is in a block is `avro_file`'s matter.
+"""Avro object files as bytes: header, blocks, checksums; what is in a block is `avro_file`'s matter.
 
 Rule: nothing is believed before it is checked, and nothing is allocated for a size that a file merely claims.
 Source: Avro 1.11 specification, "Object Container Files"; limits: reliability rules of this project.
 """
 
-import bz2
 import hashlib
 import json
-import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import zstandard
+from lakehouse_core.errors import CorruptTable
+from lakehouse_core.format.avro_codecs import Undecodable, compress_zstandard, compressor, decompressor
 
-from lakehouse_core.errors import CorruptTable, UnsupportedFeature
-
-MAX_BLOCK_BYTES = 64 * 1024 * 1024
 MAX_BLOCK_RECORDS = 10_000_000
 MAX_HEADER_BYTES = 16 * 1024 * 1024
-MAX_ZSTD_WINDOW_BYTES = 128 * 1024 * 1024
 # Avro's own default in Java; blocks of this size keep a reader's memory small and still compress well.
 BLOCK_BYTES = 64_000
 
@@ -85,7 +79,7 @@ def open_container(data: bytes, name: str) -> AvroContainer:
         raise corrupt(name, 4, "avro.schema in the header is no record")
     position = header.size_bytes
     _check(header.metadata, data[position:], name)
-    decompress = _decompressor(header.codec, name)
+    decompress = decompressor(header.codec, name)
     blocks = []
     while position < len(data):
         block, position = _block(data, position, header.sync, decompress, name)
@@ -124,7 +118,7 @@ def stream_blocks(
 
     Raises as `open_container` does, but for a checksum over the whole file, of which it holds a block at a time.
     """
-    decompress = _decompressor(header.codec, name)
+    decompress = decompressor(header.codec, name)
     position, window, start = header.size_bytes, b"", header.size_bytes
     while position < size:
         at = position - start
@@ -146,7 +140,7 @@ def streamed_header(schema_text: str, codec: str, sync: bytes) -> bytes:
 
     Blocks of zstandard and snappy have theirs. Raises UnsupportedFeature for a codec that cannot be written.
     """
-    _compressor(codec)
+    compressor(codec)
     header = {"avro.schema": schema_text.encode(), "avro.codec": codec.encode()}
     header[HEADER_CHECKSUM_KEY] = _checksum(header, sync)
     return _MAGIC + encode_long(len(header)) + _entries(header) + b"\x00" + sync
@@ -154,7 +148,7 @@ def streamed_header(schema_text: str, codec: str, sync: bytes) -> bytes:
 
 def streamed_block(count: int, data: bytes, codec: str, sync: bytes, *, zstd_level: int) -> bytes:
     """Return a block of `count` encoded records."""
-    packed = _compress_zstandard(data, zstd_level) if codec == "zstandard" else _compressor(codec)(data)
+    packed = compress_zstandard(data, zstd_level) if codec == "zstandard" else compressor(codec)(data)
     return encode_long(count) + encode_long(len(packed)) + packed + sync
 
 
@@ -177,7 +171,7 @@ def build_container(
 
     `codec` is Avro's name of one of "zstandard", "deflate", "null", "snappy".
     """
-    compress = _compressor(codec)
+    compress = compressor(codec)
     packed = [(count, compress(data)) for count, data in blocks]
     # The marker separates blocks and must not occur within them: a digest of them is as good as chance and repeats.
     digest = hashlib.blake2b(digest_size=_SYNC_BYTES)
@@ -207,18 +201,6 @@ def corrupt(name: str, position: int, found: str) -> CorruptTable:
         f"{name}: byte {position}: {found}. Keep the file as evidence; restore it from a copy of the table, "
         "or read a snapshot that does not name it."
     )
-
-
-def _decompressor(codec: str, name: str) -> Callable[[bytes], bytes]:
-    if codec not in _DECOMPRESS:
-        raise UnsupportedFeature(f"{name}: Avro codec is {codec!r}, expected one of {', '.join(sorted(_DECOMPRESS))}.")
-    return _DECOMPRESS[codec]
-
-
-def _compressor(codec: str) -> Callable[[bytes], bytes]:
-    if codec not in _COMPRESS:
-        raise UnsupportedFeature(f"Avro codec {codec!r} cannot be written: set one of {', '.join(sorted(_COMPRESS))}.")
-    return _COMPRESS[codec]
 
 
 def _metadata(data: bytes, position: int, name: str) -> tuple[dict[str, bytes], int]:
@@ -301,7 +283,7 @@ def _block(
         raise corrupt(name, end, "a block does not end with the file's marker")
     try:
         content = decompress(data[position:end])
-    except (_Undecodable, zlib.error, OSError, lzma.LZMAError, zstandard.ZstdError, pa.ArrowException) as error:
+    except Undecodable as error:
         raise corrupt(name, start, f"a block does not decompress ({error})") from error
     return AvroBlock(count=count, data=content), end + _SYNC_BYTES
 
@@ -332,104 +314,3 @@ def _entries(header: Mapping[str, bytes]) -> bytes:
 
 def _bytes(value: bytes) -> bytes:
     return encode_long(len(value)) + value
-
-
-class _Undecodable(ValueError):
-    """Compressed bytes that no compressor makes."""
-
-
-def _limited(data: bytes) -> bytes:
-    if len(data) > MAX_BLOCK_BYTES:
-        raise _Undecodable(f"it holds more than {MAX_BLOCK_BYTES} bytes")
-    return data
-
-
-def _zstandard(data: bytes) -> bytes:
-    # The one-shot call allocates what the frame claims; a stream stops at the limit. It also takes several frames in
-    # a row, which nobody writes, so what follows the first frame is an error.
-    frame = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES).decompressobj()
-    claimed = zstandard.get_frame_parameters(data).content_size if data else 0
-    if claimed not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
-        if claimed > MAX_BLOCK_BYTES:
-            raise _Undecodable(f"it claims {claimed} bytes, the limit is {MAX_BLOCK_BYTES}")
-        content = frame.decompress(data)
-    else:
-        with zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES).stream_reader(data) as stream:
-            _limited(stream.read(MAX_BLOCK_BYTES + 1))
-        content = frame.decompress(data)
-    if not frame.eof or frame.unused_data:
-        raise _Undecodable("it is not exactly one zstd frame")
-    return content
-
-
-def _deflate(data: bytes) -> bytes:
-    stream = zlib.decompressobj(-15)
-    content = _limited(stream.decompress(data, MAX_BLOCK_BYTES + 1))
-    # fastavro leaves three bytes of zlib's own checksum behind the stream.
-    if not stream.eof or len(stream.unused_data) > 3:
-        raise _Undecodable("it is not exactly one deflate stream")
-    return content
-
-
-def _bzip2(data: bytes) -> bytes:
-    stream = bz2.BZ2Decompressor()
-    content = _limited(stream.decompress(data, MAX_BLOCK_BYTES + 1))
-    if not stream.eof or stream.unused_data:
-        raise _Undecodable("it is not exactly one bzip2 stream")
-    return content
-
-
-def _xz(data: bytes) -> bytes:
-    stream = lzma.LZMADecompressor(memlimit=MAX_ZSTD_WINDOW_BYTES)
-    content = _limited(stream.decompress(data, MAX_BLOCK_BYTES + 1))
-    if not stream.eof or stream.unused_data:
-        raise _Undecodable("it is not exactly one xz stream")
-    return content
-
-
-def _snappy(data: bytes) -> bytes:
-    if len(data) < 5:
-        raise _Undecodable("it is too short")
-    packed, crc = data[:-4], data[-4:]
-    size, shift = 0, 0
-    for byte in packed[:5]:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    if size > MAX_BLOCK_BYTES:
-        raise _Undecodable(f"it claims {size} bytes, the limit is {MAX_BLOCK_BYTES}")
-    content: bytes = pa.Codec("snappy").decompress(packed, size, asbytes=True)
-    if zlib.crc32(content).to_bytes(4, "big") != crc:
-        raise _Undecodable("its checksum does not fit")
-    return content
-
-
-def _compress_zstandard(data: bytes, level: int = 3) -> bytes:
-    compressor = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=True)
-    return compressor.compress(data)
-
-
-def _compress_deflate(data: bytes) -> bytes:
-    return zlib.compress(data, 6, -15)
-
-
-def _compress_snappy(data: bytes) -> bytes:
-    packed: bytes = pa.Codec("snappy").compress(data, asbytes=True)
-    return packed + zlib.crc32(data).to_bytes(4, "big")
-
-
-_DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
-    "null": _limited,
-    "deflate": _deflate,
-    "snappy": _snappy,
-    "zstandard": _zstandard,
-    "bzip2": _bzip2,
-    "xz": _xz,
-}
-_COMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
-    "null": _limited,
-    "deflate": _compress_deflate,
-    "snappy": _compress_snappy,
-    "zstandard": _compress_zstandard,
-}

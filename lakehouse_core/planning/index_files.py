@@ -39,6 +39,15 @@ def index_file_of(entry: IndexManifestEntry) -> IndexFile:
     )
 
 
+def vector_files(indexes: Iterable[IndexManifestEntry], partition: bytes, bucket: int) -> tuple[IndexFile, ...]:
+    """Return the live files of deletion vectors of one bucket."""
+    return tuple(
+        index_file_of(entry)
+        for entry in indexes
+        if entry.index_type == DELETION_VECTORS and (entry.partition, entry.bucket) == (partition, bucket)
+    )
+
+
 def combined_indexes(
     live: Iterable[IndexManifestEntry], changes: Iterable[IndexManifestEntry]
 ) -> list[IndexManifestEntry]:

@@ -4,16 +4,13 @@
 Source: the reliability guide's table of primitives.
 """
 
-import ctypes
 import errno
-import fcntl
 import hashlib
-import io
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import IO
 
 import pyarrow as pa
 
@@ -22,12 +19,24 @@ from lakehouse_core.errors import (
     InvalidRequest,
     LakehouseError,
     NotFound,
-    StorageFull,
     StorageUnavailable,
-    UnsupportedFeature,
-    WriteOutcomeUnknown,
 )
 from lakehouse_core.storage.keys import child, is_hidden, joined, temp_name
+from lakehouse_core.storage.local_files import (
+    FileSink,
+    create_file,
+    entries_of,
+    finishing,
+    link_new,
+    make_folders,
+    reading,
+    remove_files,
+    rename_new,
+    sync_folder,
+    translated,
+    try_lock,
+    writing,
+)
 from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
 
 # A compare-and-set holds its lock for a few milliseconds; whoever waits this long waits for a stopped process.
@@ -36,11 +45,6 @@ _LOCK_PAUSE_SECONDS = 0.002
 
 _LONGEST_NAME_BYTES = 255
 _FOLDER_ATTEMPTS = 5
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
-_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-_AT_FDCWD = -100
-_RENAME_NOREPLACE = 1
 
 
 class LocalStore:
@@ -65,7 +69,7 @@ class LocalStore:
 
     def read(self, key: str) -> bytes:
         path = self._path(key)
-        with _reading(path):
+        with reading(path):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
                 return file.read()
@@ -73,14 +77,14 @@ class LocalStore:
     def open_read(self, key: str) -> pa.NativeFile:
         # Not a memory map: mapped pages count as resident memory, and a file cut short under a map kills the process.
         path = self._path(key)
-        with _reading(path):
+        with reading(path):
             if stat.S_ISDIR(os.stat(path).st_mode):
                 raise IsADirectoryError(errno.EISDIR, "is a folder")
             return pa.OSFile(path, "rb")
 
     def size(self, key: str) -> int:
         path = self._path(key)
-        with _reading(path):
+        with reading(path):
             found = os.stat(path)
             if stat.S_ISDIR(found.st_mode):
                 raise IsADirectoryError(errno.EISDIR, "is a folder")
@@ -88,19 +92,19 @@ class LocalStore:
 
     def create_new(self, key: str, data: bytes) -> bool:
         path = self._path(key)
-        with _writing(path):
+        with writing(path):
             # Most losers of a race learn it here, without writing a byte.
             if os.path.lexists(path):
                 return False
         temp = self._write_temp(path, data)
         try:
-            with _writing(path):
-                if not _link_new(temp, path):
+            with writing(path):
+                if not link_new(temp, path):
                     return False
         finally:
-            _remove([temp])
-        with _finishing(path):
-            _sync_folder(os.path.dirname(path))
+            remove_files([temp])
+        with finishing(path):
+            sync_folder(os.path.dirname(path))
         return True
 
     def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
@@ -114,7 +118,7 @@ class LocalStore:
             for path, data in paths.items():
                 temps[path] = self._write_temp(path, data)
         except BaseException:
-            _remove(temps.values())
+            remove_files(temps.values())
             raise
         self._publish_temps(temps)
 
@@ -123,12 +127,12 @@ class LocalStore:
         path = self._path(key)
         temp, descriptor = self._open_temp(path)
         try:
-            with _Sink(descriptor, path) as sink:
+            with FileSink(descriptor, path) as sink:
                 yield sink
-                with _writing(path):
+                with writing(path):
                     os.fsync(descriptor)
         except BaseException:
-            _remove([temp])
+            remove_files([temp])
             raise
         self._publish_temps({path: temp})
 
@@ -153,7 +157,7 @@ class LocalStore:
     def children(self, prefix: str) -> Children:
         files: list[str] = []
         folders: list[str] = []
-        for entry in _entries(self._path(prefix)):
+        for entry in entries_of(self._path(prefix)):
             if not is_hidden(entry.name):
                 (folders if entry.is_dir() else files).append(entry.name)
         return Children(files=tuple(sorted(files)), folders=tuple(sorted(folders)))
@@ -163,7 +167,7 @@ class LocalStore:
         pending = [joined("", prefix)]
         while pending:
             folder = pending.pop()
-            for entry in _entries(self._path(folder)):
+            for entry in entries_of(self._path(folder)):
                 key = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(key)
@@ -186,8 +190,8 @@ class LocalStore:
                 folders.add(os.path.dirname(path))
         for folder in folders:
             # A name that came back after a power cut would name files that were deleted after it.
-            with _finishing(folder), suppress(FileNotFoundError):
-                _sync_folder(folder)
+            with finishing(folder), suppress(FileNotFoundError):
+                sync_folder(folder)
         return left
 
     def delete_empty_folders(self, prefix: str) -> None:
@@ -196,25 +200,25 @@ class LocalStore:
                 os.rmdir(folder)
             except OSError as error:
                 if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EBUSY, errno.ENOTDIR}:
-                    raise _translated(error, folder) from error
+                    raise translated(error, folder) from error
 
     def rename_folder(self, source: str, target: str) -> bool:
         old, new = self._path(source), self._path(target)
-        with _reading(old):
+        with reading(old):
             if not stat.S_ISDIR(os.stat(old).st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, "is not a folder")
-        with _writing(new):
-            _make_folders(os.path.dirname(new))
-            if not _rename_new(old, new):
+        with writing(new):
+            make_folders(os.path.dirname(new))
+            if not rename_new(old, new):
                 return False
-        with _finishing(new):
+        with finishing(new):
             for folder in {os.path.dirname(old), os.path.dirname(new)}:
-                _sync_folder(folder)
+                sync_folder(folder)
         return True
 
     def now_millis(self) -> int:
         temp, descriptor = self._open_temp(self._path("now"))
-        with _writing(temp):
+        with writing(temp):
             try:
                 return os.fstat(descriptor).st_mtime_ns // 1_000_000
             finally:
@@ -222,36 +226,36 @@ class LocalStore:
                 os.unlink(temp)
 
     def _path(self, key: str) -> str:
-        with _reading(key):
+        with reading(key):
             return child(self._root, key)
 
     def _open_temp(self, path: str) -> tuple[str, int]:
         """Return the hidden name and the descriptor of a new file beside `path`; makes its folders."""
         folder, name = os.path.split(path)
         temp = os.path.join(folder, temp_name(name, self._clock.uuid()))
-        with _writing(path):
+        with writing(path):
             # The hidden name is cut, so its length proves nothing about the visible one.
             if len(os.fsencode(name)) > _LONGEST_NAME_BYTES:
                 raise OSError(errno.ENAMETOOLONG, "the name is too long")
             for _ in range(_FOLDER_ATTEMPTS):
                 # Cleaning removes empty folders, perhaps this one just after we made it.
                 with suppress(FileNotFoundError):
-                    return temp, _create(temp)
+                    return temp, create_file(temp)
                 with suppress(FileNotFoundError):
-                    _make_folders(folder)
+                    make_folders(folder)
             raise OSError(errno.ENOENT, "its folder vanishes again and again")
 
     def _write_temp(self, path: str, data: bytes, *, lasts: bool = True) -> str:
         """Return the hidden name under which `data` now lies."""
         temp, descriptor = self._open_temp(path)
         try:
-            with _Sink(descriptor, path) as sink:
+            with FileSink(descriptor, path) as sink:
                 sink.write(data)
                 if lasts:
-                    with _writing(path):
+                    with writing(path):
                         os.fsync(descriptor)
         except BaseException:
-            _remove([temp])
+            remove_files([temp])
             raise
         return temp
 
@@ -260,16 +264,16 @@ class LocalStore:
         left = dict(temps)
         try:
             for path, temp in temps.items():
-                with _writing(path):
+                with writing(path):
                     os.replace(temp, path)
                 del left[path]
         except LakehouseError:
-            _remove(left.values())
+            remove_files(left.values())
             raise
         if lasts:
             for folder in {os.path.dirname(path) for path in temps}:
-                with _finishing(folder):
-                    _sync_folder(folder)
+                with finishing(folder):
+                    sync_folder(folder)
 
     @contextmanager
     def _locked(self, folder: str) -> Iterator[None]:
@@ -282,7 +286,7 @@ class LocalStore:
             return
         deadline = self._clock.monotonic_seconds() + _LOCK_DEADLINE_SECONDS
         try:
-            while not _try_lock(descriptor, folder):
+            while not try_lock(descriptor, folder):
                 if self._clock.monotonic_seconds() > deadline:
                     raise StorageUnavailable(
                         f"{folder}: its lock is held for more than {_LOCK_DEADLINE_SECONDS:.0f} s. "
@@ -294,158 +298,5 @@ class LocalStore:
             os.close(descriptor)
 
 
-class _Sink(io.FileIO):
-    """The writing end of a hidden file: short writes are continued, errors speak the core's language."""
-
-    def __init__(self, descriptor: int, path: str) -> None:
-        super().__init__(descriptor, "wb")
-        self._path = path
-
-    def write(self, data: Any, /) -> int:
-        left = memoryview(data).cast("B")
-        size = len(left)
-        with _writing(self._path):
-            while left:
-                left = left[super().write(left) :]
-        return size
-
-    def close(self) -> None:
-        """Keep the file open: the block that opened it syncs it first, then closes it."""
-
-    def __exit__(self, *_: object) -> None:
-        with _writing(self._path):
-            super().close()
-
-
-def _create(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-
-
-def _remove(temps: Iterable[str]) -> None:
-    for temp in temps:
-        with suppress(OSError):
-            os.unlink(temp)
-
-
-def _make_folders(folder: str) -> None:
-    """Make `folder` and what is missing above it; each new name is durable before anything is put below it."""
-    missing = []
-    while not os.path.isdir(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for name in reversed(missing):
-        with suppress(FileExistsError):
-            os.mkdir(name)
-        _sync_folder(os.path.dirname(name))
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems cannot sync a folder and need not.
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def _link_new(temp: str, path: str) -> bool:
-    """Give `temp` its second, visible name; False when that is taken."""
-    try:
-        os.link(temp, path, follow_symlinks=False)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        return _rename_new(temp, path)
-    return True
-
-
-def _rename_new(source: str, target: str) -> bool:
-    """Rename unless `target` exists; False when it does. UnsupportedFeature where nobody promises it."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    code = errno.ENOSYS
-    if rename is not None:
-        paths = os.fsencode(source), os.fsencode(target)
-        if rename(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], ctypes.c_uint(_RENAME_NOREPLACE)) == 0:
-            return True
-        code = ctypes.get_errno()
-    if code in (errno.EEXIST, errno.ENOTEMPTY):
-        return False
-    if code in (errno.ENOSYS, errno.EINVAL):
-        raise UnsupportedFeature(
-            f"{target}: this file system has neither hard links nor a rename that keeps what exists, so two writers "
-            "could overwrite each other. Keep the warehouse on another disk."
-        )
-    raise OSError(code, os.strerror(code))
-
-
-def _try_lock(descriptor: int, folder: str) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise _translated(error, folder) from error
-    return True
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return what lies in `folder`; nothing when there is no such folder."""
-    try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise _translated(error, folder) from error
-
-
 def _version(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-@contextmanager
-def _reading(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _ABSENT:
-            raise NotFound(f"{path}: there is no such object. Check the name.") from error
-        raise _translated(error, path) from error
-
-
-@contextmanager
-def _writing(path: str) -> Iterator[None]:
-    """Errors before the name appears: nothing was written."""
-    try:
-        yield
-    except OSError as error:
-        raise _translated(error, path) from error
-
-
-@contextmanager
-def _finishing(path: str) -> Iterator[None]:
-    """Errors after the name appeared: it may not survive a power cut."""
-    try:
-        yield
-    except OSError as error:
-        raise WriteOutcomeUnknown(
-            f"{path}: it was written, but the disk did not confirm that it will last ({_reason(error)}). "
-            "Look whether it is there before anything else."
-        ) from error
-
-
-def _translated(error: OSError, path: str) -> LakehouseError:
-    if error.errno in _FULL:
-        return StorageFull(f"{path}: no space left ({_reason(error)}). Make room, then call again.")
-    if error.errno == errno.ENAMETOOLONG:
-        return InvalidRequest(f"{path}: a name is longer than the file system allows (255 bytes). Shorten it.")
-    return StorageUnavailable(f"{path}: the disk refused ({_reason(error)}). See to it, then call again.")
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)

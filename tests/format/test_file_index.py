@@ -14,10 +14,10 @@ from lakehouse_core.format.data_types import AtomicType, DataType, parse_type
 from lakehouse_core.format.file_index import (
     BitmapIndex,
     BloomFilter,
-    BloomFilterBuilder,
     BsiIndex,
     DistinctValues,
-    DistinctValuesBuilder,
+    GrowingBloomFilter,
+    GrowingDistinctValues,
     KeyForm,
     RangeBitmapIndex,
     RowIndex,
@@ -62,16 +62,16 @@ def values_of(case: dict[str, Any]) -> list[Any]:
 
 
 def distinct(values: list[Any], kind: AtomicType, *, batch_rows: int = 1000) -> DistinctValues:
-    builder = DistinctValuesBuilder(form_of(kind))
+    growing = GrowingDistinctValues(form_of(kind))
     for start in range(0, len(values), batch_rows):
-        builder.add(column(values[start : start + batch_rows], kind))
-    return builder.build()
+        growing.add(column(values[start : start + batch_rows], kind))
+    return growing.distinct()
 
 
 def bloom(values: list[Any], kind: AtomicType, items: int, fpp: float) -> bytes:
-    builder = BloomFilterBuilder(items, fpp)
-    builder.add(hash_column(column(values, kind), kind))
-    return builder.to_bytes()
+    growing = GrowingBloomFilter(items, fpp)
+    growing.add(hash_column(column(values, kind), kind))
+    return growing.to_bytes()
 
 
 def written(case: dict[str, Any]) -> bytes:
@@ -378,8 +378,8 @@ def test_a_bloom_filter_without_bits_is_corrupt() -> None:
 def test_nanoseconds_are_cut_from_keys() -> None:
     kind = data_type("TIMESTAMP(9)")
     nanos = pa.array([1_000_001_999, -1], pa.timestamp("ns"))
-    builder = DistinctValuesBuilder(form_of(kind))
-    builder.add(nanos)
+    growing = GrowingDistinctValues(form_of(kind))
+    growing.add(nanos)
 
-    assert builder.build().keys == [-1, 1_000_001]
+    assert growing.distinct().keys == [-1, 1_000_001]
     assert literal_key((1000, 1999), form_of(kind)) == 1_000_001

@@ -19,7 +19,7 @@ from lakehouse_core.errors import (
     UnsupportedFeature,
     WriteOutcomeUnknown,
 )
-from lakehouse_core.storage import LocalStore, ObjectStore, StoreSpec, child, local
+from lakehouse_core.storage import LocalStore, ObjectStore, StoreSpec, child, local, local_files
 from tests.storage.contract import HOSTILE_KEYS, StoreContract
 
 
@@ -248,7 +248,7 @@ def test_a_name_that_may_not_last_is_an_unknown_outcome(
     def unsure(_: str) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(local, "_sync_folder", unsure)
+    monkeypatch.setattr(local, "sync_folder", unsure)
     with pytest.raises(WriteOutcomeUnknown, match="Look whether it is there"):
         getattr(store, verb)("t/a", b"x")
 
@@ -269,7 +269,7 @@ def test_without_hard_links_the_rename_that_keeps_what_exists_serves(
 
 def test_where_no_exclusive_name_exists_writing_is_refused(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, "link", errno.EPERM)
-    monkeypatch.setattr(local.ctypes, "CDLL", lambda *_, **__: object())
+    monkeypatch.setattr(local_files.ctypes, "CDLL", lambda *_, **__: object())
 
     with pytest.raises(UnsupportedFeature, match="neither hard links nor a rename"):
         store.create_new("t/a", b"1")
@@ -281,14 +281,14 @@ def test_a_folder_that_vanishes_under_a_writer_is_made_again(
 ) -> None:
     store.write("dt=1/bucket-0/data-0", b"")
     store.delete(["dt=1/bucket-0/data-0"])
-    create, cleaned = local._create, iter([True, True])
+    create, cleaned = local.create_file, iter([True, True])
 
     def clean_first(path: str) -> int:
         if next(cleaned, False):
             store.delete_empty_folders("dt=1")
         return create(path)
 
-    monkeypatch.setattr(local, "_create", clean_first)
+    monkeypatch.setattr(local, "create_file", clean_first)
     store.write("dt=1/bucket-0/data-1", b"x")
 
     assert store.read("dt=1/bucket-0/data-1") == b"x"

@@ -16,17 +16,13 @@ from lakehouse_core.format.data_types import AtomicType, DataField, parse_type
 from lakehouse_core.format.file_index import serialize_container
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import embedded_index, index_file_name, matching_rows
-from lakehouse_core.table.file_index_builder import FileIndexBuilder
+from lakehouse_core.table.growing_file_index import GrowingFileIndex
 from lakehouse_core.table.predicate import (
-    And,
     Compare,
     Comparison,
-    In,
-    IsNull,
     Not,
     Or,
     Predicate,
-    StartsWith,
     bind,
     col,
     columns_of,
@@ -34,17 +30,9 @@ from lakehouse_core.table.predicate import (
 )
 from lakehouse_core.table.schema import TableSchema, new_schema
 from tests.oracle.conditions import truth
+from tests.table.condition_strategies import PREDICATES, ROW, TYPES
 from tests.vectors.values import column, section
 
-TYPES = {"i": "INT", "f": "DOUBLE", "s": "STRING", "d": "DECIMAL(5, 2)", "b": "BOOLEAN", "t": "TIMESTAMP(9)"}
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "i": st.integers(-3, 3),
-    "f": st.sampled_from([-1.5, -0.0, 0.0, 2.0, math.nan, math.inf]),
-    "s": st.sampled_from(["", "a", "ab", "b", "é", "\U0001f600"]),
-    "d": st.sampled_from([Decimal("-1.00"), Decimal("0.00"), Decimal("1.25")]),
-    "b": st.booleans(),
-    "t": st.tuples(st.integers(-1, 1), st.sampled_from([0, 1, 999_999])),
-}
 INDEXES = {
     "bloom-filter": ["i", "f", "s", "t"],
     "bitmap": ["i", "f", "s", "b", "t"],
@@ -61,13 +49,13 @@ def schema_of(indexes: dict[str, list[str]], types: dict[str, str] = TYPES) -> T
 
 def file_of(schema: TableSchema, rows: Sequence[Row]) -> DataFile:
     """An entry with the index of the rows in it."""
-    builder = FileIndexBuilder(schema)
+    index = GrowingFileIndex(schema)
     arrays = {}
     for field in schema.fields:
         assert isinstance(field.type, AtomicType)
         arrays[field.name] = column([row[field.name] for row in rows], field.type)
-    builder.add(pa.table(arrays))
-    return entry(len(rows), builder.to_bytes())
+    index.add(pa.table(arrays))
+    return entry(len(rows), index.to_bytes())
 
 
 def entry(row_count: int, index: bytes) -> DataFile:
@@ -89,30 +77,7 @@ def found(predicate: Predicate, file: DataFile, written: TableSchema, read: Tabl
     return list(range(file.row_count)) if rows is None else list(rows)
 
 
-def leaves() -> st.SearchStrategy[Predicate]:
-    def of(name: str) -> st.SearchStrategy[Predicate]:
-        value = VALUES[name]
-        ordered = value.filter(lambda found: not (isinstance(found, float) and math.isnan(found)))
-        return st.one_of(
-            st.builds(Compare, st.just(name), st.sampled_from(Comparison), value),
-            st.builds(lambda found: In(name, tuple(sorted(set(found)))), st.lists(ordered, max_size=3)),
-            st.just(IsNull(name)),
-            *([st.builds(StartsWith, st.just(name), value)] if name == "s" else []),
-        )
-
-    return st.sampled_from(sorted(TYPES)).flatmap(of)
-
-
-PREDICATES = st.recursive(
-    leaves(),
-    lambda inner: st.one_of(
-        st.builds(Not, inner),
-        st.builds(lambda parts: And(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
-        st.builds(lambda parts: Or(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
-    ),
-    max_leaves=6,
-)
-ROWS = st.lists(st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()}), max_size=8)
+ROWS = st.lists(ROW, max_size=8)
 EXACT = schema_of({"bitmap": ["i", "f", "s", "b"], "range-bitmap": ["d", "i"]})
 BLOOMS, BITMAPS, RANGES = (schema_of({kind: names}) for kind, names in INDEXES.items())
 SCHEMAS = [BLOOMS, BITMAPS, RANGES, EXACT, schema_of(INDEXES)]

@@ -12,15 +12,11 @@ from hypothesis import strategies as st
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import DataField, arrow_type, from_internal, parse_type
 from lakehouse_core.table.predicate import (
-    And,
     ColumnRange,
     Compare,
     Comparison,
     In,
-    IsNull,
     Not,
-    Or,
-    StartsWith,
     beyond,
     bind,
     col,
@@ -33,47 +29,13 @@ from lakehouse_core.table.predicate import (
     within,
 )
 from tests.oracle.conditions import truth
+from tests.table.condition_strategies import PREDICATES, ROW, TYPES
 
-TYPES = {"i": "INT", "f": "DOUBLE", "s": "STRING", "d": "DECIMAL(5, 2)", "b": "BOOLEAN", "t": "TIMESTAMP(9)"}
-VALUES = {
-    "i": st.integers(-3, 3),
-    "f": st.sampled_from([-1.5, -0.0, 0.0, 2.0, math.nan, math.inf]),
-    "s": st.sampled_from(["", "a", "ab", "b", "é", "\U0001f600"]),
-    "d": st.sampled_from([Decimal("-1.00"), Decimal("0.00"), Decimal("1.25")]),
-    "b": st.booleans(),
-    "t": st.tuples(st.integers(-1, 1), st.sampled_from([0, 1, 999_999])),
-}
 DATA_TYPES = {name: parse_type(text) for name, text in TYPES.items()}
 FIELDS = [DataField(index, name, kind) for index, (name, kind) in enumerate(DATA_TYPES.items())]
 
 
-def leaves() -> st.SearchStrategy:
-    def of(column: str) -> st.SearchStrategy:
-        value = VALUES[column]
-        ordered = value.filter(lambda found: not is_nan(found))
-        return st.one_of(
-            st.builds(Compare, st.just(column), st.sampled_from(Comparison), value),
-            st.builds(
-                lambda found: In(column, tuple(sorted(set(found)))),
-                st.lists(ordered, max_size=3),
-            ),
-            st.just(IsNull(column)),
-            *([st.builds(StartsWith, st.just(column), value)] if column == "s" else []),
-        )
-
-    return st.sampled_from(sorted(TYPES)).flatmap(of)
-
-
-PREDICATES = st.recursive(
-    leaves(),
-    lambda inner: st.one_of(
-        st.builds(Not, inner),
-        st.builds(lambda parts: And(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
-        st.builds(lambda parts: Or(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
-    ),
-    max_leaves=6,
-)
-ROWS = st.lists(st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()}), max_size=5)
+ROWS = st.lists(ROW, max_size=5)
 
 
 @given(predicate=PREDICATES, rows=ROWS)

@@ -9,13 +9,13 @@ import pytest
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.format.cast import cast_array
 from lakehouse_core.format.data_types import DataField, arrow_schema, parse_type
+from lakehouse_core.planning.alter import apply_changes
 from lakehouse_core.planning.schema_change import (
     AddColumn,
     DropColumn,
     MoveColumn,
     RenameColumn,
     UpdateColumnType,
-    apply_changes,
 )
 from lakehouse_core.table.projection import file_projection, source_columns
 from lakehouse_core.table.schema import TableSchema, new_schema

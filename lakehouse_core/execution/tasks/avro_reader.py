@@ -10,12 +10,12 @@ from pyroaring import BitMap
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.tasks.file_reading import (
-    column_reader,
+    as_read,
+    check_columns,
     corrupt_file,
     decoding,
     open_source,
     selected_rows,
-    system_column_reader,
 )
 from lakehouse_core.format.avro_container import (
     MAX_HEADER_BYTES,
@@ -89,19 +89,12 @@ class AvroFileReader:
         """
         projections = file_projection(self._schema, fields)
         wanted = [*source_columns(projections), *system]
-        for name in wanted:
-            if name not in self._decoder.column_names:
-                raise corrupt_file(self._key, f"it has no column {name!r}, which schema {self._schema.id} says it has")
-        readers = [column_reader(projection, self._key) for projection in projections]
-        readers += [system_column_reader(name) for name in system]
-        names = [field.name for field in fields] + list(system)
+        check_columns(wanted, self._decoder.column_names, self._key, self._schema)
         # At least one column, for a batch without any would forget its rows.
         read = wanted or list(self._fields)[:1]
         stored = (self._stored(records, read) for records in self._pieces(batch_rows))
-        for batch in selected_rows(stored, self._entry.row_count, self._key, without=without, only=only):
-            with decoding(self._key, "a batch"):
-                arrays = [reader(batch) for reader in readers]
-            yield pa.RecordBatch.from_arrays(arrays, names) if arrays else batch.select([])
+        selected = selected_rows(stored, self._entry.row_count, self._key, without=without, only=only)
+        yield from as_read(selected, projections, system, self._key)
 
     def decode_all(self) -> None:
         """Decode every column, those that no read asks for too, and keep nothing."""

@@ -20,7 +20,7 @@ from lakehouse_core.options import FileStyle
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
 from lakehouse_core.table.file_index import INDEX_SUFFIX
-from lakehouse_core.table.file_index_builder import FileIndexBuilder
+from lakehouse_core.table.growing_file_index import GrowingFileIndex
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import Key
 from lakehouse_core.table.stats import KEY_MODE, NOTHING_KNOWN, ColumnBounds, encode_stats, reduce_bounds, value_stats
@@ -86,7 +86,7 @@ class DataFileWriter:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._open: tuple[str, FileWriter] | None = None
-        self._index: FileIndexBuilder | None = None
+        self._index: GrowingFileIndex | None = None
         self._files: list[DataFile] = []
 
     @property
@@ -183,10 +183,10 @@ class DataFileWriter:
         self._files.append(self._with_index(self._entry(name, written)))
         self._open = self._index = None
 
-    def _new_index(self) -> FileIndexBuilder | None:
+    def _new_index(self) -> GrowingFileIndex | None:
         schema = self._output.encoding.schema
         is_wanted = self._kind.is_indexed and schema.table_options.indexed_columns
-        return FileIndexBuilder(schema) if is_wanted else None
+        return GrowingFileIndex(schema) if is_wanted else None
 
     def _with_index(self, file: DataFile) -> DataFile:
         """Return the entry with the index in it, or, where that is large, in a file beside the data file."""

@@ -3,7 +3,7 @@
 Source: Paimon semantics A.8.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol
@@ -24,6 +24,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.projection import ColumnProjection
+from lakehouse_core.table.schema import TableSchema
 
 # Arrow decodes text a fifth faster with offsets of 64 bits. It leaves here with 32, which address 2 GiB.
 WIDE_TEXT: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
@@ -81,7 +82,20 @@ def open_source(store: ObjectStore, key: str, entry: DataFile) -> pa.NativeFile:
     return source
 
 
-def column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.RecordBatch], pa.Array]:
+def as_read(
+    stored: Iterable[pa.RecordBatch], projections: Sequence[ColumnProjection], system: Sequence[str], key: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of a file's own columns as the columns of a read and then the system columns."""
+    names = [projection.target.name for projection in projections] + list(system)
+    columns = [_column_reader(projection, key) for projection in projections]
+    columns += [partial(_system_column, name) for name in system]
+    for batch in stored:
+        with decoding(key, "a batch"):
+            arrays = [read(batch) for read in columns]
+        yield pa.RecordBatch.from_arrays(arrays, names) if arrays else batch.select([])
+
+
+def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.RecordBatch], pa.Array]:
     """Return how a column of the read is made of a batch of the file."""
     source, target = projection.source, arrow_type(projection.target_type)
     is_same = source is not None and has_same_kind(source.type, projection.target_type)
@@ -100,12 +114,8 @@ def column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.Record
     return read
 
 
-def system_column_reader(name: str) -> Callable[[pa.RecordBatch], pa.Array]:
-    """Return how a system column is made of a batch of the file, which holds it unless all rows are +I."""
-    return partial(_system_column, name)
-
-
 def _system_column(name: str, batch: pa.RecordBatch) -> pa.Array:
+    """Return a system column of a batch of the file, which holds it unless all rows are +I."""
     if name not in batch.schema.names:
         return _inserts(batch.num_rows)
     array = batch.column(name)
@@ -127,6 +137,13 @@ def selected_rows(
         wanted = only if without is None else only - BitMap(without)
         return chosen_rows(batches, [(0, row_count)], wanted)
     return batches if without is None else remaining_rows(batches, without)
+
+
+def check_columns(wanted: Iterable[str], held: Container[str], key: str, schema: TableSchema) -> None:
+    """Raise CorruptTable for a column that a file of `schema` should hold and does not."""
+    for name in wanted:
+        if name not in held:
+            raise corrupt_file(key, f"it has no column {name!r}, which schema {schema.id} says it has")
 
 
 @contextmanager

@@ -14,12 +14,12 @@ from pyarrow import orc
 from pyroaring import BitMap
 
 from lakehouse_core.execution.tasks.file_reading import (
-    column_reader,
+    as_read,
+    check_columns,
     corrupt_file,
     decoding,
     open_source,
     selected_rows,
-    system_column_reader,
 )
 from lakehouse_core.execution.tasks.orc_seal import is_broken
 from lakehouse_core.execution.tasks.orc_timestamps import ExactColumns
@@ -98,18 +98,11 @@ class OrcFileReader:
         """
         projections = file_projection(self._schema, fields)
         wanted = list(dict.fromkeys([*source_columns(projections), *system]))
-        for name in wanted:
-            if name not in self._columns:
-                raise corrupt_file(self._key, f"it has no column {name!r}, which schema {self._schema.id} says it has")
-        readers = [column_reader(projection, self._key) for projection in projections]
-        readers += [system_column_reader(name) for name in system]
-        names = [field.name for field in fields] + list(system)
+        check_columns(wanted, self._columns, self._key, self._schema)
         # At least one column, for a batch without any would forget its rows.
         stored = self._stored(wanted or list(self._fields)[-1:], batch_rows)
-        for batch in selected_rows(stored, self._row_count, self._key, without=without, only=only):
-            with decoding(self._key, "a batch"):
-                arrays = [reader(batch) for reader in readers]
-            yield pa.RecordBatch.from_arrays(arrays, names) if arrays else batch.select([])
+        selected = selected_rows(stored, self._row_count, self._key, without=without, only=only)
+        yield from as_read(selected, projections, system, self._key)
 
     def decode_all(self) -> None:
         """Decode every column, those that no read asks for too, and keep nothing."""

@@ -6,7 +6,7 @@ sees a byte. Files of other engines have no seal and are read as they are.
 
 import zlib
 from collections.abc import Callable
-from typing import IO, Any, Final
+from typing import Any, Final
 
 # Stored in every ORC file. Never change.
 _MARK: Final = b"lh-orc-1"
@@ -19,48 +19,19 @@ _FOOTER_LENGTH: Final = 1
 _METADATA_LENGTH: Final = 5
 
 
-class OrcSealingSink:
-    """A sink for the ORC writer that puts the seal before the tail. Call `hold` before the writer is closed."""
+class OrcSeal:
+    """The seal of one file that is written, before its tail."""
 
-    closed = False
-
-    def __init__(self, sink: IO[bytes]) -> None:
-        self._sink = sink
-        self._position = 0
+    def __init__(self) -> None:
         self._checksum = 0
-        self._held: bytearray | None = None
 
-    def write(self, data: Any) -> int:
-        size = len(data)
-        if self._held is None:
-            self._checksum = zlib.crc32(data, self._checksum)
-            self._sink.write(data)
-        else:
-            self._held += data
-        self._position += size
-        return size
+    def observe(self, data: Any) -> None:
+        self._checksum = zlib.crc32(data, self._checksum)
 
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self) -> None:
-        """Nothing is buffered here."""
-
-    def hold(self) -> None:
-        """Keep what follows, which ends with the tail, until `release`."""
-        self._held = bytearray()
-
-    def release(self) -> int:
-        """Write what was held, sealed, and return the size of the file."""
-        held = bytes(self._held or b"")
-        self._held = None
+    def sealed(self, held: bytes) -> bytes:
         tail_at = len(held) - _tail_bytes(held[-256:])
         checksum = zlib.crc32(held, self._checksum)
-        self._sink.write(held[:tail_at] + _MARK + checksum.to_bytes(_CHECKSUM_BYTES, "little") + held[tail_at:])
-        return self._position + SEAL_BYTES
-
-    def close(self) -> None:
-        """The file belongs to whoever opened it."""
+        return held[:tail_at] + _MARK + checksum.to_bytes(_CHECKSUM_BYTES, "little") + held[tail_at:]
 
 
 def is_broken(read_at: Callable[[int, int], bytes], size: int) -> bool:

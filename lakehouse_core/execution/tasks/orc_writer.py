@@ -3,7 +3,6 @@
 What the file could not give back as it was is refused by its column.
 """
 
-from contextlib import ExitStack
 from typing import Final
 
 import numpy as np
@@ -12,8 +11,9 @@ from pyarrow import orc
 
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.tasks.file_bounds import ObservedBounds
-from lakehouse_core.execution.tasks.orc_seal import OrcSealingSink
+from lakehouse_core.execution.tasks.orc_seal import OrcSeal
 from lakehouse_core.execution.tasks.row_facts import RowFacts, WrittenFile
+from lakehouse_core.execution.tasks.sealed_file import SealedFile
 from lakehouse_core.format.orc_types import has_char, orc_field, without_blanks
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.file_columns import file_columns
@@ -44,19 +44,18 @@ class OrcFileWriter:
         self._key_names = frozenset(name for names in deciding for name in names)
         self._facts = RowFacts(schema)
         self._bounds = ObservedBounds(schema.fields)
-        self._stack = ExitStack()
-        self._sink = OrcSealingSink(self._stack.enter_context(store.open_write(key)))
-        try:
-            self._writer = orc.ORCWriter(
-                self._sink,
+        self._file = SealedFile(
+            store,
+            key,
+            OrcSeal(),
+            lambda sink: orc.ORCWriter(
+                sink,
                 compression=_COMPRESSIONS.get(compression, compression),
                 compression_strategy=_STRATEGIES.get(schema.table_options.zstd_level, "speed"),
                 stripe_size=stripe_bytes,
                 dictionary_key_size_threshold=_DICTIONARY_KEY_SHARE,
-            )
-        except BaseException as error:
-            self._leave(error)
-            raise
+            ),
+        )
 
     @property
     def row_count(self) -> int:
@@ -65,7 +64,7 @@ class OrcFileWriter:
     @property
     def size_bytes(self) -> int:
         """Bytes written so far, without those of the stripe that fills."""
-        return self._sink.tell()
+        return self._file.size_bytes
 
     def write(self, records: pa.Table) -> pa.Table:
         """Write rows, at least one, that follow the earlier ones in key order; return them as readers find them.
@@ -89,25 +88,16 @@ class OrcFileWriter:
         self._bounds.observe(records)
         arrays = [records.column(source) for source in self._columns.sources]
         stored = [array.cast(field.type) for array, field in zip(arrays, self._schema, strict=True)]
-        self._writer.write(pa.Table.from_arrays(stored, schema=self._schema))
+        self._file.writer.write(pa.Table.from_arrays(stored, schema=self._schema))
         return records
 
     def close(self) -> WrittenFile:
         """Write the tail and let the file appear."""
-        self._sink.hold()
-        self._writer.close()
-        size_bytes = self._sink.release()
-        self._stack.close()
-        return self._facts.written(size_bytes, self._bounds.bounds())
+        return self._facts.written(self._file.finish(), self._bounds.bounds())
 
     def abort(self, error: BaseException) -> None:
         """Let go of the file, which then never appears."""
-        # Or its finalizer would write a tail into a sink that is gone.
-        self._writer.is_open = False
-        self._leave(error)
-
-    def _leave(self, error: BaseException) -> None:
-        self._stack.__exit__(type(error), error, error.__traceback__)
+        self._file.abandon(error)
 
 
 def _check_times(array: pa.Array, column: str) -> None:

@@ -19,11 +19,11 @@ from lakehouse_core.execution.tasks.file_bounds import footer_values
 from lakehouse_core.execution.tasks.file_reading import (
     SYSTEM_TYPES,
     WIDE_TEXT,
-    column_reader,
+    as_read,
+    check_columns,
     corrupt_file,
     decoding,
     open_source,
-    system_column_reader,
 )
 from lakehouse_core.execution.tasks.footer_seal import SEAL_BYTES, broken_seal
 from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, has_same_kind
@@ -116,12 +116,7 @@ class ParquetFileReader:
         projections = file_projection(self._schema, fields)
         wanted = source_columns(projections)
         wanted += [name for name in system if name != VALUE_KIND or not self.holds_only_inserts]
-        for name in wanted:
-            if name not in self._columns:
-                raise corrupt_file(self._key, f"it has no column {name!r}, which schema {self._schema.id} says it has")
-        names = [field.name for field in fields] + list(system)
-        columns = [column_reader(projection, self._key) for projection in projections]
-        columns += [system_column_reader(name) for name in system]
+        check_columns(wanted, self._columns, self._key, self._schema)
         groups = self._row_groups(row_filter, projections)
         if only is not None and without is not None:
             only, without = only - BitMap(without), None
@@ -133,11 +128,8 @@ class ParquetFileReader:
             stored = chosen_rows(stored, [spans[group] for group in groups], only)
         elif without is not None:
             stored = remaining_rows(stored, self._among(groups, without))
-        for batch in stored:
-            for piece in _addressable(batch):
-                with decoding(self._key, "a batch"):
-                    arrays = [read(piece) for read in columns]
-                yield pa.RecordBatch.from_arrays(arrays, names) if arrays else piece.select([])
+        pieces = (piece for batch in stored for piece in _addressable(batch))
+        yield from as_read(pieces, projections, system, self._key)
 
     def decode_all(self) -> None:
         """Decode every page of every column, those that no read asks for too, and keep nothing."""

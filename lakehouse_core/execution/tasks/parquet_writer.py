@@ -3,7 +3,6 @@
 The file appears when it is closed, or never. Source: Paimon format, "Parquet".
 """
 
-from contextlib import ExitStack
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,8 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_core.execution.tasks.file_bounds import BoundsCollector
-from lakehouse_core.execution.tasks.footer_seal import SealingSink
+from lakehouse_core.execution.tasks.footer_seal import FooterSeal
 from lakehouse_core.execution.tasks.row_facts import RowFacts, WrittenFile
+from lakehouse_core.execution.tasks.sealed_file import SealedFile, SealingSink
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.file_columns import file_columns, uses_int96
 from lakehouse_core.table.schema import TableSchema
@@ -72,13 +72,9 @@ class ParquetFileWriter:
         self._facts = RowFacts(encoding.schema)
         self._collector = BoundsCollector(encoding.schema.fields)
         self._footers: list[pq.FileMetaData] = []
-        self._stack = ExitStack()
-        self._sink = SealingSink(self._stack.enter_context(store.open_write(key)))
-        try:
-            self._writer = encoding.writer(self._sink, compression, sample, self._footers)
-        except BaseException as error:
-            self._leave(error)
-            raise
+        self._file = SealedFile(
+            store, key, FooterSeal(), lambda sink: encoding.writer(sink, compression, sample, self._footers)
+        )
 
     @property
     def row_count(self) -> int:
@@ -87,7 +83,7 @@ class ParquetFileWriter:
     @property
     def size_bytes(self) -> int:
         """Bytes written so far."""
-        return self._sink.tell()
+        return self._file.size_bytes
 
     def write(self, records: pa.Table) -> pa.Table:
         """Write one row group, not empty, that follows the earlier ones in key order; return it as readers find it."""
@@ -95,25 +91,18 @@ class ParquetFileWriter:
         self._collector.observe(records)
         columns = self._encoding.columns
         arrays = [records.column(source) for source in columns.sources]
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=columns.schema), row_group_size=records.num_rows)
+        row_group = pa.Table.from_arrays(arrays, schema=columns.schema)
+        self._file.writer.write_table(row_group, row_group_size=records.num_rows)
         return records
 
     def close(self) -> WrittenFile:
         """Write the footer and let the file appear."""
-        self._sink.hold()
-        self._writer.close()
-        size_bytes = self._sink.release()
-        self._stack.close()
+        size_bytes = self._file.finish()
         return self._facts.written(size_bytes, self._collector.bounds(self._footers[0]))
 
     def abort(self, error: BaseException) -> None:
         """Let go of the file, which then never appears."""
-        # Or its finalizer would write a footer into a sink that is gone.
-        self._writer.is_open = False
-        self._leave(error)
-
-    def _leave(self, error: BaseException) -> None:
-        self._stack.__exit__(type(error), error, error.__traceback__)
+        self._file.abandon(error)
 
 
 def _is_repetitive(column: pa.ChunkedArray) -> bool:

@@ -10,6 +10,8 @@ from lakehouse_core.format.data_types.arrow import (
     type_from_arrow,
 )
 from lakehouse_core.format.data_types.columns import column_of, values_of
+from lakehouse_core.format.data_types.days import MILLIS_PER_DAY, Timestamp, date_of, days_of
+from lakehouse_core.format.data_types.literals import parse_literal
 from lakehouse_core.format.data_types.text import (
     field_from_json,
     field_to_json,
@@ -41,15 +43,7 @@ from lakehouse_core.format.data_types.types import (
     nanosecond_columns,
     with_nullable,
 )
-from lakehouse_core.format.data_types.values import (
-    MILLIS_PER_DAY,
-    Timestamp,
-    date_of,
-    days_of,
-    from_internal,
-    parse_literal,
-    to_internal,
-)
+from lakehouse_core.format.data_types.values import from_internal, to_internal
 
 __all__ = [
     "BINARY_ROOTS",

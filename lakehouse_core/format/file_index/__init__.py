@@ -1,7 +1,7 @@
 """Indexes of the rows of one data file: bytes and values, bloom filters, bitmaps, bit slices, range bitmaps."""
 
 from lakehouse_core.format.file_index.bitmap_index import BitmapIndex, bitmap_index_bytes
-from lakehouse_core.format.file_index.bloom_filter import MOST_BYTES, BloomFilter, BloomFilterBuilder, filter_size
+from lakehouse_core.format.file_index.bloom_filter import MOST_BYTES, BloomFilter, GrowingBloomFilter, filter_size
 from lakehouse_core.format.file_index.bsi_index import BsiIndex
 from lakehouse_core.format.file_index.container import (
     PREFIX_BYTES,
@@ -13,7 +13,7 @@ from lakehouse_core.format.file_index.container import (
     parse_directory,
     serialize_container,
 )
-from lakehouse_core.format.file_index.distinct import DistinctValues, DistinctValuesBuilder
+from lakehouse_core.format.file_index.distinct import DistinctValues, GrowingDistinctValues
 from lakehouse_core.format.file_index.hashing import hash_column, hash_literal
 from lakehouse_core.format.file_index.keys import Key, KeyForm, KeyRange, key_form, literal_key, successor
 from lakehouse_core.format.file_index.kinds import (
@@ -40,11 +40,11 @@ __all__ = [
     "RANGE_BITMAP",
     "BitmapIndex",
     "BloomFilter",
-    "BloomFilterBuilder",
     "BsiIndex",
     "Directory",
     "DistinctValues",
-    "DistinctValuesBuilder",
+    "GrowingBloomFilter",
+    "GrowingDistinctValues",
     "Key",
     "KeyForm",
     "KeyRange",

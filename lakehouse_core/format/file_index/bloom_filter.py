@@ -27,8 +27,8 @@ def filter_size(items: int, false_positive_rate: float) -> tuple[int, int]:
     return bits // 8, max(1, math.floor(bits / items * math.log(2) + 0.5))
 
 
-class BloomFilterBuilder:
-    """A filter while values come."""
+class GrowingBloomFilter:
+    """A filter to which values are added; `to_bytes` gives what is stored."""
 
     def __init__(self, items: int, false_positive_rate: float) -> None:
         size_bytes, self._function_count = filter_size(items, false_positive_rate)

@@ -37,8 +37,8 @@ class DistinctValues:
             yield BitMap(order[start:end])
 
 
-class DistinctValuesBuilder:
-    """Gathers the rows of a file in their order."""
+class GrowingDistinctValues:
+    """The distinct values of the rows of a file, which come in their order; `distinct` gives those so far."""
 
     def __init__(self, form: KeyForm) -> None:
         self._form = form
@@ -49,7 +49,7 @@ class DistinctValuesBuilder:
         keys = column_keys(column, self._form)
         self._chunks.append(keys.dictionary_encode())
 
-    def build(self) -> DistinctValues:
+    def distinct(self) -> DistinctValues:
         kind = pa.dictionary(pa.int32(), self._arrow)
         unified = pa.chunked_array(self._chunks, kind).unify_dictionaries()
         if not unified.num_chunks or not len(unified):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -113,21 +114,37 @@ class LooseFiles:
             plan = plan_bucket(files, self.schema)
             if plan is None:
                 continue
-            task = RewriteTask(
-                store=self.store.spec,
-                schema=self.schema,
-                file_schemas=self.schemas,
-                partition=place[0],
-                bucket=place[1],
-                total_buckets=1,
-                folder=self.folder(place),
-                plan=plan,
-            )
-            message = rewrite_bucket(task, self.clock)
+            message = rewrite_bucket(self.rewrite_task(place, plan), self.clock)
             gone = {(file.file_name, file.level) for file in message.compact_before}
             files[:] = [file for file in files if (file.file_name, file.level) not in gone] + [*message.compact_after]
             messages.append(message)
         return messages
+
+    def rewrite_task(self, place: Place, plan: Any) -> RewriteTask:
+        """The task that carries out the plan of one bucket."""
+        return RewriteTask(
+            store=self.store.spec,
+            schema=self.schema,
+            file_schemas=self.schemas,
+            partition=place[0],
+            bucket=place[1],
+            total_buckets=1,
+            folder=self.folder(place),
+            plan=plan,
+        )
+
+    def only_file(self) -> bytes:
+        """The bytes of the one file that there is."""
+        ((place, (file,)),) = self.files.items()
+        return bytes(self.store.read(f"{self.folder(place)}/{file.file_name}"))
+
+    def spoiled(self, data: bytes, *, is_known: bool = True) -> LooseFiles:
+        """The same table with other bytes in its only file; where that `is_known`, its entry has their number."""
+        ((place, (file,)),) = self.files.items()
+        copy = LooseFiles(self.schema, MemoryStore())
+        copy.store.write(f"{self.folder(place)}/{file.file_name}", data)
+        copy.files = {place: [replace(file, file_size=len(data)) if is_known else file]}
+        return copy
 
     def all_files(self) -> list[DataFile]:
         return [file for files in self.files.values() for file in files]

@@ -80,7 +80,7 @@ def test_deletes_stay_below_the_top_level_when_something_older_lies_there():
     table.write(rows((2, "b")))
     ((place, files),) = table.files.items()
     plan = plan_bucket(files, table.schema)
-    task = rewrite_task(table, place, replace(plan, drops_deletes=False, output_level=1))
+    task = table.rewrite_task(place, replace(plan, drops_deletes=False, output_level=1))
 
     message = rewrite_module.rewrite_bucket(task, VirtualClock())
 
@@ -140,25 +140,12 @@ def test_a_task_answers_an_engine_with_the_text_of_its_message(tmp_path):
     table.write(rows((1, "a")))
     table.write(rows((1, "b")))
     ((place, files),) = table.files.items()
-    task = rewrite_task(table, place, plan_bucket(files, table.schema))
+    task = table.rewrite_task(place, plan_bucket(files, table.schema))
 
     (message,) = messages_from_json(rewrite_module.run_rewrite(task))
 
     assert {file.file_name for file in message.compact_before} == {file.file_name for file in files}
     assert message.compact_after[0].row_count == 1
-
-
-def rewrite_task(table: LooseFiles, place: tuple[bytes, int], plan) -> rewrite_module.RewriteTask:
-    return rewrite_module.RewriteTask(
-        store=table.store.spec,
-        schema=table.schema,
-        file_schemas=table.schemas,
-        partition=place[0],
-        bucket=place[1],
-        total_buckets=1,
-        folder=table.folder(place),
-        plan=plan,
-    )
 
 
 @pytest.mark.parametrize("make", [key_table, append_table, partial(key_table, **{"file-index.bitmap.columns": "k"})])
@@ -171,7 +158,7 @@ def test_a_task_that_fails_at_any_call_leaves_the_inputs_and_nothing_else(make, 
     ((place, files),) = table.files.items()
     before = table.names_on_disk()
     packing = AppendCompactionPlan(groups=(tuple(files),), reason="small files")
-    task = rewrite_task(table, place, plan_bucket(files, table.schema) or packing)
+    task = table.rewrite_task(place, plan_bucket(files, table.schema) or packing)
 
     def attempt(store: FaultyStore) -> int:
         monkeypatch.setattr(rewrite_module, "open_store", lambda _: store)

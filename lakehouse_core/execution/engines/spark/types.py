@@ -5,6 +5,7 @@ by name. Read columns are nullable, as those of Spark's own files are.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from lakehouse_core.format.data_types import (
     MultisetType,
     Root,
     RowType,
+    arrow_type,
     type_to_sql,
     with_nullable,
 )
@@ -45,23 +47,6 @@ _TO_SPARK: Final[dict[Root, st.DataType]] = {
     Root.DATE: st.DateType(),
     Root.TIMESTAMP: st.TimestampNTZType(),
     Root.TIMESTAMP_LTZ: st.TimestampType(),
-}
-_TO_ARROW: Final[dict[Root, pa.DataType]] = {
-    Root.BOOLEAN: pa.bool_(),
-    Root.TINYINT: pa.int8(),
-    Root.SMALLINT: pa.int16(),
-    Root.INT: pa.int32(),
-    Root.BIGINT: pa.int64(),
-    Root.FLOAT: pa.float32(),
-    Root.DOUBLE: pa.float64(),
-    Root.CHAR: pa.string(),
-    Root.VARCHAR: pa.string(),
-    Root.BINARY: pa.binary(),
-    Root.VARBINARY: pa.binary(),
-    Root.BLOB: pa.binary(),
-    Root.DATE: pa.date32(),
-    Root.TIMESTAMP: pa.timestamp("us"),
-    Root.TIMESTAMP_LTZ: pa.timestamp("us", "UTC"),
 }
 _FROM_SPARK: Final[dict[type[st.DataType], AtomicType]] = {
     st.BooleanType: AtomicType(Root.BOOLEAN),
@@ -124,10 +109,10 @@ def exchange_schema(fields: Iterable[DataField]) -> pa.Schema:
 
 def _exchange_type(data_type: DataType) -> pa.DataType:
     match data_type:
-        case AtomicType(Root.DECIMAL, precision=precision, scale=scale):
-            return pa.decimal128(precision, scale)
-        case AtomicType(root):
-            return _TO_ARROW[root]
+        case AtomicType(Root.TIMESTAMP | Root.TIMESTAMP_LTZ):
+            return arrow_type(replace(data_type, precision=_TIMESTAMP_PRECISION))
+        case AtomicType():
+            return arrow_type(data_type)
         case ArrayType(element):
             return pa.list_(pa.field("element", _exchange_type(element)))
         case MultisetType(element):

@@ -1,4 +1,4 @@
-"""The indexes of one data file, built while its rows pass. Source: Paimon format, "File index"."""
+"""The indexes of one data file, which grow while its rows pass. Source: Paimon format, "File index"."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from lakehouse_core.format.data_types import AtomicType
 from lakehouse_core.format.file_index import (
-    BloomFilterBuilder,
-    DistinctValuesBuilder,
+    GrowingBloomFilter,
+    GrowingDistinctValues,
     KeyForm,
     bitmap_index_bytes,
     default_chunk_bytes,
@@ -20,7 +20,7 @@ from lakehouse_core.options import IndexedColumn, IndexKind
 from lakehouse_core.table.schema import TableSchema
 
 
-class FileIndexBuilder:
+class GrowingFileIndex:
     """Takes the rows of a file in their order; `to_bytes` gives the container of its indexes.
 
     Bloom filters take their size in memory, times eight while they are small; the others four bytes a row, and each
@@ -62,14 +62,14 @@ class _Bloom:
     def __init__(self, one: IndexedColumn, schema: TableSchema) -> None:
         self.column = one.column
         self._type = _atomic(schema, one.column)
-        self._builder = BloomFilterBuilder(one.items, one.false_positive_rate)
+        self._filter = GrowingBloomFilter(one.items, one.false_positive_rate)
 
     def add(self, records: pa.Table) -> None:
         for chunk in records.column(self.column).chunks:
-            self._builder.add(hash_column(chunk, self._type))
+            self._filter.add(hash_column(chunk, self._type))
 
     def to_bytes(self) -> bytes:
-        return self._builder.to_bytes()
+        return self._filter.to_bytes()
 
 
 class _Dictionary:
@@ -81,14 +81,14 @@ class _Dictionary:
         form = key_form(_atomic(schema, column))
         assert form is not None, column
         self._form: KeyForm = form
-        self._builder = DistinctValuesBuilder(form)
+        self._values = GrowingDistinctValues(form)
 
     def add(self, records: pa.Table) -> None:
         for chunk in records.column(self._column).chunks:
-            self._builder.add(chunk)
+            self._values.add(chunk)
 
     def to_bytes(self) -> dict[tuple[str, str], bytes]:
-        values = self._builder.build()
+        values = self._values.distinct()
         bodies = {}
         for one in self._wanted:
             if one.kind is IndexKind.BITMAP:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature
 from lakehouse_core.format.data_types import AtomicType, RowType, field_ids, parse_type, type_to_sql
+from lakehouse_core.planning.alter import apply_changes
+from lakehouse_core.planning.alter_options import IMMUTABLE_OPTIONS
 from lakehouse_core.planning.schema_change import (
-    IMMUTABLE_OPTIONS,
     AddColumn,
     DropColumn,
     MoveColumn,
@@ -24,7 +25,6 @@ from lakehouse_core.planning.schema_change import (
     UpdateColumnNullability,
     UpdateColumnType,
     UpdateComment,
-    apply_changes,
 )
 from lakehouse_core.table.schema import TableSchema, new_schema, parse_schema, serialize_schema
 

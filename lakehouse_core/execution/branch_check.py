@@ -1,0 +1,261 @@
+"""What the roots of one branch promise: each delta fits the state before it, and every file that they name is there."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from lakehouse_core.execution.inspection import Inspection, Rooted
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.planning.findings import (
+    LiveFiles,
+    Promise,
+    key_findings,
+    lineage_findings,
+    row_count_findings,
+    schema_missing,
+)
+from lakehouse_core.planning.live_files import (
+    BucketFolders,
+    FileKind,
+    NamedFile,
+    NamedList,
+    RootKind,
+    data_files,
+    index_file,
+    metadata_files,
+)
+from lakehouse_core.table.data_file import FileSource
+from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.manifest import (
+    DELETION_VECTORS,
+    EntryKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFile,
+    file_identifier,
+)
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """The main branch, or another: snapshots and changelogs in rising order of ids."""
+
+    schema: TableSchema
+    schemas: Mapping[int, TableSchema]
+    snapshots: Sequence[Rooted]
+    tags: Sequence[Rooted]
+    changelogs: Sequence[Rooted]
+
+
+def check_branch(inspection: Inspection, branch: Branch) -> None:
+    """Report what is broken on a branch."""
+    _BranchCheck(inspection, branch).run()
+
+
+class _BranchCheck:
+    """The roots of one branch, one after the other, and every file that they name."""
+
+    def __init__(self, inspection: Inspection, branch: Branch) -> None:
+        self._inspection = inspection
+        self._branch = branch
+        self._folders = BucketFolders(branch.schema)
+        self._key_types: Sequence[DataType] = tuple(field.type for field in branch.schema.key_fields)
+
+    def run(self) -> None:
+        for run in _runs(self._branch.snapshots):
+            self._inspection.report(lineage_findings([(each.root.key, each.snapshot) for each in run]), run[0].root.key)
+            self._lineage(run)
+        states = {(each.root.snapshot_id, each.root.base, each.root.delta) for each in self._branch.snapshots}
+        for tag in self._branch.tags:
+            self._metadata(tag)
+            if (tag.root.snapshot_id, tag.root.base, tag.root.delta) not in states:
+                self._lineage([tag])
+        for changelog in self._branch.changelogs:
+            self._metadata(changelog)
+            self._changelog(changelog)
+
+    def _lineage(self, run: Sequence[Rooted]) -> None:
+        """Replay the deltas of `run`; where something is missing, begin again at the next snapshot."""
+        live: LiveFiles | None = None
+        before: Sequence[ManifestFile] = ()
+        for rooted in run:
+            root = rooted.root
+            if root.kind is RootKind.SNAPSHOT:
+                self._metadata(rooted)
+            assert root.base is not None
+            assert root.delta is not None
+            base = self._inspection.manifests(rooted, root.base)
+            delta = self._inspection.manifests(rooted, root.delta)
+            is_first = live is None
+            if is_first or list(base or ()) != list(before):
+                live = self._base(rooted, base, live)
+            changes = self._entries(rooted, root.delta, delta)
+            if live is None or changes is None or base is None or delta is None:
+                live = None
+                # What came before cannot be told; what came with this snapshot can.
+                self._look_at(rooted, _surviving(changes or ()), FileKind.DATA)
+                continue
+            before = [*base, *delta]
+            self._step(rooted, live, changes, is_first=is_first)
+
+    def _base(self, rooted: Rooted, base: Sequence[ManifestFile] | None, live: LiveFiles | None) -> LiveFiles | None:
+        """Return the state before `rooted`: the replay so far where there is one, else what its base lists."""
+        assert rooted.root.base is not None
+        entries = self._entries(rooted, rooted.root.base, base)
+        if entries is None:
+            return None
+        listed = LiveFiles()
+        key = rooted.root.key
+        self._inspection.report(listed.apply(key, entries), key)
+        if live is None:
+            return listed
+        self._inspection.report(live.differences(key, listed.entries), key)
+        return live
+
+    def _step(self, rooted: Rooted, live: LiveFiles, changes: Sequence[ManifestEntry], *, is_first: bool) -> None:
+        """Apply the delta of `rooted` to `live`, then check what it came to; of the first snapshot, everything."""
+        key = rooted.root.key
+        self._inspection.report(live.apply(key, changes), key)
+        # A file that one of the deltas deletes may be gone, but for the snapshots before it.
+        new = live.entries.keys() if is_first else map(file_identifier, changes)
+        files = [live.entries[identifier] for identifier in new if identifier in live.entries]
+        touched = _buckets(files if is_first else changes)
+        self._look_at(rooted, files, FileKind.DATA)
+        self._inspection.report(live.bucket_findings(key, touched, self._folders.of, self._key_types), key)
+        self._vectors(rooted, live)
+        changelog_rows = None
+        if rooted.root.changelog is not None:
+            changelog_rows = self._changelog(rooted)
+        elif rooted.root.kind is RootKind.SNAPSHOT:
+            changelog_rows = 0
+        self._inspection.report(
+            row_count_findings(
+                key,
+                rooted.snapshot,
+                total=live.row_count,
+                delta=sum(entry.file.row_count * (1 if entry.kind is EntryKind.ADD else -1) for entry in changes),
+                changelog=changelog_rows,
+            ),
+            key,
+        )
+
+    def _vectors(self, rooted: Rooted, live: LiveFiles) -> None:
+        """Look into the deletion vectors of `rooted`, whose files are `live`."""
+        if rooted.root.index_manifest is None:
+            return
+        key = manifest_key(rooted.root.index_manifest)
+        indexes = self._inspection.read(
+            Promise.NAMED_FILES, key, lambda: self._inspection.index_entries(rooted.snapshot), rooted.root.key
+        )
+        for index in indexes or ():
+            if index.index_type == DELETION_VECTORS and index.external_path is None:
+                file = self._inspection.read(
+                    Promise.NAMED_FILES, key, partial(self._index_file, index, key), rooted.root.key
+                )
+                if file is not None:
+                    row_counts = live.row_counts(index.partition, index.bucket)
+                    self._inspection.vectors(file.key, index, row_counts, rooted.root.key)
+
+    def _changelog(self, rooted: Rooted) -> int | None:
+        """Look at the files of a changelog and return their rows; None when they cannot be told."""
+        root = rooted.root
+        named = root.changelog if root.changelog is not None else root.delta
+        if named is None:
+            return None
+        entries = self._entries(rooted, named, self._inspection.manifests(rooted, named))
+        if entries is None:
+            return None
+        added = [entry for entry in entries if entry.kind is EntryKind.ADD]
+        if root.changelog is None:
+            added = [entry for entry in added if entry.file.file_source is not FileSource.COMPACT]
+        self._look_at(rooted, added, FileKind.CHANGELOG)
+        return sum(entry.file.row_count for entry in added)
+
+    def _entries(
+        self, rooted: Rooted, named: NamedList, manifests: Sequence[ManifestFile] | None
+    ) -> list[ManifestEntry] | None:
+        """Return the entries of all manifests of a list, or None when one cannot be read."""
+        if manifests is None:
+            return None
+        found = [self._inspection.entries(rooted, named, manifest) for manifest in manifests]
+        return None if None in found else [entry for entries in found for entry in entries or ()]
+
+    def _metadata(self, rooted: Rooted) -> None:
+        root = rooted.root
+        self._inspection.exist(metadata_files(root), root.key)
+        if rooted.snapshot.schema_id not in self._branch.schemas:
+            self._inspection.report([schema_missing(root.key, rooted.snapshot.schema_id)], root.key)
+        for named in root.lists:
+            for manifest in self._inspection.manifests(rooted, named) or ():
+                self._inspection.entries(rooted, named, manifest)
+        if root.index_manifest is not None:
+            key = manifest_key(root.index_manifest)
+            files = self._inspection.read(
+                Promise.NAMED_FILES, key, lambda: self._index_files(rooted.snapshot), root.key
+            )
+            self._inspection.exist(files or (), root.key)
+
+    def _index_files(self, snapshot: Snapshot) -> list[NamedFile]:
+        assert snapshot.index_manifest is not None
+        return [
+            self._index_file(entry, snapshot.index_manifest)
+            for entry in self._inspection.index_entries(snapshot)
+            if entry.external_path is None
+        ]
+
+    def _index_file(self, entry: IndexManifestEntry, named_by: str) -> NamedFile:
+        folder = self._folders.of_index(entry.partition, entry.bucket)
+        return index_file(entry.file_name, entry.file_size, folder=folder, named_by=named_by)
+
+    def _look_at(self, rooted: Rooted, entries: Iterable[ManifestEntry], kind: FileKind) -> None:
+        """Check that the files of `entries` are there, and that their schemas and keys can be read."""
+        key = rooted.root.key
+        for entry in entries:
+            folder = self._folders.of(entry.partition, entry.bucket)
+            if entry.file.schema_id not in self._branch.schemas:
+                self._inspection.report([schema_missing(f"{key}, {entry.file.file_name}", entry.file.schema_id)], key)
+            if self._key_types:
+                self._inspection.report(key_findings(key, folder, entry, self._key_types), key)
+            if entry.file.external_path is None:
+                files = self._inspection.read(
+                    Promise.NAMED_FILES,
+                    f"{key}, {entry.file.file_name}",
+                    partial(self._files_of, entry, kind, key),
+                    key,
+                )
+                self._inspection.exist(files or (), key)
+                self._inspection.content(folder, entry.file, self._branch.schemas, key)
+
+    def _files_of(self, entry: ManifestEntry, kind: FileKind, key: str) -> tuple[NamedFile, ...]:
+        file = entry.file
+        folder = self._folders.of(entry.partition, entry.bucket)
+        return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=key)
+
+
+def _runs(snapshots: Sequence[Rooted]) -> Iterator[list[Rooted]]:
+    """Yield runs of consecutive ids: where one is missing, the next begins anew."""
+    run: list[Rooted] = []
+    for each in snapshots:
+        if run and each.root.snapshot_id != run[-1].root.snapshot_id + 1:
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run
+
+
+def _surviving(changes: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Return the files that a delta adds and does not delete again."""
+    added: dict[Hashable, ManifestEntry] = {}
+    for entry in changes:
+        if entry.kind is EntryKind.ADD:
+            added[file_identifier(entry)] = entry
+        else:
+            added.pop(file_identifier(entry), None)
+    return list(added.values())
+
+
+def _buckets(entries: Iterable[ManifestEntry]) -> set[tuple[bytes, int]]:
+    return {(entry.partition, entry.bucket) for entry in entries}

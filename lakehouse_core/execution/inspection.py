@@ -1,0 +1,161 @@
+"""One look at the objects of a table: each is read once, and what is damaged is reported once.
+
+Data files are looked for and measured, and on demand read.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.execution.manifest_reader import ManifestReader
+from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.tasks.deletion_vectors import read_vectors
+from lakehouse_core.execution.tasks.merge_read import BucketFiles
+from lakehouse_core.planning.findings import Finding, Promise, manifest_findings, unreadable, vector_findings
+from lakehouse_core.planning.live_files import NamedFile, NamedList, Root
+from lakehouse_core.planning.readable import READABLE_FORMATS
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.manifest import IndexManifestEntry, ManifestEntry, ManifestFile
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+T = TypeVar("T")
+
+# What reading stored bytes ends in when they are damaged, or not what any engine writes.
+_UNREADABLE = (CorruptTable, UnsupportedFeature, InvalidRequest, NotFound)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rooted:
+    """A root, reduced to what it needs, with the snapshot that it holds."""
+
+    root: Root
+    snapshot: Snapshot
+
+    @property
+    def checksums(self) -> Mapping[str, str]:
+        return checksums_from_text(self.snapshot.properties.get(CHECKSUMS_PROPERTY), self.root.key)
+
+
+class Inspection:
+    """One pass over a table. Each damaged object is reported once, for the first root that names it."""
+
+    def __init__(self, log: SnapshotLog, *, reads_data: bool) -> None:
+        self._log = log
+        # What a handle remembers says nothing of the files as they are now.
+        self._manifests = ManifestReader(log.store)
+        self._store = log.store
+        self._reads_data = reads_data
+        self._data_read: set[str] = set()
+        self._found: dict[tuple[Promise, str], tuple[Finding, str | None]] = {}
+        self._files: Mapping[str, int] = {}
+        self._described: set[str] = set()
+        self._unreadable: set[str] = set()
+        self._vectors_read: set[str] = set()
+
+    def list_files(self) -> None:
+        """List what is there; `exist`, `vectors` and `content` go by it. Roots are read before."""
+        self._files = {info.key: info.size for info in self._store.list("")}
+
+    def findings(self, is_root_still: Callable[[str], bool]) -> tuple[Finding, ...]:
+        """Return what was reported, but for what only roots name that are gone by now."""
+        return tuple(
+            finding for finding, root_key in self._found.values() if root_key is None or is_root_still(root_key)
+        )
+
+    def report(self, findings: Iterable[Finding], root_key: str | None = None) -> None:
+        """Keep what was found; `root_key`: the root that names the object. Findings of roots that go are left out."""
+        for finding in findings:
+            self._found.setdefault((finding.promise, finding.object), (finding, root_key))
+
+    def read(self, promise: Promise, object: str, read: Callable[[], T], root_key: str | None = None) -> T | None:
+        """Return what `read` finds, or None after reporting why it finds nothing."""
+        try:
+            return read()
+        except _UNREADABLE as error:
+            self.report([unreadable(promise, object, error)], root_key)
+            return None
+
+    def manifests(self, rooted: Rooted, named: NamedList) -> list[ManifestFile] | None:
+        """Return the manifests of a list, None where it cannot be read."""
+        expected = rooted.checksums.get(named.name)
+        return self.read(
+            Promise.NAMED_FILES,
+            manifest_key(named.name),
+            lambda: self._manifests.listed(named.name, named.size, expected),
+            rooted.root.key,
+        )
+
+    def entries(self, rooted: Rooted, named: NamedList, manifest: ManifestFile) -> list[ManifestEntry] | None:
+        """Return the entries of a manifest; what its list says of it is checked the first time."""
+        key = manifest_key(manifest.file_name)
+        if key in self._unreadable:
+            return None
+        entries = self.read(Promise.NAMED_FILES, key, lambda: self._manifests.entries(manifest), rooted.root.key)
+        if entries is None:
+            self._unreadable.add(key)
+        elif key not in self._described:
+            self._described.add(key)
+            self.report(manifest_findings(named.name, manifest, entries), rooted.root.key)
+        return entries
+
+    def vectors(self, key: str, index: IndexManifestEntry, row_counts: Mapping[str, int], root_key: str) -> None:
+        """Decode the vectors of an index file that is there whole, once, and look for their rows in the data files."""
+        if key in self._vectors_read or self._files.get(key) != index.file_size:
+            return
+        self._vectors_read.add(key)
+
+        def read() -> list[tuple[str, int]]:
+            found = read_vectors(self._store.read(key), key, index.deletion_vectors or ())
+            return [(name, int(rows[-1])) for name, rows in found if len(rows)]
+
+        highest = self.read(Promise.NAMED_FILES, key, read, root_key)
+        self.report(vector_findings(key, highest or (), row_counts), root_key)
+
+    def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
+        return self._log.index_entries(snapshot)
+
+    def exist(self, files: Iterable[NamedFile], root_key: str) -> None:
+        """Report which of `files` are missing, or have another size than recorded."""
+        for file in files:
+            size = self._files.get(file.key)
+            if size is None:
+                found, expected = "it is missing", f"a file, for {root_key} needs it"
+            elif file.size is not None and size != file.size:
+                found, expected = f"it has {size} bytes", f"{file.size}, as {root_key} has it"
+            else:
+                continue
+            self.report(
+                [
+                    Finding(
+                        promise=Promise.NAMED_FILES,
+                        object=file.key,
+                        found=found,
+                        expected=expected,
+                        advice="Restore it from a copy of the table; until then read snapshots that do not need it.",
+                    )
+                ],
+                root_key,
+            )
+
+    def content(self, folder: str, file: DataFile, schemas: Mapping[int, TableSchema], root_key: str) -> None:
+        """Read a data file that is there whole, once, where that was asked for and its format is ours."""
+        key = f"{folder}/{file.file_name}"
+        if not self._reads_data or key in self._data_read or self._files.get(key) != file.file_size:
+            return
+        self._data_read.add(key)
+        if file.schema_id in schemas and file.format in READABLE_FORMATS:
+            files = BucketFiles(store=self._store, folder=folder, schemas=schemas)
+            self.read(Promise.NAMED_FILES, key, partial(_decode, files, file), root_key)
+
+
+def _decode(files: BucketFiles, file: DataFile) -> None:
+    reader = files.open(file)
+    try:
+        reader.decode_all()
+    finally:
+        reader.close()

@@ -1,0 +1,111 @@
+"""A data file that Arrow writes: it appears with a seal in it when it is finished, or never.
+
+Arrow's writers write the end of a file when they are closed. It is held back, for the seal goes before it.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import IO, Any, Generic, Protocol, TypeVar
+
+from lakehouse_core.storage.object_store import ObjectStore
+
+
+class Seal(Protocol):
+    """The seal of one file that is written."""
+
+    def observe(self, data: Any) -> None:
+        """See bytes that pass before the end of the file."""
+        ...
+
+    def sealed(self, held: bytes) -> bytes:
+        """Return `held`, which ends with the end of the file, with the seal in it."""
+        ...
+
+
+class SealingSink:
+    """A sink for one of Arrow's writers. Call `hold` before the writer is closed, `release` after it."""
+
+    closed = False
+
+    def __init__(self, sink: IO[bytes], seal: Seal) -> None:
+        self._sink = sink
+        self._seal = seal
+        self._position = 0
+        self._held: bytearray | None = None
+
+    def write(self, data: Any) -> int:
+        size = len(data)
+        if self._held is None:
+            self._seal.observe(data)
+            self._sink.write(data)
+        else:
+            self._held += data
+        self._position += size
+        return size
+
+    def tell(self) -> int:
+        return self._position
+
+    def flush(self) -> None:
+        """Nothing is buffered here."""
+
+    def hold(self) -> None:
+        """Keep what follows, which ends with the end of the file, until `release`."""
+        self._held = bytearray()
+
+    def release(self) -> int:
+        """Write what was held, sealed, and return the size of the file."""
+        held = bytes(self._held or b"")
+        self._held = None
+        sealed = self._seal.sealed(held)
+        self._sink.write(sealed)
+        return self._position + len(sealed) - len(held)
+
+    def close(self) -> None:
+        """The file belongs to whoever opened it."""
+
+
+class ArrowWriter(Protocol):
+    """What `pyarrow.parquet.ParquetWriter` and `pyarrow.orc.ORCWriter` have in common."""
+
+    is_open: bool
+
+    def close(self) -> None: ...
+
+
+W = TypeVar("W", bound=ArrowWriter)
+
+
+class SealedFile(Generic[W]):
+    """One file while `writer` fills it. End it with `finish` or `abandon`."""
+
+    def __init__(self, store: ObjectStore, key: str, seal: Seal, open_writer: Callable[[SealingSink], W]) -> None:
+        self._stack = ExitStack()
+        self._sink = SealingSink(self._stack.enter_context(store.open_write(key)), seal)
+        try:
+            self.writer = open_writer(self._sink)
+        except BaseException as error:
+            self._leave(error)
+            raise
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return self._sink.tell()
+
+    def finish(self) -> int:
+        """Close the writer, let the file appear, and return its size."""
+        self._sink.hold()
+        self.writer.close()
+        size_bytes = self._sink.release()
+        self._stack.close()
+        return size_bytes
+
+    def abandon(self, error: BaseException) -> None:
+        """Let go of the file, which then never appears."""
+        # Or its finalizer would write the end of a file into a sink that is gone.
+        self.writer.is_open = False
+        self._leave(error)
+
+    def _leave(self, error: BaseException) -> None:
+        self._stack.__exit__(type(error), error, error.__traceback__)

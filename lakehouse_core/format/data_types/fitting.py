@@ -1,0 +1,89 @@
+"""What a type holds: numbers in its range, digits, parts of a second. A value that does not fit is refused."""
+
+import math
+import struct
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any, Final
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.data_types.days import Timestamp
+from lakehouse_core.format.data_types.text import type_to_sql
+from lakehouse_core.format.data_types.types import INTEGER_BITS, AtomicType, DataType, Root
+
+# Wide enough for any product of scaling: quantizing a DECIMAL(38) must never round by context.
+_EXACT: Final = Context(prec=100, Emin=-999999, Emax=999999, traps=[InvalidOperation])
+# What to write where no value can be made of what was written.
+EXAMPLES: Final = {
+    Root.BOOLEAN: "write true or false",
+    Root.TINYINT: "write a whole number",
+    Root.SMALLINT: "write a whole number",
+    Root.INT: "write a whole number",
+    Root.BIGINT: "write a whole number",
+    Root.FLOAT: "write a number such as 1.5, NaN or Infinity",
+    Root.DOUBLE: "write a number such as 1.5, NaN or Infinity",
+    Root.DECIMAL: "write a number such as 12.50",
+    Root.DATE: "write a date such as 2013-01-31",
+    Root.TIME: "write a time such as 23:59:59.999",
+    Root.TIMESTAMP: "write a time such as 2013-01-31 23:59:59.999",
+    Root.TIMESTAMP_LTZ: "write a time such as 2013-01-31T23:59:59Z",
+}
+
+
+def misfit(value: Any, data_type: DataType, problem: str) -> InvalidRequest:
+    """Return the error for a value that its type does not hold."""
+    shown = repr(value)
+    shown = shown if len(shown) <= 100 else shown[:97] + "..."
+    return InvalidRequest(f"{shown} is no value of {type_to_sql(data_type)}: {problem}.")
+
+
+def fit_integer(value: int, data_type: AtomicType) -> int:
+    """Return a whole number that lies in the range of its type. Raises InvalidRequest."""
+    limit = 1 << (INTEGER_BITS[data_type.root] - 1)
+    if not -limit <= value < limit:
+        raise misfit(value, data_type, f"it lies outside {-limit} to {limit - 1}")
+    return value
+
+
+def fit_float(value: float, data_type: AtomicType) -> float:
+    """Return a number; FLOAT values are rounded to the nearest single-precision number, as the file holds them."""
+    if data_type.root is Root.DOUBLE or not math.isfinite(value):
+        return value
+    try:
+        (single,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        raise misfit(value, data_type, "it is out of range") from None
+    return float(single)
+
+
+def fit_decimal(value: Decimal, data_type: AtomicType) -> Decimal:
+    """Return a number with exactly the scale of its type. Raises InvalidRequest where digits would go."""
+    precision, scale = data_type.precision, data_type.scale
+    assert precision is not None
+    assert scale is not None
+    if not value.is_finite():
+        raise misfit(value, data_type, "it is not finite")
+    # Compared by magnitude first: quantizing 1E+999999 would build a million digits.
+    if value and value.adjusted() >= precision - scale:
+        raise misfit(value, data_type, f"it has more than {precision - scale} digits before the point")
+    if value and value.adjusted() < -scale - _EXACT.prec:
+        raise misfit(value, data_type, f"it has more than {scale} digits after the point")
+    fitted = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+    if fitted != value:
+        raise misfit(value, data_type, f"it has more than {scale} digits after the point")
+    return fitted if fitted else abs(fitted)
+
+
+def fit_timestamp(value: Timestamp, shown: Any, data_type: AtomicType) -> Timestamp:
+    """Return a timestamp that has no more digits than its type. Raises InvalidRequest showing `shown`."""
+    assert data_type.precision is not None
+    if (value[0] % 1_000 * 1_000_000 + value[1]) % 10 ** (9 - data_type.precision):
+        raise misfit(shown, data_type, f"it has more than {data_type.precision} digits of a second")
+    return value
+
+
+def fit_time(nanos: int, value: Any, data_type: AtomicType) -> int:
+    """Return a TIME. Raises InvalidRequest for a part of a millisecond."""
+    # Whatever its precision says, a TIME is stored in milliseconds.
+    if nanos % 1_000_000:
+        raise misfit(value, data_type, "times are held in milliseconds")
+    return nanos // 1_000_000

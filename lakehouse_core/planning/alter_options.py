@@ -1,0 +1,152 @@
+"""What ALTER TABLE does to the options: set and remove them, and let them follow a column that is renamed.
+
+Source: Paimon semantics A.7.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.options import (
+    DYNAMIC_BUCKET,
+    KNOWN,
+    check_known,
+    current_options,
+    is_index_option,
+    known_key,
+    parse_bool,
+    parse_names,
+    renamed_index_option,
+)
+from lakehouse_core.table.merge_spec import REMOVE_ON_SEQUENCE_GROUP
+from lakehouse_core.table.schema import TableSchema
+
+# Files that are there depend on these.
+IMMUTABLE_OPTIONS: Final = frozenset(
+    {
+        "bucket-key",
+        "bucket-function.type",
+        "data-file.path-directory",
+        "merge-engine",
+        "sequence.snapshot-ordering",
+        "aggregation.remove-record-on-delete",
+        "partial-update.remove-record-on-delete",
+        "partial-update.remove-record-on-sequence-group",
+        "rowkind.field",
+        "primary-key.nullable",
+        "dynamic-bucket.initial-buckets",
+        "force-lookup",
+        "row-tracking.enabled",
+        "data-evolution.enabled",
+        "index-file-in-data-file-dir",
+        "blob-field",
+        "blob-descriptor-field",
+        "blob-view-field",
+        "pk-clustering-override",
+    }
+)
+# Folders are named by these, and files are looked for there. Java lets them change, and then finds no file.
+_FOLDER_OPTIONS: Final = frozenset({"partition.legacy-name", "partition.default-name"})
+# The keys are part of the schema itself, and a table does not move.
+_NEVER_CHANGEABLE: Final = frozenset({"type", "path", "primary-key", "partition"})
+# Rows that a true dropped are gone: a false afterwards would promise what is not there.
+_ONLY_TO_TRUE: Final = frozenset({"ignore-delete", "ignore-update-before"})
+
+_COLUMN_LIST_OPTIONS: Final = ("bucket-key", "sequence.field", "rowkind.field", REMOVE_ON_SEQUENCE_GROUP)
+_COLUMN_LIST_ENDING: Final = ".sequence-group"
+# Options of a column that name fields of its rows, by the way to them. Java leaves these as they are when the field is
+# renamed, and renames them with a column of the same name: both break the table.
+_NESTED_LIST_ENDINGS: Final = {"nested-key": "element", "nested-sequence-field": "element", "ts-field": "value"}
+
+
+def set_option(schema: TableSchema, key: str, value: str, *, has_snapshots: bool) -> dict[str, str]:
+    """Return the options with one set. Raises InvalidRequest for one that is unknown, or may not become that."""
+    check_known({key: value}, schema.column_names)
+    ((key, value),) = current_options({key: value}).items()
+    _check_changeable(schema, key, value, has_snapshots)
+    return {**schema.options, key: value}
+
+
+def remove_option(schema: TableSchema, key: str, *, has_snapshots: bool) -> dict[str, str]:
+    """Return the options without one, which then has its default. Raises InvalidRequest as `set_option` does."""
+    if key not in schema.options:
+        # A wrong name shows here; removing what is not set is fine otherwise.
+        if not key.startswith(("fields.", "file-index.")):
+            known_key(key)
+        return dict(schema.options)
+    if key == "bucket" and has_snapshots:
+        raise InvalidRequest("Option bucket cannot be removed: files lie in that many buckets. Set another number.")
+    _check_changeable(schema, key, None, has_snapshots)
+    return {name: text for name, text in schema.options.items() if name != key}
+
+
+def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snapshots: bool) -> None:
+    """`value` None: the option goes, its default comes."""
+    default = KNOWN[key].default if key in KNOWN else None
+    old, new = schema.options.get(key, default), default if value is None else value
+    if old == new:
+        return
+    if key in _NEVER_CHANGEABLE:
+        raise InvalidRequest(f"Option {key} cannot change: it belongs to the table as it was created.")
+    if not has_snapshots:
+        return
+    if key in IMMUTABLE_OPTIONS or (key in _FOLDER_OPTIONS and schema.partition_keys):
+        raise InvalidRequest(
+            f"Option {key} is {old} and the table has data, which depends on it: it cannot become {new}. "
+            "Create a new table."
+        )
+    if key == "bucket" and DYNAMIC_BUCKET in (int(old or DYNAMIC_BUCKET), int(new or DYNAMIC_BUCKET)):
+        raise InvalidRequest(
+            f"Option bucket is {old} and cannot become {new}: -1 and a number of buckets place files differently. "
+            "Create a new table."
+        )
+    if key == "deletion-vectors.enabled" and not _flag(schema, "deletion-vectors.modifiable"):
+        raise InvalidRequest(
+            f"Option {key} cannot change once there is data, unless deletion-vectors.modifiable is true. Set that "
+            "first, and compact the table in full afterwards."
+        )
+    if key in _ONLY_TO_TRUE and old is not None and parse_bool(key, old) and not parse_bool(key, new or "false"):
+        raise InvalidRequest(f"Option {key} is true and rows have been dropped by it: it cannot become {new}.")
+
+
+def _flag(schema: TableSchema, key: str) -> bool:
+    return parse_bool(key, schema.options.get(key, "false"))
+
+
+def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+    """Return the options after a column has a new name."""
+    return dict(_renamed(key, value, old, new) for key, value in options.items())
+
+
+def _renamed(key: str, value: str, old: str, new: str) -> tuple[str, str]:
+    """Return the option with the column's new name wherever its key or its value names the column."""
+    if key in _COLUMN_LIST_OPTIONS:
+        return key, _renamed_in_list(value, old, new)
+    if is_index_option(key):
+        return renamed_index_option(key, value, old, new)
+    if not key.startswith("fields.") or key.count(".") < 2:
+        return key, value
+    head, middle, ending = key[:7], *key[7:].rsplit(".", 1)
+    if middle.startswith(f"{old}."):
+        # Endings with dots of their own, such as `map.…`.
+        middle = new + middle[len(old) :]
+    names_columns = key.endswith(_COLUMN_LIST_ENDING)
+    return (
+        head + _renamed_in_list(middle, old, new) + "." + ending,
+        _renamed_in_list(value, old, new) if names_columns else value,
+    )
+
+
+def rename_nested_in_options(options: Mapping[str, str], path: Sequence[str], new: str) -> dict[str, str]:
+    """Return the options after the field at the path of a column's rows has a new name."""
+    found = dict(options)
+    for ending, step in _NESTED_LIST_ENDINGS.items():
+        key = f"fields.{path[0]}.{ending}"
+        if key in found and tuple(path[1:-1]) == (step,):
+            found[key] = _renamed_in_list(found[key], path[-1], new)
+    return found
+
+
+def _renamed_in_list(names: str, old: str, new: str) -> str:
+    parts = parse_names(names)
+    return ",".join(new if part == old else part for part in parts) if old in parts else names
