@@ -55,6 +55,7 @@ from lakehouse_core.execution.alter import alter
 from lakehouse_core.execution.changes import plan_changes, plan_diff
 from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.compaction import compact
+from lakehouse_core.execution.compaction_scope import AskedFor
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.expiry import expire
 from lakehouse_core.execution.lookup import TableLookup, look_up
@@ -424,9 +425,10 @@ class Table:
             self._log,
             self._schemas,
             self._engine,
+            AskedFor(
+                condition=partition_condition(partition or {}, self.schema), idle_millis=idle_millis(partition_idle)
+            ),
             full=full,
-            condition=partition_condition(partition or {}, self.schema),
-            idle_millis=idle_millis(partition_idle),
             dry_run=dry_run,
             properties=properties or {},
             table=self.name,

@@ -3,14 +3,13 @@
 A compaction that another commit overtakes in some buckets is applied in the others.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import TypeAlias
 
 from lakehouse_core.errors import CommitConflict
 from lakehouse_core.execution.commit import CommitResult, commit
 from lakehouse_core.execution.compaction_indexes import without_vectors
+from lakehouse_core.execution.compaction_scope import FilesByBucket, Scope, files_in, why_none
 from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -22,7 +21,7 @@ from lakehouse_core.planning.compaction import expired_files, plan_bucket
 from lakehouse_core.planning.compaction_plan import CompactionPlan
 from lakehouse_core.planning.index_files import vector_files
 from lakehouse_core.planning.live_files import BucketFolders
-from lakehouse_core.planning.readable import check_file, deletion_files
+from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.planning.universal import Occasion
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
@@ -30,15 +29,9 @@ from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
-from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, Keep
-from lakehouse_core.table.partition_time import PartitionExpiry, skipped_by_compaction
-from lakehouse_core.table.predicate import Predicate, holds
+from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
 from lakehouse_core.table.schema import TableSchema, write_supported
-from lakehouse_core.table.snapshot import Snapshot
-
-# By partition, bucket and number of buckets.
-FilesByBucket: TypeAlias = dict[tuple[bytes, int, int], list[DataFile]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,23 +72,18 @@ def compact(
     log: SnapshotLog,
     schemas: SchemaLog,
     engine: Callable[[], Engine],
+    scope: Scope,
     *,
     full: bool,
-    condition: Predicate | None = None,
-    idle_millis: int = 0,
     dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
     table: str = "",
-    places: Collection[tuple[bytes, int]] | None = None,
     identity: tuple[str, int] | None = None,
-    skips_expired: bool = True,
 ) -> CompactionResult:
-    """Compact the buckets of the partitions that satisfy the bound `condition`; all without one.
+    """Compact the buckets in `scope`.
 
-    `full`: into one run each; else what the strategy picks in each, once. `idle_millis`: only the partitions that had
-    no new file for so long. `places`: only these (serialized partition, bucket). `identity`: the user and identifier to
-    commit as; None: a user of its own. `skips_expired`: not the partitions whose time is over, where the table says
-    which. Raises CommitConflict when every bucket lost to another commit, InvalidRequest,
+    `full`: into one run each; else what the strategy picks in each, once. `identity`: the user and identifier to commit
+    as; None: a user of its own. Raises CommitConflict when every bucket lost to another commit, InvalidRequest,
     UnsupportedFeature, CorruptTable, TaskFailed.
     """
     name = table or log.store.uri("")
@@ -105,15 +93,8 @@ def compact(
     snapshot = log.latest()
     if snapshot is None:
         return CompactionResult(noop_reason="the table is empty")
-    local_now_millis = log.clock.local_now_millis()
-    over = skipped_by_compaction(schema, local_now_millis=local_now_millis) if skips_expired else None
-    keep = _keeps(schema, condition, over) if places is None else _only(places)
-    by_bucket = _bucket_files(log, snapshot, keep)
-    if over is not None and not by_bucket:
-        return CompactionResult(noop_reason="there is no partition whose time is not over (partition.expiration-time)")
-    if idle_millis and not (by_bucket := _idle_buckets(by_bucket, local_now_millis - idle_millis)):
-        return CompactionResult(noop_reason="every partition had a new file within the idle time")
-    occasion = Occasion(local_now_millis=local_now_millis)
+    by_bucket = files_in(scope, log, snapshot, schema)
+    occasion = Occasion(local_now_millis=log.clock.local_now_millis())
     indexes = log.index_entries(snapshot)
     deletions = deletion_files(indexes, BucketFolders(schema))
     buckets = _plan_buckets(by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry)
@@ -122,7 +103,7 @@ def compact(
         buckets=buckets,
         file_count=len(files),
         size_bytes=sum(file.file_size for file in files),
-        noop_reason=None if buckets else _why_nothing(schema, files, full=full),
+        noop_reason=None if buckets else _why_nothing(scope, schema, files, full=full),
     )
     if dry_run or not buckets:
         return planned
@@ -140,24 +121,6 @@ def compact(
         properties=dict(properties or {}),
     )
     return replace(planned, commit_user=staged.commit_user, commit=_commit(log, schemas, staged, buckets))
-
-
-def _bucket_files(log: SnapshotLog, snapshot: Snapshot, keep: Keep | None) -> FilesByBucket:
-    by_bucket: FilesByBucket = {}
-    for entry in log.live_entries(snapshot, keep=keep, with_stats=True):
-        if entry.kind is EntryKind.ADD:
-            check_file(entry.file, entry.bucket)
-            by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
-    return by_bucket
-
-
-def _idle_buckets(by_bucket: FilesByBucket, until_millis: int) -> FilesByBucket:
-    """Leave out the partitions with a file made later than `until_millis`, local wall clock as if UTC."""
-    newest: dict[bytes, int] = {}
-    for (partition, _, _), files in by_bucket.items():
-        times = [file.creation_time_millis or 0 for file in files]
-        newest[partition] = max(newest.get(partition, 0), *times)
-    return {place: files for place, files in by_bucket.items() if newest[place[0]] <= until_millis}
 
 
 def _plan_buckets(
@@ -213,28 +176,9 @@ def _older(plan: CompactionPlan | AppendCompactionPlan) -> Iterator[DataFile]:
             yield from run.data_files
 
 
-def _keeps(schema: TableSchema, condition: Predicate | None, over: PartitionExpiry | None) -> Keep | None:
-    if condition is None and over is None:
-        return None
-    types = [field.type for field in schema.partition_fields]
-
-    @cache
-    def is_asked_for(partition: bytes) -> bool:
-        values = deserialize_row(partition, types)
-        if over is not None and over.is_over(values):
-            return False
-        return condition is None or holds(condition, dict(zip(schema.partition_keys, values, strict=True)))
-
-    return lambda partition, bucket, level: is_asked_for(partition)
-
-
-def _only(places: Collection[tuple[bytes, int]]) -> Keep:
-    return lambda partition, bucket, level: (partition, bucket) in places
-
-
-def _why_nothing(schema: TableSchema, files: Sequence[DataFile], *, full: bool) -> str:
+def _why_nothing(scope: Scope, schema: TableSchema, files: Sequence[DataFile], *, full: bool) -> str:
     if not files:
-        return "there are no files"
+        return why_none(scope, schema)
     if not full:
         return _why_nothing_is_picked(schema)
     if schema.is_append:

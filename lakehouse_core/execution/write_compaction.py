@@ -7,6 +7,7 @@ from typing import Final
 from lakehouse_core.errors import CommitConflict, LakehouseError
 from lakehouse_core.execution.commit import CommitResult, together
 from lakehouse_core.execution.compaction import compact
+from lakehouse_core.execution.compaction_scope import WrittenTo
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -33,10 +34,15 @@ def compact_written(
     The rows are committed whatever happens here, so a failure is an answer; the next compaction finds the same to do.
     `replayed`: the rows were committed before, and maybe compacted: a compaction now is one of its own.
     """
-    trigger = trigger_after(schemas.latest(), staged.commit_identifier)
+    schema = schemas.latest()
+    trigger = trigger_after(schema, staged.commit_identifier)
     places = {(message.partition, message.bucket) for message in staged.messages}
     if trigger is Trigger.NOTHING or not places:
         return WriteCompaction()
+    stop = schema.table_options.compaction.stop_run_count
+    scope = WrittenTo(
+        places=None if trigger is Trigger.FULL else places, above_runs=stop if trigger is Trigger.BACK_PRESSURE else 0
+    )
     identity = None if replayed else (staged.commit_user, staged.commit_identifier)
     done: CommitResult | None = None
     for _ in range(_MOST_ATTEMPTS):
@@ -45,13 +51,11 @@ def compact_written(
                 log,
                 schemas,
                 engine,
+                scope,
                 full=trigger is Trigger.FULL,
-                places=None if trigger is Trigger.FULL else places,
                 identity=identity,
                 properties=staged.properties,
                 table=staged.table,
-                # As in Java, only a compaction of its own passes over them.
-                skips_expired=False,
             ).commit
         except CommitConflict:
             continue

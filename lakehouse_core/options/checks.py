@@ -37,6 +37,7 @@ _POSITIVE: Final = (
     "write-buffer-size",
     "num-levels",
     "num-sorted-run.compaction-trigger",
+    "num-sorted-run.stop-trigger",
     "full-compaction.delta-commits",
     "compaction.min.file-num",
     "lookup-compact.max-interval",

@@ -112,6 +112,7 @@ local-sort.max-num-file-handles int 128
 write-only bool false
 num-levels int -
 num-sorted-run.compaction-trigger int 5
+num-sorted-run.stop-trigger int -
 compaction.small-file-ratio float 0.7
 compaction.min.file-num int 5
 compaction.size-ratio int 1
@@ -378,9 +379,8 @@ batch-scan-mode none|compact none
     ),
     _Group(
         Treatment.HARMLESS,
-        "They steer when other engines compact by themselves; here a caller asks for each compaction.",
+        "It bounds what one scan of Flink's compaction jobs takes; the plans of ours are bounded by their groups.",
         """
-num-sorted-run.stop-trigger int -
 compaction.file-num-limit int 100000
         """,
     ),

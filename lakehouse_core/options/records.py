@@ -108,6 +108,8 @@ class CompactionOptions:
     """
 
     trigger_run_count: int = 5
+    # A bucket with more runs makes writers wait for a compaction, whatever may lag.
+    stop_run_count: int = 8
     max_size_amplification_percent: int = 200
     size_ratio_percent: int = 1
     # Hours of the local day, the first included, the second not; -1 is none.
@@ -535,8 +537,10 @@ def _compaction(source: _Source) -> CompactionOptions:
     looks_up = _needs_lookup(source)
     is_gentle = looks_up and source.word("lookup-compact") == "gentle"
     longest = source.whole(interval) if source.has(interval) else 2 * trigger
+    stop = "num-sorted-run.stop-trigger"
     return CompactionOptions(
         trigger_run_count=trigger,
+        stop_run_count=max(trigger, source.whole(stop) if source.has(stop) else trigger + 3),
         max_size_amplification_percent=source.whole("compaction.max-size-amplification-percent"),
         size_ratio_percent=source.whole("compaction.size-ratio"),
         offpeak_start_hour=source.whole("compaction.offpeak.start.hour"),

@@ -17,6 +17,8 @@ class Trigger(Enum):
     NOTHING = "nothing"
     # What the strategy picks in the buckets that were written to.
     STRATEGY = "strategy"
+    # The same, in those of them that have more sorted runs than the table lets pile up.
+    BACK_PRESSURE = "back-pressure"
     # Every bucket that is not in its top level, whichever commit wrote to it.
     FULL = "full"
 
@@ -29,7 +31,7 @@ def trigger_after(schema: TableSchema, commit_identifier: int) -> Trigger:
     every = options.full_compaction_delta_commits
     if every is not None and (commit_identifier == BATCH_IDENTIFIER or commit_identifier % every == 0):
         return Trigger.FULL
-    return Trigger.NOTHING if not schema.is_append and _may_lag(options) else Trigger.STRATEGY
+    return Trigger.BACK_PRESSURE if not schema.is_append and _may_lag(options) else Trigger.STRATEGY
 
 
 def _has_no_buckets(schema: TableSchema) -> bool:

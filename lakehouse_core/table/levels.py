@@ -55,6 +55,12 @@ def levels_of(files: Iterable[DataFile], key_types: Sequence[DataType], *, level
     return Levels(tuple(runs), max(level_count, 2, *(level + 1 for level in by_level), 0))
 
 
+def run_count(files: Iterable[DataFile]) -> int:
+    """Return how many sorted runs the files of a bucket make up."""
+    levels = [file.level for file in files]
+    return levels.count(0) + len(set(levels) - {0})
+
+
 def newest_first(file: DataFile) -> tuple[int, int, int, str]:
     """The order of level-0 files, newest first."""
     return (-file.max_sequence_number, file.min_sequence_number, file.creation_time_millis or 0, file.file_name)

@@ -13,6 +13,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitConflict, TaskFailed
 from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.compaction import CompactionResult, compact
+from lakehouse_core.execution.compaction_scope import AskedFor, WrittenTo
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.scan import ReadRequest, plan_read, scan_batches
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -75,7 +76,9 @@ class Database:
 
     def compact(self, engine: LocalEngine | None = None, **arguments: Any) -> CompactionResult:
         chosen = engine or SpyEngine()
-        return compact(self.log, self.schemas, lambda: chosen, **{"full": True, **arguments})
+        asked = {name: arguments.pop(name) for name in ("condition", "idle_millis") if name in arguments}
+        scope = arguments.pop("scope", AskedFor(**asked))
+        return compact(self.log, self.schemas, lambda: chosen, scope, **{"full": True, **arguments})
 
     def set_options(self, **options: str) -> None:
         """Let the next version of the schema have the options of the first, and these."""
@@ -431,10 +434,8 @@ def test_partitions_whose_time_is_over_are_left_alone_by_a_compaction_of_its_own
     assert sorted(one.folder for one in result.buckets) == ["p=2020-01-07/bucket-0", "p=no day/bucket-0"]
     assert table.levels() == [0, 0, 5, 5]
     condition = partition_condition({"p": old}, table.schemas.latest())
-    assert table.compact(condition=condition).noop_reason == (
-        "there is no partition whose time is not over (partition.expiration-time)"
-    )
-    assert [one.folder for one in table.compact(skips_expired=False).buckets] == ["p=2020-01-01/bucket-0"]
+    assert table.compact(condition=condition).noop_reason == ("every partition is past partition.expiration-time")
+    assert [one.folder for one in table.compact(scope=WrittenTo()).buckets] == ["p=2020-01-01/bucket-0"]
     table.check()
 
 

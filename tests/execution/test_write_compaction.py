@@ -97,6 +97,24 @@ def test_a_forced_compaction_waits_for_lookups_whatever_lookup_wait_says(catalog
     assert told(table) == [("+I", 1, 1)]
 
 
+def test_lookups_that_may_lag_are_waited_for_once_too_many_runs_have_piled_up(catalog: lc.Catalog) -> None:
+    stop = {"num-sorted-run.compaction-trigger": "2", "num-sorted-run.stop-trigger": "3"}
+    options = {"bucket": "1", "changelog-producer": "lookup", "lookup-wait": "false", **stop}
+    columns = {"p": "INT NOT NULL", **COLUMNS}
+    table = catalog.create_table("db.t", columns, primary_keys=["p", "k"], partition_keys=["p"], options=options)
+    for number in range(3):
+        table.write([{"p": 0, **row(1, number)}, {"p": 1, **row(1, number)}])
+    assert kinds(table) == "AAA"
+
+    table.write([{"p": 1, **row(1, 3)}])
+
+    assert kinds(table) == "AAAAC"
+    assert told(table) == [("+I", 1, 3)]
+    assert sorted((file.partition["p"], file.level == 0) for file in table.files()) == [("0", True)] * 3 + [
+        ("1", False)
+    ]
+
+
 def test_every_so_many_th_commit_is_followed_by_a_full_compaction_of_all_that_was_written(catalog: lc.Catalog) -> None:
     options = {"bucket": "2", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"}
     table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options=options)
@@ -291,9 +309,7 @@ def test_what_a_write_brings_along_asks_for_no_time_of_partitions(catalog: lc.Ca
     table.write([{"k": 1, "dt": "2013-01-01"}])
 
     assert kinds(table) == "AC"
-    assert table.compact(full=True).noop_reason == (
-        "there is no partition whose time is not over (partition.expiration-time)"
-    )
+    assert table.compact(full=True).noop_reason == ("every partition is past partition.expiration-time")
     assert [report.noop_reason for report in catalog.compact("t", full=True)] == [
-        "there is no partition whose time is not over (partition.expiration-time)"
+        "every partition is past partition.expiration-time"
     ]

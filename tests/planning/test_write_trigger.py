@@ -30,17 +30,17 @@ changelog-producer=full-compaction full-compaction.delta-commits=3 batch   full
 full-compaction.delta-commits=5                                    10      full
 full-compaction.delta-commits=5                                    11      strategy
 
-# Lookups are waited for, unless the table says that they may lag.
+# Lookups are waited for, unless the table says that they may lag: then only where too many runs have piled up.
 changelog-producer=lookup                                          7       strategy
-changelog-producer=lookup lookup-wait=false                        7       nothing
-changelog-producer=lookup lookup-wait=false                        batch   nothing
+changelog-producer=lookup lookup-wait=false                        7       back-pressure
+changelog-producer=lookup lookup-wait=false                        batch   back-pressure
 changelog-producer=lookup lookup-wait=false commit.force-compact=true 7    strategy
-merge-engine=first-row lookup-wait=false                           7       nothing
-deletion-vectors.enabled=true lookup-wait=false                    7       nothing
-force-lookup=true lookup-wait=false                                7       nothing
+merge-engine=first-row lookup-wait=false                           7       back-pressure
+deletion-vectors.enabled=true lookup-wait=false                    7       back-pressure
+force-lookup=true lookup-wait=false                                7       back-pressure
 lookup-wait=false                                                  7       strategy
 changelog-producer=lookup lookup-wait=false full-compaction.delta-commits=2 4 full
-changelog-producer=lookup lookup-wait=false full-compaction.delta-commits=2 5 nothing
+changelog-producer=lookup lookup-wait=false full-compaction.delta-commits=2 5 back-pressure
 """
 
 

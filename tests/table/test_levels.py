@@ -8,7 +8,7 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.levels import levels_of
+from lakehouse_core.table.levels import levels_of, run_count
 from lakehouse_core.table.sorted_run import keyed_files
 
 KEY = [parse_type("STRING NOT NULL")]
@@ -97,3 +97,10 @@ def test_a_key_range_that_does_not_decode_is_corrupt_and_names_the_file():
     )  # fmt: skip
     with pytest.raises(CorruptTable, match=r"^cut: "):
         keyed_files([broken], KEY)
+
+
+@pytest.mark.parametrize(
+    ("levels", "count"), [((), 0), ((0,), 1), ((0, 0, 0), 3), ((5, 5), 1), ((0, 1, 1, 5), 3), ((0, 0, 4, 5, 5), 4)]
+)
+def test_each_file_of_level_0_is_a_run_and_so_is_each_level_above(levels, count):
+    assert run_count(file(f"f{number}", "a", "b", level=level) for number, level in enumerate(levels)) == count
