@@ -68,3 +68,21 @@ def changes_of(table: lc.Table) -> list[list[tuple[Any, ...]]]:
     ids = [snapshot.id for snapshot in table.snapshots()]
     found = [table.changes(after=number - 1, until=number).to_arrow().to_pylist() for number in ids]
     return [sorted((tuple(row.values()) for row in rows), key=lambda change: change[1]) for rows in found]
+
+
+def test_both_engines_copy_the_small_files_of_a_bucket_into_one(spark: Any, tmp_path: Path) -> None:
+    options = {"bucket": "1", "bucket-key": "k", "compaction.min.file-num": "3"}
+    found = []
+    for name, session in (("here", None), ("there", spark)):
+        catalog = lc.connect(str(tmp_path / name), spark=session)
+        catalog.create_database("db")
+        table = catalog.create_table("db.t", {"k": "INT NOT NULL", "v": "BIGINT"}, options=options)
+        for number in range(5):
+            rows = [(k, number) for k in range(3)]
+            assert table.write(as_dicts(rows) if session is None else spark.createDataFrame(rows, "k int, v bigint"))
+        files = sorted(table.files(), key=lambda file: file.min_sequence_number)
+        found.append((kinds(table), [file.row_count for file in files], table.scan().to_arrow()["v"].to_pylist()))
+
+    assert found[0] == found[1]
+    assert found[0][0] == ["APPEND", "APPEND", "APPEND", "COMPACT", "APPEND", "APPEND", "COMPACT"]
+    assert found[0][1:] == ([15], [number for number in range(5) for _ in range(3)])
