@@ -26,11 +26,15 @@ class Acting:
         self._does: dict[tuple[Action, ...], Flags] = {}
         self._last: dict[tuple[Action, ...], Rows] = {}
 
-    @cached_property
+    @property
     def without_retracts(self) -> "Acting":
         """The same, but that retracts do nothing."""
-        if self.actions is None:
-            return self
+        # Not kept where it is this very one: who holds itself holds its arrays until Python looks for cycles.
+        return self if self.actions is None else self._without_retracts
+
+    @cached_property
+    def _without_retracts(self) -> "Acting":
+        assert self.actions is not None
         table = np.arange(len(Action), dtype=np.uint8)
         table[[Action.RETRACT, Action.RETRACT_OLDER]] = Action.KEEP
         table[Action.SET_RETRACT] = Action.SET

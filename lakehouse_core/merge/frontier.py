@@ -43,19 +43,20 @@ def frontier_chunks(
     chunk_bytes: int = MAX_CHUNK_BYTES,
     max_chunk_bytes: int = MAX_CHUNK_BYTES,
     repeats_keys: bool = False,
+    shares: Sequence[float] | None = None,
 ) -> Iterator[tuple[Part, ...]]:
     """Yield chunks in key order, each as non-empty parts, oldest run first.
 
     `runs` are sorted by the columns `key_columns`, each key once unless `repeats_keys`: all rows of one key are then in
     memory at once, however many there are. A run with less than half its share of `chunk_rows` and of `chunk_bytes` is
-    read on; batches of a share suit. A chunk above `max_chunk_bytes` is cut, down to one key.
+    read on; batches of a share suit. `shares` add up to 1; without them all runs have the same. A chunk above
+    `max_chunk_bytes` is cut, down to one key.
     """
     buffers = [_RunBuffer(index, iter(run), key_columns) for index, run in enumerate(runs)]
-    wanted_rows = max(1, chunk_rows // 2 // max(1, len(buffers)))
-    wanted_bytes = max(1, chunk_bytes // 2 // max(1, len(buffers)))
+    shares = shares or [1 / max(1, len(runs))] * len(runs)
     while True:
-        for buffer in buffers:
-            buffer.fill(wanted_rows, wanted_bytes)
+        for buffer, share in zip(buffers, shares, strict=True):
+            buffer.fill(max(1, int(chunk_rows / 2 * share)), max(1, int(chunk_bytes / 2 * share)))
         open_buffers = [buffer for buffer in buffers if not buffer.at_end]
         if open_buffers:
             frontier = min(buffer.last_key() for buffer in open_buffers)

@@ -36,6 +36,10 @@ class KeyColumn:
         text = None if self.text is None else self.text.slice(start, stop - start)
         return KeyColumn(tuple(word[start:stop] for word in self.words), text, self.prefix)
 
+    def taken(self, rows: Rows) -> "KeyColumn":
+        text = None if self.text is None else take(self.text, rows)
+        return KeyColumn(tuple(word[rows] for word in self.words), text, self.prefix)
+
 
 @dataclass(frozen=True, slots=True)
 class SortedKeys:
@@ -46,6 +50,10 @@ class SortedKeys:
 
     def slice(self, start: int, stop: int) -> "SortedKeys":
         return SortedKeys(tuple(column.slice(start, stop) for column in self.columns), stop - start)
+
+    def taken(self, rows: Rows) -> "SortedKeys":
+        """Return the keys of these rows, which rise."""
+        return SortedKeys(tuple(column.taken(rows) for column in self.columns), len(rows))
 
 
 def sorted_keys(columns: Sequence[pa.Array], words: Sequence[Words] | None = None) -> SortedKeys:

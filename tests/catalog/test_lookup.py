@@ -271,6 +271,38 @@ def test_a_file_whose_bloom_filter_denies_the_keys_is_not_opened(catalog, tmp_pa
     assert len(opened) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [(3, 1), (2, 2), (1, 3), (3, 3)]),
+        ({"sequence.field": "v"}, [(3, 3), (2, 3), (1, 3), (3, 3)]),
+        ({"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}, [(6, 3), (3, 3), (1, 3), (6, 3)]),
+    ],
+    ids=["newest", "sequence field", "aggregation"],
+)
+def test_files_older_than_what_is_found_of_a_key_are_not_opened(catalog, tmp_path, monkeypatch, options, expected):
+    options = {"bucket": "1", "write-only": "true", **options}
+    columns = {"k": "INT NOT NULL", "v": "INT"}
+    table = catalog.create_table("db.t", columns, primary_keys=["k"], options=options)
+    # Each file spans all keys: what they hold alone tells them apart.
+    table.write([{"k": k, "v": 1} for k in (0, 1, 2, 3, 9)])
+    table.write([{"k": k, "v": 2} for k in (0, 1, 2, 9)])
+    table.write([{"k": k, "v": 3} for k in (0, 1, 9)])
+    opened: list[str] = []
+    open_file = lookup_task.BucketFiles.open
+    monkeypatch.setattr(
+        lookup_task.BucketFiles, "open", lambda files, file: opened.append(file.file_name) or open_file(files, file)
+    )
+
+    found = []
+    for keys in ([1], [2], [3], [1, 2, 3]):
+        opened.clear()
+        rows = table.lookup(keys, cache=tmp_path / "-".join(map(str, keys))).to_pylist()
+        found.append((max(row["v"] for row in rows), len(opened)))
+
+    assert found == expected
+
+
 def test_buckets_that_a_partition_was_written_with_are_asked_whatever_the_table_says_now(orders):
     orders.alter(lc.SetOption("bucket", "5"))
     orders.overwrite([order(7, "new", day=date(2013, 1, 3))], partition={"dt": date(2013, 1, 3)})

@@ -41,9 +41,14 @@ def rows_of(part: Part) -> list[str]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(runs_of_batches(), st.integers(1, 12), st.sampled_from([1, 60, 1 << 30]))
-def test_every_chunk_holds_all_versions_of_its_keys_and_keys_rise_from_chunk_to_chunk(drawn, chunk_rows, max_bytes):
-    _check_chunks(*drawn, chunk_rows=chunk_rows, max_chunk_bytes=max_bytes)
+@given(runs_of_batches(), st.integers(1, 12), st.sampled_from([1, 60, 1 << 30]), st.data())
+def test_every_chunk_holds_all_versions_of_its_keys_and_keys_rise_from_chunk_to_chunk(
+    drawn, chunk_rows, max_bytes, data
+):
+    runs = len(drawn[0])
+    shares = data.draw(st.none() | st.lists(st.floats(0, 1), min_size=runs, max_size=runs), label="shares")
+
+    _check_chunks(*drawn, chunk_rows=chunk_rows, max_chunk_bytes=max_bytes, shares=shares)
 
 
 @settings(max_examples=200, deadline=None)
@@ -111,6 +116,18 @@ def test_a_run_is_read_no_further_than_half_its_share_of_the_chunk():
 
     assert read.count(0) == 2
     assert read.count(10_000) == 2
+
+
+def test_runs_that_share_a_chunk_by_their_rows_are_merged_in_few_chunks():
+    def run(count: int, batch_rows: int):
+        keys = [800 // count * number for number in range(count)]
+        return [numbers(*keys[start : start + batch_rows]) for start in range(0, count, batch_rows)]
+
+    by_rows = frontier_chunks([run(800, 80), run(80, 8), run(8, 1)], [0], chunk_rows=89, shares=[0.9, 0.09, 0.01])
+    alike = frontier_chunks([run(800, 30), run(80, 30), run(8, 30)], [0], chunk_rows=90)
+
+    assert len(list(by_rows)) < 2 * 888 / 89
+    assert len(list(alike)) > 2 * 888 / 90
 
 
 def test_a_key_that_goes_on_beyond_what_is_buffered_is_read_to_its_end_and_no_further():

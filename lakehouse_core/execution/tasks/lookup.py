@@ -1,7 +1,8 @@
 """What one bucket knows of some keys: the same rows that a read of its splits gives, found by search.
 
-All versions of a key that files hold are merged by the table's rule. Rows are found in local lookup files; where few
-row groups can hold the keys, in the data file itself. Source: Paimon semantics, E.4, and G.4 for what is read at all.
+The versions of a key that files hold are merged by the table's rule, and no file is searched for a key that it could
+not change any more. Rows are found in local lookup files; where few row groups can hold the keys, in the data file
+itself. Source: Paimon semantics, E.4, and G.4 for what is read at all.
 """
 
 import hashlib
@@ -30,9 +31,11 @@ from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.merge.order import Rows
+from lakehouse_core.merge.positions import Flags
 from lakehouse_core.merge.records import Records
 from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.merge.search import SortedKeys, search, sorted_keys
+from lakehouse_core.merge.settled import Settling
 from lakehouse_core.merge.taking import take_all
 from lakehouse_core.planning.lookup import key_condition
 from lakehouse_core.storage.object_store import ObjectStore
@@ -69,6 +72,25 @@ class LookupRead:
         return tuple(with_merge_columns(asked, self.schema, self.spec))
 
 
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """Keys in their order, as columns and to be searched for, with their numbers among all that are looked up."""
+
+    columns: tuple[pa.Array, ...]
+    keys: SortedKeys
+    numbers: Rows
+
+    def slice(self, start: int, stop: int) -> "_Sought":
+        columns = tuple(column.slice(start, stop - start) for column in self.columns)
+        return _Sought(columns, self.keys.slice(start, stop), self.numbers[start:stop])
+
+    def only(self, flags: Flags) -> "_Sought":
+        if flags.all():
+            return self
+        rows = np.flatnonzero(flags)
+        return _Sought(tuple(take_all(list(self.columns), rows)), self.keys.taken(rows), self.numbers[rows])
+
+
 class BucketLookup:
     """The files of one bucket of a snapshot. What it has learnt of them stays: vectors, and open local files."""
 
@@ -103,19 +125,30 @@ class BucketLookup:
         `columns`: those of the trimmed primary key, in key order, each key once. No key has two rows.
         """
         keys = sorted_keys(columns)
+        sought = _Sought(tuple(columns), keys, np.arange(keys.row_count))
         output = [*self._read.columns, KEY_NUMBER]
         for split, (lows, highs) in zip(self._splits, self._ranges, strict=True):
             first, _ = search(keys, lows)
             last, is_there = search(keys, highs)
-            hits: list[pa.RecordBatch] = []
-            for file, start, stop in zip(split.files, first.tolist(), (last + is_there).tolist(), strict=True):
-                if start < stop:
-                    sought = [column.slice(start, stop - start) for column in columns]
-                    hits += self._hits(split, file, sought, keys.slice(start, stop), start)
+            hits = self._hits(split, sought, first.tolist(), (last + is_there).tolist())
             if not hits:
                 continue
             found: Iterable[pa.RecordBatch] = map(_adds, hits) if split.raw else self._merged(hits)
             yield from (batch.select(output) for batch in found if batch.num_rows)
+
+    def _hits(self, split: Split, sought: _Sought, starts: Sequence[int], stops: Sequence[int]) -> list[pa.RecordBatch]:
+        """Return the records that count, file by file; the keys from `starts` to `stops` may be in each."""
+        hits: list[list[pa.RecordBatch]] = [[] for _ in split.files]
+        settling = Settling(self._spec, sought.keys.row_count, holds_once=split.raw)
+        for index in settling.search_order(split.files):
+            file, start, stop = split.files[index], starts[index], stops[index]
+            is_open = settling.is_open(file, start, stop)
+            if not is_open.any():
+                continue
+            for batch in self._records(split, file, sought.slice(start, stop).only(is_open)):
+                settling.add(batch, fixed_values(batch.column(KEY_NUMBER), np.int64))
+                hits[index].append(batch)
+        return [batch for found in hits for batch in found]
 
     def _merged(self, hits: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         records = Records(hits, VALUE_KIND)
@@ -123,10 +156,8 @@ class BucketLookup:
         reduced = merged(records, order_of(records, self._rule), self._rule, output)
         yield reduced.without_deletes(records).batch(records, output)
 
-    def _hits(
-        self, split: Split, file: DataFile, columns: Sequence[pa.Array], keys: SortedKeys, first_key: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a file for keys, the first of which has the number `first_key`."""
+    def _records(self, split: Split, file: DataFile, sought: _Sought) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a file for keys."""
         source = BucketFiles(
             store=self._read.store,
             folder=split.folder,
@@ -136,23 +167,23 @@ class BucketLookup:
         )
         local = self._local(file)
         if local is None:
-            condition = key_condition(columns, self._schema.key_fields)
+            condition = key_condition(sought.columns, self._schema.key_fields)
             if self._is_denied(source, file, condition):
                 return
             reader = source.open(file)
             try:
                 local = self._built(reader, file, condition)
                 if local is None:
-                    yield from self._probed(reader, source, file, condition=condition, keys=keys, first_key=first_key)
+                    yield from self._probed(reader, source, file, condition=condition, sought=sought)
                     return
             finally:
                 reader.close()
         deleted = self._deleted_rows(source, file)
-        starts, _ = search(keys, local.first_keys)
-        ends = [*starts[1:].tolist(), keys.row_count]
+        starts, _ = search(sought.keys, local.first_keys)
+        ends = [*starts[1:].tolist(), sought.keys.row_count]
         for batch, start, end in zip(local.batches, starts.tolist(), ends, strict=True):
             if start < end:
-                yield from self._found(batch, keys.slice(start, end), first_key + start, file, deleted)
+                yield from self._found(batch, sought.slice(start, end), file, deleted)
 
     def _is_denied(self, source: BucketFiles, file: DataFile, condition: Predicate | None) -> bool:
         """Whether the index of a file, such as a bloom filter of its keys, tells that it has none of them."""
@@ -171,8 +202,7 @@ class BucketLookup:
         file: DataFile,
         *,
         condition: Predicate | None,
-        keys: SortedKeys,
-        first_key: int,
+        sought: _Sought,
     ) -> Iterator[pa.RecordBatch]:
         """Search the row groups of the data file itself that may hold the keys."""
         for batch in reader.batches(
@@ -183,18 +213,18 @@ class BucketLookup:
             without=self._deleted_rows(source, file),
         ):
             self._read.cache.count_read(self._names[file.file_name], batch.num_rows)
-            yield from self._found(keyed_batch(batch, self._keys, file.file_name), keys, first_key, file, None)
+            yield from self._found(keyed_batch(batch, self._keys, file.file_name), sought, file, None)
 
     def _found(
-        self, batch: KeyedBatch, keys: SortedKeys, first_key: int, file: DataFile, deleted: Positions | None
+        self, batch: KeyedBatch, sought: _Sought, file: DataFile, deleted: Positions | None
     ) -> Iterator[pa.RecordBatch]:
-        rows, is_there = search(batch.keys, keys)
+        rows, is_there = search(batch.keys, sought.keys)
         if deleted is not None:
             is_there &= ~_among(rows + batch.first_row, deleted)
         chosen = np.flatnonzero(is_there)
         if not len(chosen):
             return
-        arrays = [*take_all(batch.rows.columns, rows[chosen]), pa.array(chosen + first_key)]
+        arrays = [*take_all(batch.rows.columns, rows[chosen]), pa.array(sought.numbers[chosen])]
         names = [*batch.rows.schema.names, KEY_NUMBER]
         if self._uses_levels:
             arrays.append(pa.repeat(pa.scalar(file.level, pa.int8()), len(chosen)))
@@ -267,7 +297,7 @@ def _key_ranges(files: Sequence[DataFile], schema: TableSchema) -> tuple[SortedK
     return ends[0], ends[1]
 
 
-def _among(rows: Rows, positions: Positions) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _among(rows: Rows, positions: Positions) -> Flags:
     at = np.searchsorted(positions, rows)
     inside = at < len(positions)
     found = np.zeros(len(rows), dtype=np.bool_)

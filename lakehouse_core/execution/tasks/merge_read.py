@@ -36,6 +36,11 @@ from lakehouse_core.table.sorted_run import SortedRun
 CHUNK_ROWS: Final = 128 * 1024
 CHUNK_BYTES: Final = 32 << 20
 _LEAST_BATCH_ROWS: Final = 16
+# So many runs of a merge at most hold whole row groups as stored. More read windows of them: for ten runs that costs no
+# time, and else memory would grow with the files until each of them has a full row group.
+_MOST_HOLDING_RUNS: Final = 5
+_HELD_BYTES: Final = 64 << 20
+_EQUAL_PART: Final = 1 / 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +124,27 @@ def merged_records(
 def chunks_of(runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec) -> Iterator[tuple[Part, ...]]:
     """Yield key-complete chunks of the runs, the oldest of which comes first; all have the same columns."""
     names = [field.name for field in runs[0][0].fields]
+    shares = _shares([run.row_count for _, run in runs])
+    held_bytes = _HELD_BYTES if len(runs) <= _MOST_HOLDING_RUNS else 0
     return frontier_chunks(
-        [scan.batches(run, sharing=len(runs)) for scan, run in runs],
+        [
+            scan.batches(run, share=share, held_bytes=held_bytes)
+            for (scan, run), share in zip(runs, shares, strict=True)
+        ],
         [names.index(name) for name in spec.key_columns],
         chunk_rows=CHUNK_ROWS,
         chunk_bytes=CHUNK_BYTES,
+        shares=shares,
     )
+
+
+def _shares(row_counts: Sequence[int]) -> list[float]:
+    """Return which part of a chunk each run gets: by its rows, so that runs of any sizes end together.
+
+    What is shared equally keeps runs whose few keys lie close together from cutting many small chunks.
+    """
+    total = max(1, sum(row_counts))
+    return [_EQUAL_PART / len(row_counts) + (1 - _EQUAL_PART) * count / total for count in row_counts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,24 +163,28 @@ class RunScan:
     expiry: RecordExpiry | None = None
     places: Mapping[str, int] | None = None
 
-    def batches(self, run: SortedRun, *, sharing: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a run, one of `sharing`; a file is opened when the one before it is used up."""
+    def batches(self, run: SortedRun, *, share: float, held_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a run in batches of its share of a chunk, of which all runs have 1 together.
+
+        A file is opened when the one before it is used up; `held_bytes`: see the readers of files.
+        """
         for file in run.data_files:
             reader = self.source.open(file)
             try:
-                rows = batch_rows(reader.row_bytes(self.fields), CHUNK_ROWS // sharing, CHUNK_BYTES // sharing)
+                rows = batch_rows(reader.row_bytes(self.fields), int(CHUNK_ROWS * share), CHUNK_BYTES * share)
                 deleted = self.source.deleted_rows(file)
                 if self.places is None:
                     found = reader.batches(
                         self.fields,
                         system=self.system,
                         batch_rows=rows,
+                        held_bytes=held_bytes,
                         row_filter=self.row_filter,
                         without=deleted,
                     )
                 else:
                     # Rows are counted as they come, so all of them must.
-                    stored = reader.batches(self.fields, system=self.system, batch_rows=rows)
+                    stored = reader.batches(self.fields, system=self.system, batch_rows=rows, held_bytes=held_bytes)
                     placed = _placed(stored, self.places.get(file.file_name))
                     found = placed if deleted is None else remaining_rows(placed, deleted)
                 found = found if self.expiry is None else _unexpired(found, self.expiry)
@@ -194,7 +218,7 @@ def _unexpired(batches: Iterable[pa.RecordBatch], expiry: RecordExpiry) -> Itera
             yield kept
 
 
-def batch_rows(row_bytes: float, most_rows: int, most_bytes: int) -> int:
+def batch_rows(row_bytes: float, most_rows: int, most_bytes: float) -> int:
     """Return how many rows a batch should have to keep within both limits."""
     return max(_LEAST_BATCH_ROWS, min(most_rows, int(most_bytes / max(1.0, row_bytes))))
 
