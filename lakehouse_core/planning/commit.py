@@ -16,7 +16,7 @@ from lakehouse_core.format.data_types import parse_literal
 from lakehouse_core.planning.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.index_files import find_index_conflicts, index_entry
 from lakehouse_core.planning.ledger import LEDGER_PROPERTY, NONCE_PROPERTY
-from lakehouse_core.planning.live_files import BucketFolders, FileKind, NamedFile
+from lakehouse_core.planning.live_files import BucketFolders, FileKind, NamedFile, stored_file
 from lakehouse_core.table.changes import (
     BATCH_IDENTIFIER,
     Append,
@@ -337,7 +337,7 @@ def new_files(changes: Changes, folders: BucketFolders) -> Iterator[NamedFile]:
             folder = folders.of(entry.partition, entry.bucket)
             sizes = {entry.file.file_name: entry.file.file_size, **dict.fromkeys(entry.file.extra_files)}
             for name, size in sizes.items():
-                yield NamedFile(key=f"{folder}/{name}", kind=FileKind.DATA, size=size)
+                yield stored_file(f"{folder}/{name}", FileKind.DATA, size)
     for index in changes.indexes:
         if index.kind is EntryKind.ADD:
             beside = folders.of_index(index.partition, index.bucket)
