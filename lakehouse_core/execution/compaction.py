@@ -13,6 +13,7 @@ from lakehouse_core.execution.commit import CommitResult, commit
 from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.precommit import with_joined_changelog
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.rewrite import RewriteTask, run_rewrite
@@ -130,6 +131,7 @@ def compact(
     messages = _run(log, schema, engine(), _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry))
     try:
         messages = without_vectors(log, schema, messages, indexes)
+        messages = with_joined_changelog(log, schema, engine, messages)
     except LakehouseError:
         discard(log.store, schema, messages, named_by="the compaction")
         raise

@@ -159,24 +159,6 @@ def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
     )
 
 
-def surviving(
-    messages: Sequence[CommitMessage],
-    live: Sequence[ManifestEntry],
-    schema: TableSchema,
-    indexes: Sequence[IndexManifestEntry] = (),
-) -> tuple[list[CommitMessage], list[Conflict]]:
-    """Return the compactions that still fit the `live` files of their partitions and the table's index files, and why
-    the others do not."""
-    left, lost = list(messages), []
-    while left:
-        conflicts = conflicts_of(compact_changes(left), live, schema, indexes)
-        if not conflicts:
-            break
-        lost.extend(conflicts)
-        left = [message for message in left if not any(_is_hit(message, conflict) for conflict in conflicts)]
-    return left, lost
-
-
 def conflicts_of(
     changes: Changes,
     live: Sequence[ManifestEntry],
@@ -343,15 +325,6 @@ def new_files(changes: Changes, folders: BucketFolders) -> Iterator[NamedFile]:
             beside = folders.of_index(index.partition, index.bucket)
             key = index_key(index.file_name) if beside is None else f"{beside}/{index.file_name}"
             yield NamedFile(key=key, kind=FileKind.INDEX, size=index.file_size)
-
-
-def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
-    """Return whether the message must go; of an append table many messages share the one bucket of a partition."""
-    if message.partition != conflict.partition or conflict.bucket not in (None, message.bucket):
-        return False
-    names = {file.file_name for file in (*message.compact_before, *message.compact_after)}
-    names |= {file.file_name for file in (*message.compact_new_index_files, *message.compact_deleted_index_files)}
-    return conflict.file_name is None or conflict.file_name in names
 
 
 def _index_entries(
