@@ -40,7 +40,8 @@ def changelog_groups(messages: Sequence[CommitMessage], options: TableOptions) -
         )
         for index in _by_bucket(messages)
         for of_compaction, file in _changelog_files(messages[index])
-        if file.file_size < small and _is_alone(file)
+        # A segment without bytes could not be told from the first.
+        if 0 < file.file_size < small and _is_alone(file)
     )
     return list(_groups(found, _target_bytes(options)))
 

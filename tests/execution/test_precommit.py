@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from lakehouse_core.execution.tasks.join import run_join
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.storage import LocalStore
+from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.table.joined_changelog import object_name
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
 PRODUCERS = ("input", "lookup", "full-compaction")
@@ -99,6 +102,17 @@ def test_an_object_is_its_files_one_behind_the_other(catalog: lc.Catalog, monkey
     table.write(rows("x"))
 
     assert b"".join(path.read_bytes() for path in on_disk(table) if "changelog" in path.name) == b"".join(written)
+
+
+@pytest.mark.parametrize("options", [{}, {"data-file.path-directory": "rows/here"}])
+def test_a_table_without_partitions_has_one_object_a_commit(catalog: lc.Catalog, options: dict[str, str]) -> None:
+    given_options = {"bucket": "3", "precommit-compact": "true", "changelog-producer": "input"} | options
+    table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options=given_options)
+    table.write(rows("x"))
+
+    (path,) = Path(table.uri.removeprefix("file://")).rglob("*changelog-*")
+    assert path.parent.name == "bucket-0"
+    assert len(told(table)) == 12
 
 
 def test_large_files_and_a_lone_one_stay_as_they_are(catalog: lc.Catalog) -> None:
@@ -188,6 +202,32 @@ def test_expiry_takes_an_object_with_its_last_snapshot_and_not_before(catalog: l
     left = {path for path in on_disk(table) if path.suffix == ".cc-parquet"}
     assert (len(third), len(left), report.files_deleted["changelog"]) == (6, 2, 4)
     assert told(table, after=2) == kept
+
+
+def test_an_object_stays_as_long_as_any_of_its_segments_is_needed(catalog: lc.Catalog) -> None:
+    """Flink may lay the changelog of rows and that of their compaction, which are two snapshots, into one object."""
+    table = key_table(catalog, **{"lakehouse.read.grace": "0 s"})
+    staged = table.stage(rows("x"), commit_user="flink", commit_identifier=1)
+    firsts = {object_name(file.file_name) for message in staged.messages for file in message.changelog_files}
+    now = tuple(message for message in staged.messages if holds_first(message))
+    later = tuple(message for message in staged.messages if not holds_first(message))
+    table.commit(replace(staged, messages=now))
+    table.commit(replace(staged, messages=later, commit_identifier=2))
+    table.write(rows("y"))
+    kept = told(table, after=1)
+    assert len(firsts) == 2
+
+    table.expire_snapshots(retain_max=2, retain_min=2)
+    assert told(table, after=1) == kept
+
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+    assert len([path for path in on_disk(table) if path.suffix == ".cc-parquet"]) == 2
+    assert not [path for path in on_disk(table) if path.name in firsts]
+
+
+def holds_first(message: CommitMessage) -> bool:
+    """Whether the first segment of an object is among the changelog files of the message."""
+    return any(object_name(file.file_name) == file.file_name for file in message.changelog_files)
 
 
 def test_an_object_stays_with_the_changelog_that_outlives_its_snapshot(catalog: lc.Catalog) -> None:
