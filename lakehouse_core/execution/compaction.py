@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeAlias
 
-from lakehouse_core.errors import CommitConflict, LakehouseError
+from lakehouse_core.errors import CommitConflict
 from lakehouse_core.execution.commit import CommitResult, commit
 from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.discard import discard
@@ -132,7 +132,7 @@ def compact(
     try:
         messages = without_vectors(log, schema, messages, indexes)
         messages = with_joined_changelog(log, schema, engine, messages)
-    except LakehouseError:
+    except BaseException:
         discard(log.store, schema, messages, named_by="the compaction")
         raise
     commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
