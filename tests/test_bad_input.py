@@ -289,7 +289,12 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             "take none, input or lookup",
         ),
         (keyed(**{"row-tracking.enabled": "true"}), UNSUPPORTED, "Option row-tracking.enabled = true is not supported"),
-        (keyed(**{"precommit-compact": "true"}), UNSUPPORTED, "Option precommit-compact = true is not supported"),
+        (keyed(**{"commit.custom-listeners": "x"}), UNSUPPORTED, "Option commit.custom-listeners = x is not supported"),
+        (
+            keyed(**{"changelog.precommit-compact.buffer-size": "2 gb"}),
+            INVALID,
+            "Option changelog.precommit-compact.buffer-size is 2147483648: expected 2147483647 at most",
+        ),
         (keyed(**{"file.format": "csv"}), UNSUPPORTED, "file.format = csv"),
         (
             keyed(**{"file.format": "avro", "file.compression": "lz4"}),

@@ -208,7 +208,7 @@ def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None
         ("partition.expiration-strategy", "update-time"),
         ("tag.automatic-creation", "batch"),
         ("sequence.snapshot-ordering", "true"),
-        ("precommit-compact", "true"),
+        ("sink.savepoint.auto-tag", "true"),
         ("pk-clustering-override", "true"),
         ("parquet.page.size", "1000"),
         ("fields.id.default-value", "5"),

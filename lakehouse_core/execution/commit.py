@@ -249,9 +249,9 @@ class _Committer:
                     f"{file.key}: the commit adds it, but it is missing: it was removed as an orphan, or never "
                     "written. Nothing was applied: write the data again."
                 ) from error
-            if file.size is not None and size != file.size:
+            if (recorded := file.size_fault(size)) is not None:
                 raise CorruptTable(
-                    f"{file.key}: it has {size} bytes, its writer recorded {file.size}. Nothing was applied: "
+                    f"{file.key}: it has {size} bytes, its writer recorded {recorded}. Nothing was applied: "
                     "write the data again."
                 )
 

@@ -16,7 +16,6 @@ from lakehouse_core.planning.commit import (
     conflicts_of,
     is_compaction,
     overwritten,
-    surviving,
     upgraded,
     with_removed,
 )
@@ -29,6 +28,7 @@ from lakehouse_core.planning.conflicts import (
     unseen_files,
 )
 from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.planning.surviving import surviving
 from lakehouse_core.table.changes import Append, CommitKind, CommitMessage, StagedCommit
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,

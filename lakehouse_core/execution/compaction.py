@@ -12,6 +12,7 @@ from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.compaction_scope import FilesByBucket, Scope, files_in, why_none
 from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.precommit import with_joined_changelog
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.rewrite import RewriteTask, run_rewrite
@@ -238,11 +239,12 @@ def _run(
     indexes: Sequence[IndexManifestEntry],
 ) -> tuple[CommitMessage, ...]:
     """Return what the tasks made, one message for each bucket; where one fails, the outputs of all are deleted."""
-    messages: list[CommitMessage] = []
+    messages: Sequence[CommitMessage] = ()
     try:
         for text in engine.run(run_rewrite, tasks):
-            messages += messages_from_json(text)
-        return without_vectors(log, schema, _joined(messages), indexes)
+            messages = (*messages, *messages_from_json(text))
+        messages = without_vectors(log, schema, _joined(messages), indexes)
+        return with_joined_changelog(log, schema, lambda: engine, messages)
     except BaseException:
         discard(log.store, schema, messages, named_by="the compaction")
         raise

@@ -18,6 +18,7 @@ from lakehouse_core.planning.live_files import NamedFile, NamedList, Root
 from lakehouse_core.planning.readable import READABLE_FORMATS
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import IndexManifestEntry, ManifestEntry, ManifestFile
 from lakehouse_core.table.schema import TableSchema
@@ -125,8 +126,8 @@ class Inspection:
             size = self._files.get(file.key)
             if size is None:
                 found, expected = "it is missing", f"a file, for {root_key} needs it"
-            elif file.size is not None and size != file.size:
-                found, expected = f"it has {size} bytes", f"{file.size}, as {root_key} has it"
+            elif (recorded := file.size_fault(size)) is not None:
+                found, expected = f"it has {size} bytes", f"{recorded}, as {root_key} has it"
             else:
                 continue
             self.report(
@@ -145,12 +146,18 @@ class Inspection:
     def content(self, folder: str, file: DataFile, schemas: Mapping[int, TableSchema], root_key: str) -> None:
         """Read a data file that is there whole, once, where that was asked for and its format is ours."""
         key = f"{folder}/{file.file_name}"
-        if not self._reads_data or key in self._data_read or self._files.get(key) != file.file_size:
+        if not self._reads_data or key in self._data_read or not self._is_whole(key, file):
             return
         self._data_read.add(key)
         if file.schema_id in schemas and file.format in READABLE_FORMATS:
             files = BucketFiles(store=self._store, folder=folder, schemas=schemas)
             self.read(Promise.NAMED_FILES, key, partial(_decode, files, file), root_key)
+
+    def _is_whole(self, key: str, file: DataFile) -> bool:
+        segment = segment_of(key)
+        if segment is None:
+            return self._files.get(key) == file.file_size
+        return self._files.get(segment.key, 0) >= segment.end
 
 
 def _decode(files: BucketFiles, file: DataFile) -> None:

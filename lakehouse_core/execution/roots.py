@@ -31,6 +31,7 @@ from lakehouse_core.table.changes import StagedCommit
 from lakehouse_core.table.changes_json import staged_from_json
 from lakehouse_core.table.checksums import verify_bytes
 from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.joined_changelog import object_name
 from lakehouse_core.table.layout import (
     BRANCH_FOLDER,
     CHANGELOG_FOLDER,
@@ -395,7 +396,9 @@ class _Search:
         return self._found[manifest.file_name]
 
     def _concerns(self, entry: ManifestEntry) -> bool:
-        return entry.file.file_name in self._names or any(extra in self._names for extra in entry.file.extra_files)
+        return object_name(entry.file.file_name) in self._names or any(
+            extra in self._names for extra in entry.file.extra_files
+        )
 
     def _mark_entry(self, entry: ManifestEntry, kind: FileKind, root: Root) -> None:
         for file in self._reader.data_files(entry.partition, entry.bucket, entry.file, kind=kind, named_by=root.key):

@@ -10,6 +10,7 @@ from itertools import chain
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.write import WriteTask
@@ -75,10 +76,14 @@ def stage(
         _check_bucket_counts(table, schema, live, messages)
         _check_partition_times(schema, messages)
         overwritten(staged, schema)
+        messages = list(with_packed_files(log, schema, engine, messages))
+        # An overwrite keeps no changelog.
+        if isinstance(mode, Append):
+            messages = list(with_joined_changelog(log, schema, engine, messages))
+        return replace(staged, messages=tuple(messages))
     except BaseException:
         discard(log.store, schema, messages, named_by="the write")
         raise
-    return staged
 
 
 def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit]) -> dict[tuple[bytes, int], int]:

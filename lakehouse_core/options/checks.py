@@ -31,6 +31,7 @@ _CATALOG_PREFIXES: Final = ("table-default.", "s3.", "s3a.", "fs.", "oss.", "had
 _FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
 _MOST_ZSTD_LEVEL: Final = 22
 _DAY_HOURS: Final = 24
+_MOST_BUFFER_BYTES: Final = 2**31 - 1
 _POSITIVE: Final = (
     "target-file-row-num",
     "target-file-size",
@@ -101,6 +102,11 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
         raise InvalidRequest(
             f"Option local-sort.max-num-file-handles is {parsed.spill.most_files}: it must be at least "
             f"{LEAST_SPILL_FILES}, for a merge reads two files and writes one."
+        )
+    if parsed.precommit.buffer_bytes > _MOST_BUFFER_BYTES:
+        raise InvalidRequest(
+            f"Option changelog.precommit-compact.buffer-size is {parsed.precommit.buffer_bytes}: expected "
+            f"{_MOST_BUFFER_BYTES} at most, or Java's writers fail at their commits."
         )
     for key, prefix in (
         ("data-file.prefix", parsed.data_file_prefix),

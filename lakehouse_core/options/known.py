@@ -103,6 +103,8 @@ changelog-file.compression text -
 changelog-file.stats-mode text -
 target-file-size size -
 target-file-row-num int 9223372036854775807
+precommit-compact bool false
+changelog.precommit-compact.buffer-size size 128mb
 write-buffer-size size 256mb
 write-buffer-spillable bool true
 write-buffer-spill.max-disk-size size 9223372036854775807b
@@ -269,7 +271,6 @@ scan.partitions text -
 sink.savepoint.auto-tag bool false
 partition.idle-time-to-done duration -
 end-input.watermark int -
-precommit-compact bool false
 commit.custom-listeners text ''
 sink.key-only-deletes.enabled bool false
 orc.column.encoding.direct int -
@@ -357,7 +358,6 @@ partition.mark-done.recover-from-state bool true
 sink.clustering.sort-in-cluster bool true
 sink.clustering.sample-factor int 100
 changelog.precommit-compact.thread-num int -
-changelog.precommit-compact.buffer-size size 128mb
 source.operator-uid.suffix text -
 sink.operator-uid.suffix text -
 scan.bounded bool -

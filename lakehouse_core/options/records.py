@@ -74,6 +74,14 @@ class CommitOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrecommitOptions:
+    """Whether small new files become one before a commit; changelog files from `buffer_bytes` on are not small."""
+
+    is_enabled: bool = False
+    buffer_bytes: int = 128 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryOptions:
     """How much history stays; `limit` bounds the snapshots of one run."""
 
@@ -240,6 +248,7 @@ class TableOptions:
     zstd_level: int = 1
     explicit_target_file_size_bytes: int | None = None
     target_file_row_num: int = 2**63 - 1
+    precommit: PrecommitOptions = PrecommitOptions()
     write_buffer_bytes: int = 256 << 20
     spill: SpillOptions = SpillOptions()
     write_only: bool = False
@@ -409,6 +418,10 @@ def _parse(source: _Source) -> TableOptions:
         zstd_level=source.whole("file.compression.zstd-level"),
         explicit_target_file_size_bytes=source.size(size) if source.has(size) else None,
         target_file_row_num=source.whole("target-file-row-num"),
+        precommit=PrecommitOptions(
+            is_enabled=source.flag("precommit-compact"),
+            buffer_bytes=source.size("changelog.precommit-compact.buffer-size"),
+        ),
         write_buffer_bytes=source.size("write-buffer-size"),
         spill=SpillOptions(
             is_enabled=source.flag("write-buffer-spillable"),

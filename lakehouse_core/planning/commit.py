@@ -16,7 +16,7 @@ from lakehouse_core.format.data_types import parse_literal
 from lakehouse_core.planning.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.index_files import find_index_conflicts, index_entry
 from lakehouse_core.planning.ledger import LEDGER_PROPERTY, NONCE_PROPERTY
-from lakehouse_core.planning.live_files import BucketFolders, FileKind, NamedFile
+from lakehouse_core.planning.live_files import BucketFolders, FileKind, NamedFile, stored_file
 from lakehouse_core.table.changes import (
     BATCH_IDENTIFIER,
     Append,
@@ -157,24 +157,6 @@ def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
             messages, attrgetter("compact_deleted_index_files"), attrgetter("compact_new_index_files")
         ),
     )
-
-
-def surviving(
-    messages: Sequence[CommitMessage],
-    live: Sequence[ManifestEntry],
-    schema: TableSchema,
-    indexes: Sequence[IndexManifestEntry] = (),
-) -> tuple[list[CommitMessage], list[Conflict]]:
-    """Return the compactions that still fit the `live` files of their partitions and the table's index files, and why
-    the others do not."""
-    left, lost = list(messages), []
-    while left:
-        conflicts = conflicts_of(compact_changes(left), live, schema, indexes)
-        if not conflicts:
-            break
-        lost.extend(conflicts)
-        left = [message for message in left if not any(_is_hit(message, conflict) for conflict in conflicts)]
-    return left, lost
 
 
 def conflicts_of(
@@ -337,21 +319,12 @@ def new_files(changes: Changes, folders: BucketFolders) -> Iterator[NamedFile]:
             folder = folders.of(entry.partition, entry.bucket)
             sizes = {entry.file.file_name: entry.file.file_size, **dict.fromkeys(entry.file.extra_files)}
             for name, size in sizes.items():
-                yield NamedFile(key=f"{folder}/{name}", kind=FileKind.DATA, size=size)
+                yield stored_file(f"{folder}/{name}", FileKind.DATA, size)
     for index in changes.indexes:
         if index.kind is EntryKind.ADD:
             beside = folders.of_index(index.partition, index.bucket)
             key = index_key(index.file_name) if beside is None else f"{beside}/{index.file_name}"
             yield NamedFile(key=key, kind=FileKind.INDEX, size=index.file_size)
-
-
-def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
-    """Return whether the message must go; of an append table many messages share the one bucket of a partition."""
-    if message.partition != conflict.partition or conflict.bucket not in (None, message.bucket):
-        return False
-    names = {file.file_name for file in (*message.compact_before, *message.compact_after)}
-    names |= {file.file_name for file in (*message.compact_new_index_files, *message.compact_deleted_index_files)}
-    return conflict.file_name is None or conflict.file_name in names
 
 
 def _index_entries(

@@ -12,6 +12,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.partition_path import partition_path
 from lakehouse_core.options import parse_bool
 from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import bucket_folder, index_key, manifest_key, statistics_key
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
@@ -76,11 +77,21 @@ class Root:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedFile:
-    """A file of the table by its key; `size` is what its manifest records, None where nothing does."""
+    """A file of the table by its key; `size` is what its manifest records, None where nothing does.
+
+    Of an object that several changelog files share no entry tells the whole size, but each a least one.
+    """
 
     key: str
     kind: FileKind
     size: int | None
+    least_size: int = 0
+
+    def size_fault(self, found: int) -> str | None:
+        """Return which size was expected where `found` bytes are wrong, else None."""
+        if self.size is not None and found != self.size:
+            return str(self.size)
+        return f"{self.least_size} at least" if found < self.least_size else None
 
 
 def root_of(snapshot: Snapshot, key: str, kind: RootKind, *, lineage: str = "") -> Root:
@@ -164,11 +175,19 @@ def index_file(name: str, size: int, *, folder: str | None, named_by: str) -> Na
 def data_files(
     name: str, size: int, extra_files: Sequence[str], *, kind: FileKind, folder: str, named_by: str
 ) -> tuple[NamedFile, ...]:
-    """Return a data or changelog file and the files beside it that belong to it."""
-    found = [NamedFile(key=f"{folder}/{plain_name(name, named_by)}", kind=kind, size=size)]
+    """Return a data or changelog file, or the object that it shares with others, and the files that belong to it."""
+    found = [stored_file(f"{folder}/{plain_name(name, named_by)}", kind, size)]
     for extra in extra_files:
         found.append(NamedFile(key=f"{folder}/{plain_name(extra, named_by)}", kind=FileKind.EXTRA, size=None))
     return tuple(found)
+
+
+def stored_file(key: str, kind: FileKind, size: int | None) -> NamedFile:
+    """Return the object that holds the file at `key`: the file itself, but for changelog files that share an object."""
+    segment = segment_of(key)
+    if segment is None:
+        return NamedFile(key=key, kind=kind, size=size)
+    return NamedFile(key=segment.key, kind=kind, size=None, least_size=segment.end)
 
 
 def message_files(message: CommitMessage, folders: "BucketFolders", *, named_by: str) -> Iterator[NamedFile]:

@@ -6,6 +6,8 @@ Keys and statistics stay serialized BinaryRows until somebody compares them: mos
 from dataclasses import dataclass
 from enum import IntEnum
 
+from lakehouse_core.table.joined_changelog import segment_format
+
 # A row without fields: four bytes of arity, eight of header. Stored in every append file's entry.
 EMPTY_ROW = bytes(12)
 
@@ -64,4 +66,4 @@ class DataFile:
     @property
     def format(self) -> str:
         """The format of the file, which its name ends with, whatever the table's options say now."""
-        return self.file_name.rpartition(".")[2]
+        return segment_format(self.file_name) or self.file_name.rpartition(".")[2]

@@ -17,6 +17,11 @@ KINDS = {
     "key": {"primary_keys": ["k"], "options": {"bucket": "2"}},
     "key, partitioned": {"primary_keys": ["p", "k"], "partition_keys": ["p"], "options": {"bucket": "1"}},
     "key, input": {"primary_keys": ["k"], "options": {"bucket": "2", "changelog-producer": "input"}},
+    "key, joined": {
+        "primary_keys": ["k"],
+        "options": {"bucket": "3", "changelog-producer": "lookup", "precommit-compact": "true"},
+    },
+    "append, packed": {"options": {"bucket": "-1", "precommit-compact": "true", "target-file-row-num": "2"}},
 }
 ROWS = st.lists(
     st.fixed_dictionaries(

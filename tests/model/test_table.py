@@ -119,6 +119,7 @@ class TableMachine(RuleBasedStateMachine):
                 "changelog-producer": st.sampled_from(["none", "input"]),
                 "metadata.stats-mode": st.sampled_from(["none", "counts", "truncate(1)", "full"]),
                 "target-file-row-num": st.sampled_from(["3", "1000"]),
+                "precommit-compact": st.sampled_from(["true", "false"]),
                 "manifest.merge-min-count": st.sampled_from(["2", "30"]),
                 "source.split.target-size": st.sampled_from(["1 b", "128 mb"]),
                 "write-buffer-size": st.sampled_from(["1 b", "1 mb"]),

@@ -17,7 +17,6 @@ from lakehouse_core.planning.commit import (
     new_files,
     next_snapshot,
     overwritten,
-    surviving,
     upgraded,
     with_removed,
 )
@@ -212,40 +211,6 @@ def test_append_tables_have_no_levels_to_go_to() -> None:
     changes = Changes(kind=CommitKind.OVERWRITE, entries=(add(data_file("a")),))
 
     assert upgraded(changes, append_schema()) is changes
-
-
-def compaction(before: str, after: str, bucket: int = 0, level: int = 5) -> CommitMessage:
-    return message(
-        bucket=bucket,
-        total_buckets=3,
-        compact_before=(data_file(before, 1, 9),),
-        compact_after=(data_file(after, 1, 9, level=level),),
-    )
-
-
-def test_a_compaction_goes_on_in_the_buckets_that_nobody_changed() -> None:
-    messages = [compaction("a", "x", 0), compaction("b", "y", 1), compaction("c", "z", 2)]
-    live = [
-        add(data_file("a", 1, 9), bucket=0, total_buckets=3),
-        add(data_file("c", 1, 9), bucket=2, total_buckets=3),
-        add(data_file("top", 5, 5, level=5), bucket=2, total_buckets=3),
-    ]
-    left, lost = surviving(messages, live, key_schema(bucket="3"))
-
-    assert left == [messages[0]]
-    assert [(one.bucket, one.reason.split()[0]) for one in lost] == [(1, "b"), (2, "z")]
-
-
-def test_of_an_append_table_only_the_pack_that_lost_a_file_is_given_up() -> None:
-    packs = [
-        message(compact_before=(data_file("a"), data_file("b")), compact_after=(data_file("ab"),)),
-        message(compact_before=(data_file("c"), data_file("d")), compact_after=(data_file("cd"),)),
-    ]
-    live = [add(data_file(name)) for name in "abc"]
-    left, lost = surviving(packs, live, append_schema())
-
-    assert left == [packs[0]]
-    assert [one.file_name for one in lost] == ["d"]
 
 
 LISTS = WrittenLists(

@@ -152,3 +152,38 @@ def test_no_partition_value_leaves_the_table(text):
 def test_a_partition_that_is_no_row_is_corrupt():
     with pytest.raises(CorruptTable):
         BucketFolders(schema()).of(EMPTY_ROW[:7], 0)
+
+
+FIRST = "compacted-changelog-u$0-10.cc-parquet"
+
+
+@pytest.mark.parametrize(
+    ("name", "bucket", "key", "least_size"),
+    [
+        (FIRST, 0, f"dt=a/bucket-0/{FIRST}", 10),
+        ("compacted-changelog-u$0-10-10-5.cc-parquet", 1, f"dt=a/bucket-0/{FIRST}", 15),
+    ],
+)
+def test_changelog_files_that_share_an_object_are_that_object(name: str, bucket: int, key: str, least_size: int):
+    (found,) = data_files(name, 5, (), kind=FileKind.CHANGELOG, folder=f"dt=a/bucket-{bucket}", named_by="manifest-7")
+
+    assert (found.key, found.kind, found.size, found.least_size) == (key, FileKind.CHANGELOG, None, least_size)
+
+
+@pytest.mark.parametrize(
+    ("size", "least_size", "found", "expected"),
+    [
+        (10, 0, 10, None),
+        (10, 0, 11, "10"),
+        (None, 0, 11, None),
+        (None, 15, 15, None),
+        (None, 15, 99, None),
+        (None, 15, 14, "15 at least"),
+    ],
+)
+def test_a_size_is_wrong_when_it_is_another_or_too_small(
+    size: int | None, least_size: int, found: int, expected: str | None
+):
+    file = NamedFile(key="k", kind=FileKind.CHANGELOG, size=size, least_size=least_size)
+
+    assert file.size_fault(found) == expected

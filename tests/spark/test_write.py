@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -47,6 +48,24 @@ def test_each_bucket_gets_one_file_however_many_partitions_the_frame_has(spark, 
     table.write(spark.range(0, 1000, 1, 7).selectExpr("id", "1 as v", "'x' as s"))
 
     assert sorted(file.bucket for file in table.files()) == [0, 1, 2]
+
+
+def test_small_files_of_all_tasks_become_one_before_the_commit(spark, catalog):
+    options = {"precommit-compact": "true"}
+    columns = {"id": "BIGINT NOT NULL", "v": "INT", "s": "STRING"}
+    append = catalog.create_table("db.a", columns, options=options)
+    frame = spark.range(0, 1000, 1, 4).selectExpr("id", "1 as v", "'x' as s")
+    append.write(frame)
+    joined = key_table(catalog, **options, **{"changelog-producer": "input"})
+    joined.write(frame)
+
+    assert [file.row_count for file in append.files()] == [1000]
+    assert rows(append) == rows(joined)
+    names = [path.name for path in Path(joined.uri.removeprefix("file://")).glob("bucket-*/*changelog-*")]
+    assert len(names) == 1
+    assert joined.changes(after=0).to_arrow().num_rows == 1000
+    increment = {"incremental-between": "0,1", "incremental-between-scan-mode": "changelog"}
+    assert joined.scan(options=increment).to_spark(spark).count() == 1000
 
 
 @pytest.mark.parametrize(("spillable", "file_count"), [("true", 1), ("false", 3)])

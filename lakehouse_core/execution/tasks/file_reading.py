@@ -22,6 +22,7 @@ from lakehouse_core.format.int96 import with_timestamps
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.joined_changelog import Segment, segment_of
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.projection import ColumnProjection
 from lakehouse_core.table.schema import TableSchema
@@ -70,6 +71,9 @@ class DataFileReader(Protocol):
 
 def open_source(store: ObjectStore, key: str, entry: DataFile) -> pa.NativeFile:
     """Open the bytes of a data file. Raises CorruptTable when it is gone or has another size than its entry says."""
+    segment = segment_of(key)
+    if segment is not None:
+        return _open_segment(store, key, segment, entry)
     try:
         source = store.open_read(key)
     except NotFound as error:
@@ -80,6 +84,21 @@ def open_source(store: ObjectStore, key: str, entry: DataFile) -> pa.NativeFile:
         source.close()
         raise corrupt_file(key, f"it has {size} bytes, its manifest entry says {entry.file_size}")
     return source
+
+
+def _open_segment(store: ObjectStore, key: str, segment: Segment, entry: DataFile) -> pa.NativeFile:
+    """Read a changelog file that was small enough to share an object with others."""
+    if segment.length != entry.file_size:
+        raise corrupt_file(key, f"its name says {segment.length} bytes, its manifest entry {entry.file_size}")
+    try:
+        shared = store.open_read(segment.key)
+    except NotFound as error:
+        raise CorruptTable.missing(store.uri(segment.key)) from error
+    with shared, decoding(key, "its bytes"):
+        size = shared.size()
+        if size < segment.end:
+            raise corrupt_file(key, f"it ends at byte {segment.end} of {segment.key}, which has {size}")
+        return pa.BufferReader(shared.read_at(segment.length, segment.offset))
 
 
 def as_read(
