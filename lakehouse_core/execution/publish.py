@@ -17,7 +17,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.execution.replay import ledger_at
 from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.options.records import CommitOptions
+from lakehouse_core.options import CommitOptions
 from lakehouse_core.planning.ledger import NONCE_PROPERTY, Ledger
 from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot

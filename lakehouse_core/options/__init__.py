@@ -8,16 +8,7 @@ from lakehouse_core.options.checks import (
     current_options,
     known_key,
 )
-from lakehouse_core.options.file_indexes import (
-    IndexedColumn,
-    IndexKind,
-    check_writable_indexes,
-    is_index_option,
-    renamed_index_option,
-)
-from lakehouse_core.options.keys import FORMER_NAMES
-from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
-from lakehouse_core.options.records import (
+from lakehouse_core.options.concerns import (
     DYNAMIC_BUCKET,
     LEAST_SPILL_FILES,
     POSTPONE_BUCKET,
@@ -34,8 +25,17 @@ from lakehouse_core.options.records import (
     PartitionTimeOptions,
     RecordExpiryOptions,
     SpillOptions,
-    TableOptions,
 )
+from lakehouse_core.options.file_indexes import (
+    IndexedColumn,
+    IndexKind,
+    check_writable_indexes,
+    is_index_option,
+    renamed_index_option,
+)
+from lakehouse_core.options.keys import FORMER_NAMES
+from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
+from lakehouse_core.options.records import TableOptions
 from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, scan_start
 from lakehouse_core.options.units import (
     parse_bool,

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.options.concerns import LEAST_SPILL_FILES, CompactionOptions
 from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
-from lakehouse_core.options.records import LEAST_SPILL_FILES, CompactionOptions, TableOptions
+from lakehouse_core.options.records import TableOptions
 from lakehouse_core.options.scan_mode import scan_start
 from lakehouse_core.options.units import (
     parse_bool,
