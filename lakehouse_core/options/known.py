@@ -341,6 +341,8 @@ lookup.async bool false
 lookup.bootstrap-parallelism int 4
 lookup.async-thread-number int 16
 lookup.cache auto|memory|full auto
+lookup.cache-rows int 10000
+lookup.continuous.discovery-interval duration -
 lookup.dynamic-partition.refresh-interval duration 1h
 lookup.refresh.async bool false
 lookup.dynamic-partition.refresh.async bool false
@@ -394,15 +396,13 @@ provider text -
     ),
     _Group(
         Treatment.HARMLESS,
-        "They refine a feature whose own switch is refused.",
+        "How Java lays out and caches its own lookup files. Those here are plain rows, mapped into memory and searched "
+        "by bisection; what is found is the same.",
         """
 lookup.local-file-type sort|hash sort
 lookup.hash-load-factor float 0.75
-lookup.cache-rows int 10000
-lookup.continuous.discovery-interval duration -
 lookup.cache-spill-compression text zstd
 lookup.cache-max-memory-size size 256mb
-lookup.blob-as-descriptor bool false
 lookup.cache.high-priority-pool-ratio float 0.25
 lookup.cache.bloom.filter.enabled bool true
 lookup.cache.bloom.filter.fpp float 0.05
@@ -410,6 +410,13 @@ lookup.remote-file.enabled bool false
 lookup.remote-file.level-threshold int -2147483648
 lookup.merge-buffer-size size 8mb
 lookup.merge-records-threshold int 1024
+        """,
+    ),
+    _Group(
+        Treatment.HARMLESS,
+        "They refine a feature whose own switch is refused.",
+        """
+lookup.blob-as-descriptor bool false
 dynamic-bucket.target-row-num int 2000000
 dynamic-bucket.initial-buckets int -
 dynamic-bucket.max-buckets int -1

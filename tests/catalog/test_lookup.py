@@ -14,6 +14,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.execution import lookup as execution_lookup
 from lakehouse_core.execution.tasks import lookup as lookup_task
+from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader
 
 ORDERS = {"dt": "DATE NOT NULL", "id": "BIGINT NOT NULL", "status": "STRING", "amount": "DECIMAL(12, 2)"}
 DAY = date(2013, 1, 1)
@@ -194,6 +195,19 @@ def test_warm_lookups_plan_nothing_and_open_no_data_file(orders, monkeypatch):
         monkeypatch.setattr(execution_lookup, "plan_read", refused)
         monkeypatch.setattr(lookup_task.BucketFiles, "open", refused)
         assert lookups.get(KEYS) == expected
+
+
+def test_a_lookup_reads_the_columns_asked_for_and_what_merging_needs_besides(orders, monkeypatch):
+    read: list[list[str]] = []
+    batches = ParquetFileReader.batches
+    monkeypatch.setattr(
+        ParquetFileReader,
+        "batches",
+        lambda reader, fields, **how: read.append([field.name for field in fields]) or batches(reader, fields, **how),
+    )
+
+    assert orders.lookup([(DAY, 1)], ["status"]).to_pylist() == [{"status": "paid"}]
+    assert read == [["status", "id"]]
 
 
 @pytest.mark.damage

@@ -19,7 +19,7 @@ from lakehouse_core.merge.compact import (
     compact_with_lookup,
 )
 from lakehouse_core.merge.order import Rows
-from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.options import ChangelogProducer, MergeEngine
 from lakehouse_core.planning.compaction_plan import CompactionPlan, Telling
 from lakehouse_core.planning.sections import Section, oldest_first
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
@@ -70,11 +70,30 @@ class AnnouncedMerge:
             inside = outside = replace(self._scan(), places=places)
         else:
             inside, outside = self._scan(), self._scan(_key_range(section, self.schema))
+        if not self._needs_values(runs, looked_up, is_decided=is_decided):
+            outside = replace(outside, read_only=frozenset(rule.spec.key_columns))
         scans = [(outside if index in looked_up else inside, run) for index, run in enumerate(runs)]
         tells = self.schema.table_options.changelog_producer is ChangelogProducer.LOOKUP
         announcement = self._announcement if tells else None
         for chunk in chunks_of(scans, rule.spec):
             yield compact_with_lookup(chunk, rule, self._names, announcement, looked_up=looked_up)
+
+    def _needs_values(self, runs: Sequence[SortedRun], looked_up: frozenset[int], *, is_decided: bool) -> bool:
+        """Whether more is asked of the runs `looked_up` than that they have a key, and where (E.4, value processors).
+
+        `runs` with the oldest first, as `is_decided` says. An expired record is known by its values.
+        """
+        spec, options = merge_spec(self.schema), self.schema.table_options
+        if self.expiry is not None:
+            return True
+        if spec.engine is MergeEngine.FIRST_ROW:
+            return False
+        is_told = options.changelog_producer is ChangelogProducer.LOOKUP
+        if is_told or spec.engine is not MergeEngine.DEDUPLICATE or spec.sequence_fields or spec.ignore_delete:
+            return True
+        # Java takes it for granted that level 0 is newer; writers that ran side by side may have numbered otherwise.
+        level_0 = (index for index, run in enumerate(runs) if any(file.level == 0 for file in run.data_files))
+        return not is_decided or min(level_0, default=0) < max(looked_up, default=-1)
 
     def _beyond(self, section: Section) -> tuple[SortedRun, ...]:
         """Return what lies above the output level and may hold keys of the section's level 0."""

@@ -15,7 +15,7 @@ from lakehouse_core.execution.tasks.data_file_reader import open_data_file
 from lakehouse_core.execution.tasks.deletion_vectors import load_positions, remaining_rows
 from lakehouse_core.execution.tasks.file_reading import DataFileReader
 from lakehouse_core.execution.tasks.freed_memory import keep_freed_memory
-from lakehouse_core.format.data_types import DataField
+from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
 from lakehouse_core.merge.compact import NOWHERE, PLACE, POSITION_BITS
@@ -152,7 +152,7 @@ class RunScan:
     """How the files of a run are read. `row_filter` only leaves out row groups.
 
     `places`: by file name a number, to say with each record where it lies; records of other files lie nowhere. None: no
-    such column.
+    such column. `read_only`: the names of the fields that are read, the others are null; None: all of them are.
     """
 
     source: BucketFiles
@@ -162,20 +162,22 @@ class RunScan:
     with_level: bool = False
     expiry: RecordExpiry | None = None
     places: Mapping[str, int] | None = None
+    read_only: frozenset[str] | None = None
 
     def batches(self, run: SortedRun, *, share: float, held_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a run in batches of its share of a chunk, of which all runs have 1 together.
 
         A file is opened when the one before it is used up; `held_bytes`: see the readers of files.
         """
+        read = [field for field in self.fields if self.read_only is None or field.name in self.read_only]
         for file in run.data_files:
             reader = self.source.open(file)
             try:
-                rows = batch_rows(reader.row_bytes(self.fields), int(CHUNK_ROWS * share), CHUNK_BYTES * share)
+                rows = batch_rows(reader.row_bytes(read), int(CHUNK_ROWS * share), CHUNK_BYTES * share)
                 deleted = self.source.deleted_rows(file)
                 if self.places is None:
                     found = reader.batches(
-                        self.fields,
+                        read,
                         system=self.system,
                         batch_rows=rows,
                         held_bytes=held_bytes,
@@ -184,13 +186,25 @@ class RunScan:
                     )
                 else:
                     # Rows are counted as they come, so all of them must.
-                    stored = reader.batches(self.fields, system=self.system, batch_rows=rows, held_bytes=held_bytes)
+                    stored = reader.batches(read, system=self.system, batch_rows=rows, held_bytes=held_bytes)
                     placed = _placed(stored, self.places.get(file.file_name))
                     found = placed if deleted is None else remaining_rows(placed, deleted)
                 found = found if self.expiry is None else _unexpired(found, self.expiry)
+                found = found if len(read) == len(self.fields) else (_filled(batch, self.fields) for batch in found)
                 yield from (_leveled(batch, file.level) for batch in found) if self.with_level else found
             finally:
                 reader.close()
+
+
+def _filled(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
+    """Return the batch with nulls for the fields that it lacks, in their order, before its other columns."""
+    names = {field.name: None for field in fields} | dict.fromkeys(batch.schema.names)
+    kinds = {field.name: field.type for field in fields}
+    there = set(batch.schema.names)
+    arrays = [
+        batch.column(name) if name in there else pa.nulls(batch.num_rows, arrow_type(kinds[name])) for name in names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, list(names))
 
 
 def _leveled(batch: pa.RecordBatch, level: int) -> pa.RecordBatch:

@@ -277,8 +277,11 @@ def _chunks(group: pq.RowGroupMetaData, names: Set[str]) -> Iterator[pq.ColumnCh
 
 
 def _has_int96(footer: pq.FileMetaData) -> bool:
-    columns = map(footer.schema.column, range(len(footer.schema)))
-    return any(column.physical_type == "INT96" for column in columns)
+    # Not by `footer.schema`: it and the footer hold each other until Python looks for cycles.
+    if not footer.num_row_groups:
+        return False
+    group = footer.row_group(0)
+    return any(group.column(number).physical_type == "INT96" for number in range(group.num_columns))
 
 
 def _addressable(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
