@@ -15,8 +15,8 @@ from lakehouse_core.execution.lookup_keys import key_columns
 from lakehouse_core.execution.scan import ReadRequest, ScanPlan, guarded, plan_read, scan_schema
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.execution.tasks.lookup import KEY_NUMBER, BucketLookup, LookupRead, data_file_digest
-from lakehouse_core.execution.tasks.lookup_files import LocalRows, LookupCache
+from lakehouse_core.execution.tasks.lookup import KEY_NUMBER, BucketLookup, LocalFile, LookupRead, data_file_digest
+from lakehouse_core.execution.tasks.lookup_files import LookupCache
 from lakehouse_core.execution.tasks.routing import Router
 from lakehouse_core.merge.key_words import fixed_values, key_words
 from lakehouse_core.merge.order import Rows, order_rows
@@ -62,7 +62,7 @@ class TableLookup:
         self._schemas = schemas
         self._cache = cache
         self._request = request
-        self._local: dict[str, LocalRows] = {}
+        self._local: dict[str, LocalFile] = {}
         self._use(plan_read(log, schemas, request))
 
     @property

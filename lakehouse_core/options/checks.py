@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
-from lakehouse_core.options.concerns import LEAST_SPILL_FILES, CompactionOptions
+from lakehouse_core.options.concerns import LEAST_SPILL_FILES, CompactionOptions, LookupOptions
 from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
@@ -93,6 +93,7 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
                 "set 1 <= min <= max."
             )
     _check_compaction(parsed.compaction)
+    _check_lookup(parsed.lookup)
     for key, level in (
         ("file.compression.zstd-level", parsed.zstd_level),
         ("spill-compression.zstd-level", parsed.spill.zstd_level),
@@ -121,6 +122,14 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
     folder = parsed.data_file_directory
     if folder is not None and any(part in ("", ".", "..") for part in folder.split("/")):
         raise InvalidRequest(f"Option data-file.path-directory is {folder!r}: expected a folder below the table's.")
+
+
+def _check_lookup(options: LookupOptions) -> None:
+    if not 0 < options.false_positive_rate < 1:
+        raise InvalidRequest(
+            f"Option lookup.cache.bloom.filter.fpp is {options.false_positive_rate}: expected a share of keys between "
+            "0 and 1, such as 0.05; to have no filters set lookup.cache.bloom.filter.enabled to false."
+        )
 
 
 def _check_compaction(options: CompactionOptions) -> None:

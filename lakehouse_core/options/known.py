@@ -132,6 +132,8 @@ lookup-compact radical|gentle radical
 lookup-compact.max-interval int -
 lookup.cache-file-retention duration 1h
 lookup.cache-max-disk-size size 9223372036854775807b
+lookup.cache.bloom.filter.enabled bool true
+lookup.cache.bloom.filter.fpp float 0.05
 record-level.expire-time duration -
 record-level.time-field text -
 overwrite-upgrade bool true
@@ -404,8 +406,6 @@ lookup.hash-load-factor float 0.75
 lookup.cache-spill-compression text zstd
 lookup.cache-max-memory-size size 256mb
 lookup.cache.high-priority-pool-ratio float 0.25
-lookup.cache.bloom.filter.enabled bool true
-lookup.cache.bloom.filter.fpp float 0.05
 lookup.remote-file.enabled bool false
 lookup.remote-file.level-threshold int -2147483648
 lookup.merge-buffer-size size 8mb

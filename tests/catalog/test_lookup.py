@@ -286,6 +286,35 @@ def test_a_file_whose_bloom_filter_denies_the_keys_is_not_opened(catalog, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("options", "most"), [({}, 60), ({"lookup.cache.bloom.filter.enabled": "false"}, 600)], ids=["filter", "none"]
+)
+def test_a_file_that_was_searched_in_vain_often_enough_gets_a_filter(catalog, tmp_path, monkeypatch, options, most):
+    table = catalog.create_table(
+        "db.t", {"k": "INT NOT NULL", "v": "INT"}, primary_keys=["k"], options={"bucket": "1", **options}
+    )
+    table.write(pa.table({"k": pa.array(range(0, 6000, 2), pa.int32()), "v": pa.array(range(3000), pa.int32())}))
+    counts: list[int] = []
+    search = lookup_task.search
+
+    def counted(rows, keys):
+        counts[-1] += keys.row_count if rows.row_count == 3000 else 0
+        return search(rows, keys)
+
+    monkeypatch.setattr(lookup_task, "search", counted)
+    with table.lookups(cache=tmp_path / "cache") as lookups:
+        for start in (0, 1200, 2400, 3600):
+            counts.append(0)
+            absent = list(range(start + 1, start + 1201, 2))
+            assert lookups.get(absent).num_rows == 0
+        counts.append(0)
+        found = lookups.get(list(range(2000))).column("k").to_pylist()
+
+    assert counts[:3] == [600, 600, 600]
+    assert most / 4 < counts[3] <= most
+    assert found == list(range(0, 2000, 2))
+
+
+@pytest.mark.parametrize(
     ("options", "expected"),
     [
         ({}, [(3, 1), (2, 2), (1, 3), (3, 3)]),

@@ -29,6 +29,7 @@ from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
 from lakehouse_core.merge.deduplicate import is_add
+from lakehouse_core.merge.key_filter import KeyFilter, key_filter
 from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.merge.order import Rows
 from lakehouse_core.merge.positions import Flags
@@ -37,6 +38,7 @@ from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.merge.search import SortedKeys, search, sorted_keys
 from lakehouse_core.merge.settled import Settling
 from lakehouse_core.merge.taking import take_all
+from lakehouse_core.options import LookupOptions
 from lakehouse_core.planning.lookup import key_condition
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
@@ -50,6 +52,29 @@ from lakehouse_core.table.split import Split
 KEY_NUMBER: Final = "_KEY_NUMBER"
 
 
+@dataclass(slots=True)
+class LocalFile:
+    """An open local file, how many keys were sought in it that it lacks, and the filter that came to pay for that."""
+
+    rows: LocalRows
+    row_count: int
+    absent_count: int = 0
+    filter: KeyFilter | None = None
+
+    def without_absent(self, sought: "_Sought") -> "_Sought":
+        """Return the keys that the file may hold."""
+        return sought if self.filter is None else sought.only(self.filter.may_hold(sought.keys))
+
+    def count_absent(self, count: int, options: LookupOptions) -> None:
+        """Count keys that were sought in vain; a filter is made once as many were as it takes to pay for it."""
+        before, self.absent_count = self.absent_count, self.absent_count + count
+        # To make one costs about as much as half as many searches for absent keys.
+        worth = self.row_count / 2
+        if options.filters_keys and before <= worth < self.absent_count:
+            parts = (batch.keys for batch in self.rows.batches)
+            self.filter = key_filter(parts, self.row_count, false_positive_rate=options.false_positive_rate)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupRead:
     """What the lookups of one handle share. `local`: the local files that are open, by their names."""
@@ -59,7 +84,7 @@ class LookupRead:
     columns: tuple[str, ...]
     file_schemas: Mapping[int, TableSchema]
     cache: LookupCache
-    local: dict[str, LocalRows] = field(default_factory=dict)
+    local: dict[str, LocalFile] = field(default_factory=dict)
 
     @property
     def spec(self) -> MergeSpec:
@@ -178,12 +203,17 @@ class BucketLookup:
                     return
             finally:
                 reader.close()
+        sought = local.without_absent(sought)
         deleted = self._deleted_rows(source, file)
-        starts, _ = search(sought.keys, local.first_keys)
+        starts, _ = search(sought.keys, local.rows.first_keys)
         ends = [*starts[1:].tolist(), sought.keys.row_count]
-        for batch, start, end in zip(local.batches, starts.tolist(), ends, strict=True):
+        found_count = 0
+        for batch, start, end in zip(local.rows.batches, starts.tolist(), ends, strict=True):
             if start < end:
-                yield from self._found(batch, sought.slice(start, end), file, deleted)
+                for found in self._found(batch, sought.slice(start, end), file, deleted):
+                    found_count += found.num_rows
+                    yield found
+        local.count_absent(sought.keys.row_count - found_count, self._schema.table_options.lookup)
 
     def _is_denied(self, source: BucketFiles, file: DataFile, condition: Predicate | None) -> bool:
         """Whether the index of a file, such as a bloom filter of its keys, tells that it has none of them."""
@@ -231,18 +261,18 @@ class BucketLookup:
             names.append(LEVEL)
         yield pa.RecordBatch.from_arrays(arrays, names)
 
-    def _local(self, file: DataFile) -> LocalRows | None:
-        """Return the rows of the local file, None when there is none."""
+    def _local(self, file: DataFile) -> LocalFile | None:
+        """Return the local file, None when there is none."""
         name, read = self._names[file.file_name], self._read
         if not read.cache.touch(name):
             read.local.pop(name, None)
             return None
         if name not in read.local and (found := read.cache.open(name, self._keys)) is not None:
-            read.local[name] = found
+            read.local[name] = LocalFile(found, file.row_count)
         return read.local.get(name)
 
-    def _built(self, reader: DataFileReader, file: DataFile, condition: Predicate | None) -> LocalRows | None:
-        """Return the rows of a new local file, None where reading the data file costs less, or there is no room."""
+    def _built(self, reader: DataFileReader, file: DataFile, condition: Predicate | None) -> LocalFile | None:
+        """Return a new local file, None where reading the data file costs less, or there is no room."""
         name, read, options = self._names[file.file_name], self._read, self._schema.table_options.lookup
         left = file.row_count if condition is None else reader.row_count_left(self._fields, condition)
         size_bytes = reader.row_bytes(self._fields) * file.row_count
@@ -252,9 +282,10 @@ class BucketLookup:
             self._fields, system=(SEQUENCE_NUMBER, VALUE_KIND), batch_rows=self._batch_rows(reader)
         )
         found = read.cache.build(name, batches, self._keys, options, data_file=file.file_name)
-        if found is not None:
-            read.local[name] = found
-        return found
+        if found is None:
+            return None
+        read.local[name] = LocalFile(found, file.row_count)
+        return read.local[name]
 
     def _batch_rows(self, reader: DataFileReader) -> int:
         return batch_rows(reader.row_bytes(self._fields), CHUNK_ROWS, CHUNK_BYTES)
