@@ -208,18 +208,24 @@ def _states(catalog: lc.Catalog) -> dict[str, TableState]:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m orchestration.run", description=__doc__.split("\n")[0])
     environ = os.environ.get
-    parser.add_argument("--start", type=date.fromisoformat, default=environ("START") or DEFAULT_START)
+    parser.add_argument("--start", type=_day, default=environ("START") or DEFAULT_START)
     parser.add_argument("--batches", type=_count, default=environ("BATCHES") or str(DEFAULT_BATCHES))
     parser.add_argument("--warehouse", type=Path, default=environ("WAREHOUSE") or DEFAULT_WAREHOUSE)
     parser.add_argument("--source", help="a folder of Parquet files instead of the installed package")
     return parser.parse_args(arguments)
 
 
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a day such as {DEFAULT_START}") from error
+
+
 def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{count} batches: at least 1")
-    return count
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of batches, 1 at least")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def test_what_java_takes_for_no_duration_is_none(text: str) -> None:
 
 def test_levels_have_values_of_their_own() -> None:
     assert parse_levels("file.format.per.level", "0:avro, 5:parquet") == {0: "avro", 5: "parquet"}
-    with pytest.raises(InvalidRequest, match="levels such as"):
+    with pytest.raises(InvalidRequest, match="pairs of a level and a value"):
         parse_levels("file.format.per.level", "avro")
 
 

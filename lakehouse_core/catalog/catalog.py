@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
+from lakehouse_core.catalog.arguments import idle_millis
 from lakehouse_core.catalog.names import (
     DATABASE_SUFFIX,
     SYSTEM_DATABASE,
@@ -257,6 +258,8 @@ class Catalog:
         Returns a report for each table, by name; one that fails says so in `error`, and the others go on.
         Raises NotFound when no table fits, InvalidRequest.
         """
+        # What no table can take is not each table's own failure.
+        idle_millis(partition_idle)
         reports = []
         for name in self._fitting("*" if database is None else database, tables):
             try:

@@ -159,7 +159,7 @@ def _check_range(after: int, until: int | None) -> None:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
             raise InvalidRequest(f"changes: {name}={value!r}: expected a snapshot id, or after=0 for all changes.")
     if until is not None and until < after:
-        raise InvalidRequest(f"changes: the range ({after}, {until}] ends before it begins. Swap the two.")
+        raise InvalidRequest(f"The range ({after}, {until}] ends before it begins. Swap the two.")
 
 
 def _is_kept(log: SnapshotLog, snapshot_id: int) -> bool:

@@ -57,6 +57,9 @@ class ScanStart:
 
 def scan_start(options: Mapping[str, str]) -> ScanStart:
     """Return what the options ask for; other options mean nothing. Raises InvalidRequest where they do not fit."""
+    for key in (SCAN_KEYS | FORMER_NAMES.keys()) & options.keys():
+        if not isinstance(options[key], str):
+            raise InvalidRequest(f"Option {key!r} = {options[key]!r}: values of options are text. Put it in quotes.")
     former = {FORMER_NAMES[key]: value for key, value in options.items() if key in FORMER_NAMES}
     current = former | dict(options)
     given = [key for key in _START_KEYS if key in current]

@@ -89,7 +89,7 @@ def parse_levels(key: str, text: str) -> dict[int, str]:
     for part in filter(None, text.split(",")):
         level, colon, value = part.partition(":")
         if not colon or not level.strip().isdecimal() or not value.strip():
-            raise _wrong(key, text, "levels such as 0:none,1:full")
+            raise _wrong(key, text, "pairs of a level and a value, such as 0:VALUE,5:VALUE")
         result[int(level)] = value.strip()
     return result
 

@@ -157,6 +157,8 @@ def test_all_tables_of_a_pattern_are_compacted_with_a_report_each(catalog):
     ]
     with pytest.raises(lc.NotFound, match=r"No table fits 'z\*' in sales\. There are: order_items, orders, people"):
         catalog.compact("z*", database="sales")
+    with pytest.raises(lc.InvalidRequest, match="partition_idle='1h'"):
+        catalog.compact("order*", partition_idle="1h")
     with pytest.raises(lc.NotFound, match="No database fits 'sale'"):
         catalog.compact(database="sale")
 

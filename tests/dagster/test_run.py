@@ -62,13 +62,22 @@ def test_settings_come_from_the_environment_and_arguments_win(monkeypatch: pytes
     assert _parse(["--batches", "5"]).batches == 5
 
 
-@pytest.mark.parametrize("arguments", [["--start", "yesterday"], ["--batches", "0"], ["--batches", "many"]])
-def test_a_wrong_argument_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--start", "yesterday"], "'yesterday': expected a day such as 2013-"),
+        (["--batches", "0"], "'0': expected a number of batches, 1 at least"),
+        (["--batches", "many"], "'many': expected a number of batches, 1 at least"),
+    ],
+)
+def test_a_wrong_argument_is_refused(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as refused:
         _parse(arguments)
 
     assert refused.value.code == 2
-    assert arguments[0] in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert arguments[0] in told
+    assert expected in told
 
 
 @pytest.mark.parametrize(

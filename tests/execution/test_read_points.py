@@ -138,6 +138,8 @@ REFUSED: list[tuple[Callable[[lc.Table], lc.Scan], type[lc.LakehouseError], str]
         "both say what is read",
     ),
     (lambda table: table.scan(options={"bucket": "1"}), lc.InvalidRequest, "option bucket is none of a read"),
+    (lambda table: table.scan(options={"scan.snapshot-id": 2}), lc.InvalidRequest, "'scan.snapshot-id' = 2: values of"),
+    (lambda table: table.scan(options={"incremental-between": (1, 2)}), lc.InvalidRequest, "options are text"),
     (lambda table: table.scan(options={"incremental-between": "4,3"}), lc.InvalidRequest, "ends before it begins"),
     (lambda table: table.scan(options={"incremental-between": "1,9"}), lc.NotFound, "Snapshot 9 is not there yet"),
     (lambda table: table.scan(options={"incremental-between": "a,2"}), lc.InvalidRequest, "neither two tags nor"),

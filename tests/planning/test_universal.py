@@ -228,6 +228,7 @@ def test_options_of_a_table_say_how_the_strategy_picks():
 
     assert parsed == CompactionOptions(
         trigger_run_count=4,
+        stop_run_count=7,
         size_ratio_percent=7,
         full_interval_millis=HOUR,
         total_size_threshold_bytes=1024,
