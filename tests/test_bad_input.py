@@ -288,6 +288,16 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             INVALID,
             "take none, input or lookup",
         ),
+        (
+            keyed(**{"changelog-producer": "lookup", "full-compaction.delta-commits": "3"}),
+            INVALID,
+            "changelog-producer is lookup and full-compaction.delta-commits is set",
+        ),
+        (
+            new({"v": "INT"}, options={"full-compaction.delta-commits": "3"}),
+            INVALID,
+            "full-compaction.delta-commits is set for an append table without buckets",
+        ),
         (keyed(**{"row-tracking.enabled": "true"}), UNSUPPORTED, "Option row-tracking.enabled = true is not supported"),
         (keyed(**{"commit.custom-listeners": "x"}), UNSUPPORTED, "Option commit.custom-listeners = x is not supported"),
         (

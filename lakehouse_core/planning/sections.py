@@ -18,7 +18,8 @@ def sections(files: Iterable[KeyedFile]) -> tuple[Section, ...]:
     """Return the sections in key order, each packed into the fewest runs; ranges that touch at one key overlap."""
     found: list[list[KeyedFile]] = []
     highest: Key = ()
-    for keyed in sorted(files, key=lambda keyed: (keyed.min_key, keyed.max_key)):
+    newest_first = sorted(files, key=_age, reverse=True)
+    for keyed in sorted(newest_first, key=lambda keyed: (keyed.min_key, keyed.max_key)):
         if not found or keyed.min_key > highest:
             found.append([keyed])
             highest = keyed.max_key
@@ -32,16 +33,24 @@ def oldest_first(section: Section) -> tuple[Section, bool]:
     """Return the runs by age, and whether that order alone says which version of a key is the newest.
 
     It does when the ranges of the runs' sequence numbers are disjoint; where they are not (concurrent writers, a run
-    packed from files of several levels), sequence numbers must be read and compared.
+    packed from files of several levels), sequence numbers must be read and compared. Writers that did not know of each
+    other give equal ones: of such versions the one in the later run is the newer, in reads, compactions and lookups.
     """
     ranges = []
     for run in section:
         low = min(file.min_sequence_number for file in run.data_files)
         high = max(file.max_sequence_number for file in run.data_files)
-        ranges.append((low, high, run))
-    ranges.sort(key=lambda entry: entry[:2])
-    is_decided = all(later_low > earlier_high for (_, earlier_high, _), (later_low, _, _) in pairwise(ranges))
-    return tuple(run for _, _, run in ranges), is_decided
+        ranges.append((low, high, min(map(_age, run.files)), run))
+    ranges.sort(key=lambda entry: entry[:3])
+    is_decided = all(later[0] > earlier[1] for earlier, later in pairwise(ranges))
+    return tuple(entry[3] for entry in ranges), is_decided
+
+
+def _age(keyed: KeyedFile) -> tuple[int, int, int, int, str]:
+    """What tells files of one key range apart, always alike: the older comes first."""
+    file = keyed.file
+    created = file.creation_time_millis or 0
+    return (file.min_sequence_number, file.max_sequence_number, -file.level, created, file.file_name)
 
 
 def _fewest_runs(files: list[KeyedFile]) -> Section:

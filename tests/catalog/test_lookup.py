@@ -1,5 +1,6 @@
 """Rows by their keys: what users may ask, what they get, and what it takes."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from decimal import Decimal
@@ -221,6 +222,54 @@ def test_a_local_file_that_was_damaged_is_built_again(orders, tmp_path):
 
     assert lc.connect(tmp_path / "wh").table("db.orders").lookup(KEYS, cache=cache) == expected
     assert lc.connect(tmp_path / "wh").table("db.orders").lookup(KEYS, cache=cache) == expected
+
+
+@pytest.mark.damage
+@pytest.mark.parametrize("change", ["another byte", "cut"])
+def test_a_local_file_that_is_changed_in_place_while_it_is_open_is_built_again(numbers, tmp_path, change):
+    cache = tmp_path / "cache"
+    with numbers.lookups(cache=cache) as lookups:
+        every = list(range(0, 200_000, 2))
+        assert lookups.get(every).column("v").to_pylist() == [key * 10 for key in every]
+        (path,) = cache.iterdir()
+        if change == "cut":
+            os.truncate(path, 100)
+        else:
+            value = (77_780).to_bytes(8, "little")
+            with path.open("r+b") as file:
+                file.seek(path.read_bytes().index(value))
+                file.write((66_660).to_bytes(8, "little"))
+
+        assert lookups.get([7_776, 7_778]).column("v").to_pylist() == [77_760, 77_780]
+        assert lookups.get(every).column("v").to_pylist() == [key * 10 for key in every]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"merge-engine": "aggregation", "fields.v.aggregate-function": "last_value"},
+        {"merge-engine": "partial-update"},
+    ],
+    ids=["deduplicate", "aggregation", "partial-update"],
+)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in their order", "the other way"])
+@pytest.mark.parametrize("keys", [([1], [1]), ([2], [2, 1]), ([1, 2, 3], [2]), ([2, 9], [1, 2])], ids=str)
+def test_versions_of_equal_number_are_told_apart_alike_by_reads_compactions_and_lookups(catalog, options, order, keys):
+    options = {"bucket": "1", "write-only": "true", **options}
+    table = catalog.create_table("db.t", {"k": "INT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=options)
+    staged = [
+        table.stage([{"k": k, "v": f"{writer}{k}"} for k in some], commit_user=f"u{writer}", commit_identifier=1)
+        for writer, some in enumerate(keys)
+    ]
+    for number in order:
+        table.commit(staged[number])
+
+    read = table.scan().to_arrow().sort_by("k").to_pylist()
+
+    assert table.lookup(sorted({*keys[0], *keys[1]})).to_pylist() == read
+    table.compact(full=True)
+    assert table.scan().to_arrow().sort_by("k").to_pylist() == read
 
 
 def test_few_keys_of_a_large_file_are_read_from_the_row_groups_that_may_hold_them(catalog, tmp_path):

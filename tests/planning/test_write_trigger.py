@@ -1,5 +1,7 @@
 """Which compaction a write brings along: the decision table of Paimon semantics C.1, C.4, C.9, E.1 and E.3."""
 
+from dataclasses import replace
+
 import pytest
 
 from lakehouse_core.planning.write_trigger import Trigger, trigger_after
@@ -39,8 +41,6 @@ merge-engine=first-row lookup-wait=false                           7       back-
 deletion-vectors.enabled=true lookup-wait=false                    7       back-pressure
 force-lookup=true lookup-wait=false                                7       back-pressure
 lookup-wait=false                                                  7       strategy
-changelog-producer=lookup lookup-wait=false full-compaction.delta-commits=2 4 full
-changelog-producer=lookup lookup-wait=false full-compaction.delta-commits=2 5 back-pressure
 """
 
 
@@ -61,6 +61,14 @@ def test_a_write_brings_along_the_compaction_that_the_table_asks_for(line: str) 
     assert trigger_after(key_schema(**options), number) is expected
 
 
+@pytest.mark.parametrize(("number", "expected"), [(4, Trigger.FULL), (5, Trigger.BACK_PRESSURE)])
+def test_a_table_of_an_older_java_may_look_up_and_compact_in_full(number: int, expected: Trigger) -> None:
+    schema = key_schema(**{"changelog-producer": "lookup", "lookup-wait": "false"})
+    older = replace(schema, options={**schema.options, "full-compaction.delta-commits": "2"})
+
+    assert trigger_after(older, number) is expected
+
+
 # Options of an append table, and what is compacted after a commit.
 APPEND_CASES = """
 # Writers to buckets compact what they wrote to, whether lookups may lag or not: they need none.
@@ -77,8 +85,6 @@ bucket=2 full-compaction.delta-commits=3                           7       strat
 -                                                                  batch   nothing
 -                                                                  7       nothing
 bucket=-1 commit.force-compact=true                                7       nothing
-full-compaction.delta-commits=1                                    7       nothing
-full-compaction.delta-commits=1                                    batch   nothing
 """
 
 

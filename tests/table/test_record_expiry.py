@@ -106,3 +106,13 @@ def test_a_table_that_cannot_tell_a_rows_age_is_not_made(fields, keys, options, 
             options={"bucket": "1", "record-level.expire-time": "1 d", **options},
             now_millis=0,
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("s", "names s, a STRING: expected INT or"), ("t", "names 't', which is no column")]
+)
+def test_a_time_field_holds_times_also_where_nothing_expires_yet(name, says):
+    options = {"bucket": "1", "record-level.time-field": name}
+
+    with pytest.raises(InvalidRequest, match=says):
+        new_schema({"k": "INT", "s": "STRING"}, primary_keys=["k"], options=options, now_millis=0)

@@ -7,7 +7,7 @@ itself. Source: Paimon semantics, E.4, and G.4 for what is read at all.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -40,12 +40,14 @@ from lakehouse_core.merge.settled import Settling
 from lakehouse_core.merge.taking import take_all
 from lakehouse_core.options import LookupOptions
 from lakehouse_core.planning.lookup import key_condition
+from lakehouse_core.planning.sections import oldest_first, sections
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sorted_run import keyed_files
 from lakehouse_core.table.split import Split
 
 # The column of the number of the key that a row was found for.
@@ -124,7 +126,7 @@ class BucketLookup:
         self._schema = read.schema
         self._spec = read.spec
         self._fields = read.fields
-        self._splits = splits
+        self._splits = [_oldest_first(split, read.schema) for split in splits]
         self._keys = read.schema.trimmed_primary_keys
         # Those of the engines that pick one version whole pick the right one anyway.
         self._uses_levels = read.schema.table_options.needs_lookup and self._spec.engine not in BY_ROW
@@ -135,7 +137,7 @@ class BucketLookup:
             level=LEVEL if self._uses_levels else None,
             drops_deletes=True,
         )
-        self._ranges = [_key_ranges(split.files, read.schema) for split in splits]
+        self._ranges = [_key_ranges(split.files, read.schema) for split in self._splits]
         self._deleted: dict[str, Positions | None] = {}
         self._names = {file.file_name: self._local_name(split, file) for split in splits for file in split.files}
 
@@ -266,7 +268,6 @@ class BucketLookup:
         name, read = self._names[file.file_name], self._read
         if not read.cache.touch(name):
             read.local.pop(name, None)
-            return None
         if name not in read.local and (found := read.cache.open(name, self._keys)) is not None:
             read.local[name] = LocalFile(found, file.row_count)
         return read.local.get(name)
@@ -298,6 +299,15 @@ class BucketLookup:
     def _local_name(self, split: Split, file: DataFile) -> str:
         shape = [(each.id, each.name, str(each.type)) for each in self._fields]
         return f"{data_file_digest(self._read.store, split, file)}-{_digest(file.schema_id, self._keys, shape)}"
+
+
+def _oldest_first(split: Split, schema: TableSchema) -> Split:
+    """Put the files in the order in which a read merges them."""
+    if split.raw:
+        return split
+    keyed = keyed_files(split.files, [field.type for field in schema.key_fields])
+    runs = (run for section in sections(keyed) for run in oldest_first(section)[0])
+    return replace(split, files=tuple(file for run in runs for file in run.data_files))
 
 
 def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -27,6 +27,7 @@ _WORD: Final = "_WORD_"
 # The end of a file: check sum and length of all that comes before, and what it is.
 _MAGIC: Final = b"lh-look1"
 _TAIL_BYTES: Final = 4 + 8 + len(_MAGIC)
+_MILLI_NANOS: Final = 1_000_000
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -53,7 +54,7 @@ class LookupCache:
     def __init__(self, directory: str, clock: Clock) -> None:
         self.directory = directory
         self._clock = clock
-        # Files whose check sum was found right, by name: which file that was. The check reads all of it.
+        # Files whose check sum was found right, by name: which file that was, and its size. The check reads all of it.
         self._verified: dict[str, tuple[int, int]] = {}
         self._too_large: set[str] = set()
         self._read_rows: dict[str, int] = {}
@@ -73,9 +74,12 @@ class LookupCache:
         self._read_rows[name] = self._read_rows.get(name, 0) + row_count
 
     def touch(self, name: str) -> bool:
-        """Note that a file is used; False when it is there no more."""
-        now = self._clock.now_millis() * 1_000_000
+        """Note that a file is used; False when it is not there any more as it was found whole: open it again."""
+        now = self._clock.now_millis() * _MILLI_NANOS
         try:
+            found = os.stat(self._path(name))
+            if self._verified.get(name) != (found.st_ino, found.st_size) or _was_written(found):
+                return False
             os.utime(self._path(name), ns=(now, now))
         except OSError:
             return False
@@ -92,13 +96,17 @@ class LookupCache:
             return None
         which = (found.st_ino, len(data))
         try:
-            if not _is_whole(data, check_sum=self._verified.get(name) != which):
+            is_known = self._verified.get(name) == which and not _was_written(found)
+            if not _is_whole(data, check_sum=not is_known):
                 raise pa.ArrowInvalid("not what was written")
             rows = _rows_in(data, key_columns)
         except pa.ArrowInvalid:
             self._remove(name)
             return None
         self._verified[name] = which
+        now = self._clock.now_millis() * _MILLI_NANOS
+        with suppress(OSError):
+            os.utime(path, ns=(now, now))
         return rows
 
     def build(
@@ -122,6 +130,8 @@ class LookupCache:
             if size_bytes > options.max_disk_bytes:
                 self._too_large.add(name)
                 return None
+            now = self._clock.now_millis() * _MILLI_NANOS
+            os.utime(temporary, ns=(now, now))
             os.replace(temporary, self._path(name))
             found = os.stat(self._path(name))
             self._verified[name] = (found.st_ino, size_bytes)
@@ -134,7 +144,6 @@ class LookupCache:
         finally:
             with suppress(OSError):
                 os.remove(temporary)
-        self.touch(name)
         self.trim(options)
         return self.open(name, key_columns)
 
@@ -146,7 +155,7 @@ class LookupCache:
 
     def trim(self, options: LookupOptions) -> None:
         """Remove files that were not used for so long, then those used least recently, until the others fit."""
-        earliest = (self._clock.now_millis() - options.retention_millis) * 1_000_000
+        earliest = (self._clock.now_millis() - options.retention_millis) * _MILLI_NANOS
         kept: list[tuple[int, int, str]] = []
         with suppress(OSError), os.scandir(self.directory) as entries:
             for entry in entries:
@@ -188,6 +197,11 @@ class LookupCache:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, f"{name}{_ENDING}")
+
+
+def _was_written(found: os.stat_result) -> bool:
+    """Say whether a file was changed since somebody used it: a use sets its time, in whole milliseconds."""
+    return found.st_mtime_ns % _MILLI_NANOS != 0
 
 
 def keyed_batch(rows: pa.RecordBatch, key_columns: Sequence[str], data_file: str) -> KeyedBatch:

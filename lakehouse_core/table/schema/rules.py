@@ -42,6 +42,8 @@ RESERVED_PREFIX: Final = "_KEY_"
 RESERVED_NAMES: Final = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "_ROW_ID", "rowkind"})
 
 _VECTORS: Final = "deletion-vectors.enabled"
+_DELTA_COMMITS: Final = "full-compaction.delta-commits"
+_TIME_FIELD: Final = "record-level.time-field"
 
 # Their values may lie in several columns or in other files.
 _UNSUPPORTED_ROOTS: Final = frozenset({Root.VARIANT, Root.BLOB})
@@ -227,7 +229,7 @@ def _check_sequence(schema: TableSchema) -> None:
 
 
 def _check_rowkind_and_changelog(schema: TableSchema) -> None:
-    """Rules 11 and 19."""
+    """Rules 3, 11, 13 and 19."""
     options = schema.table_options
     if options.rowkind_field is not None:
         field = _named(schema, "rowkind.field", options.rowkind_field)
@@ -238,6 +240,16 @@ def _check_rowkind_and_changelog(schema: TableSchema) -> None:
             f"changelog-producer is {options.changelog_producer}: only a table with a primary key has a changelog. "
             "Declare one, or remove the option."
         )
+    if _DELTA_COMMITS in schema.options:
+        if options.changelog_producer is ChangelogProducer.LOOKUP:
+            raise InvalidRequest(
+                f"changelog-producer is lookup and {_DELTA_COMMITS} is set, which Java Paimon 2 refuses to open: "
+                "remove one of the two, or take the producer full-compaction."
+            )
+        if schema.is_append and options.bucket == DYNAMIC_BUCKET:
+            raise InvalidRequest(
+                f"{_DELTA_COMMITS} is set for an append table without buckets, whose writes compact nothing: remove it."
+            )
 
 
 def _check_merging(schema: TableSchema) -> None:
@@ -265,7 +277,10 @@ def _check_merging(schema: TableSchema) -> None:
 
 
 def _check_record_expiry(schema: TableSchema) -> None:
+    """Rule 17."""
     if schema.table_options.record_expiry is None:
+        if (named := schema.options.get(_TIME_FIELD)) is not None:
+            _time_field(schema, named)
         return
     if not schema.primary_keys:
         raise InvalidRequest("record-level.expire-time is for tables with a primary key: declare one, or remove it.")
@@ -284,14 +299,18 @@ def _check_partition_times(schema: TableSchema) -> None:
 
 def time_field(schema: TableSchema) -> DataField:
     """Return the column that says how old a row is. Raises InvalidRequest unless there is one that holds a time."""
-    options, key = schema.table_options.record_expiry, "record-level.time-field"
+    options = schema.table_options.record_expiry
     if options is None or options.time_field is None:
-        raise InvalidRequest(f"record-level.expire-time is set and {key} is not: name the column of the time.")
-    field = _named(schema, key, options.time_field)
+        raise InvalidRequest(f"record-level.expire-time is set and {_TIME_FIELD} is not: name the column of the time.")
+    return _time_field(schema, options.time_field)
+
+
+def _time_field(schema: TableSchema, name: str) -> DataField:
+    field = _named(schema, _TIME_FIELD, name)
     if not isinstance(field.type, AtomicType) or field.type.root not in _TIME_ROOTS:
         raise InvalidRequest(
-            f"{key} names {field.name}, a {type_to_sql(field.type)}: expected INT or BIGINT, seconds since 1970 "
-            "(BIGINT also milliseconds), or a timestamp."
+            f"{_TIME_FIELD} names {field.name}, a {type_to_sql(field.type)}: expected INT or BIGINT, seconds since "
+            "1970 (BIGINT also milliseconds), or a timestamp."
         )
     return field
 
