@@ -10,7 +10,7 @@ from lakehouse_core.errors import CommitConflict
 from lakehouse_core.execution.commit import CommitResult, commit
 from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.compaction_scope import FilesByBucket, Scope, files_in, why_none
-from lakehouse_core.execution.discard import discard
+from lakehouse_core.execution.discard import discard, without_changelog
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.precommit import with_joined_changelog
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -80,12 +80,13 @@ def compact(
     properties: Mapping[str, str] | None = None,
     table: str = "",
     identity: tuple[str, int] | None = None,
+    tells: bool = True,
 ) -> CompactionResult:
     """Compact the buckets in `scope`.
 
     `full`: into one run each; else what the strategy picks in each, once. `identity`: the user and identifier to commit
-    as; None: a user of its own. Raises CommitConflict when every bucket lost to another commit, InvalidRequest,
-    UnsupportedFeature, CorruptTable, TaskFailed.
+    as; None: a user of its own. `tells`: with the changelog that the table's producer asks for. Raises CommitConflict
+    when every bucket lost to another commit, InvalidRequest, UnsupportedFeature, CorruptTable, TaskFailed.
     """
     name = table or log.store.uri("")
     schema = schemas.latest()
@@ -109,7 +110,7 @@ def compact(
     if dry_run or not buckets:
         return planned
     tasks = _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry)
-    messages = _run(log, schema, engine(), tasks, indexes)
+    messages = _run(log, schema, engine(), tasks, indexes, tells=tells)
     commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
         table=name,
@@ -237,6 +238,8 @@ def _run(
     engine: Engine,
     tasks: Sequence[RewriteTask],
     indexes: Sequence[IndexManifestEntry],
+    *,
+    tells: bool,
 ) -> tuple[CommitMessage, ...]:
     """Return what the tasks made, one message for each bucket; where one fails, the outputs of all are deleted."""
     messages: Sequence[CommitMessage] = ()
@@ -244,6 +247,8 @@ def _run(
         for text in engine.run(run_rewrite, tasks):
             messages = (*messages, *messages_from_json(text))
         messages = without_vectors(log, schema, _joined(messages), indexes)
+        if not tells:
+            return without_changelog(log.store, schema, messages, named_by="the compaction")
         return with_joined_changelog(log, schema, lambda: engine, messages)
     except BaseException:
         discard(log.store, schema, messages, named_by="the compaction")

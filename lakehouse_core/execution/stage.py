@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.discard import discard
+from lakehouse_core.execution.discard import discard, without_changelog
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -77,9 +77,10 @@ def stage(
         _check_partition_times(schema, messages)
         overwritten(staged, schema)
         messages = list(with_packed_files(log, schema, engine, messages))
-        # An overwrite keeps no changelog.
         if isinstance(mode, Append):
             messages = list(with_joined_changelog(log, schema, engine, messages))
+        else:
+            messages = list(without_changelog(log.store, schema, messages, named_by="the write"))
         return replace(staged, messages=tuple(messages))
     except BaseException:
         discard(log.store, schema, messages, named_by="the write")

@@ -12,7 +12,7 @@ from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.planning.write_trigger import Trigger, trigger_after
-from lakehouse_core.table.changes import StagedCommit
+from lakehouse_core.table.changes import Append, StagedCommit
 
 # Whoever overtook a compaction has left less to do; more often than this, the next write may see to it.
 _MOST_ATTEMPTS: Final = 3
@@ -56,6 +56,8 @@ def compact_written(
                 identity=identity,
                 properties=staged.properties,
                 table=staged.table,
+                # As in Java: an overwrite has no changelog, nor has the compaction that belongs to it.
+                tells=isinstance(staged.mode, Append),
             ).commit
         except CommitConflict:
             continue

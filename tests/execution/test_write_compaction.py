@@ -115,6 +115,25 @@ def test_lookups_that_may_lag_are_waited_for_once_too_many_runs_have_piled_up(ca
     ]
 
 
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction", "input"])
+@pytest.mark.parametrize("upgrade", ["true", "false"])
+def test_an_overwrite_tells_nothing_and_leaves_no_changelog_file(
+    catalog: lc.Catalog, tmp_path: Path, producer: str, upgrade: str
+) -> None:
+    table = table_of(catalog, changelog__producer=producer, overwrite__upgrade=upgrade)
+    table.write([row(1, 1), row(2, 1)])
+    before = table.snapshot().id
+
+    table.overwrite([row(1, 2), row(3, 2)])
+
+    assert told(table, after=before) == []
+    assert table.scan().to_arrow().sort_by("k").to_pylist() == [row(1, 2), row(3, 2)]
+    named = {file.file_name for snapshot in table.snapshots() for file in table.files(at=lc.AtSnapshot(snapshot.id))}
+    lying = {path.name for path in tmp_path.rglob("*.parquet") if not path.name.startswith("changelog")}
+    assert lying <= named
+    assert len(list(tmp_path.rglob("changelog-*.parquet"))) == 1
+
+
 def test_every_so_many_th_commit_is_followed_by_a_full_compaction_of_all_that_was_written(catalog: lc.Catalog) -> None:
     options = {"bucket": "2", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"}
     table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options=options)
