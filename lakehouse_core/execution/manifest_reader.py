@@ -34,7 +34,7 @@ V = TypeVar("V")
 
 # Each decodes into arrays several times the size of its manifest.
 _COLUMN_READERS: Final = 2
-# At most some 10 MB: an entry with statistics takes 1 to 2 KB, a manifest's line in a list 1 KB.
+# At most some 20 MB: an entry with statistics takes 1 to 2 KB, a manifest's line in a list 1 KB.
 _REMEMBERED_MANIFESTS: Final = 256
 _REMEMBERED_LISTS: Final = 64
 _LONGEST_LIST: Final = 64

@@ -10,7 +10,7 @@ from typing import Final
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.options.concerns import LEAST_SPILL_FILES, CompactionOptions, LookupOptions
 from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
-from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE
+from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE, under_current_names
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.records import TableOptions
 from lakehouse_core.options.scan_mode import scan_start
@@ -67,8 +67,7 @@ def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
 
 def current_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options as a schema stores them: under their current names, column lists without blanks."""
-    former = {FORMER_NAMES[key]: value for key, value in options.items() if key in FORMER_NAMES}
-    current = former | {key: value for key, value in options.items() if key not in FORMER_NAMES}
+    current = under_current_names(options)
     if "bucket-key" in current:
         # Java splits at commas and keeps the blanks.
         current["bucket-key"] = ",".join(parse_names(current["bucket-key"]))

@@ -77,3 +77,9 @@ FIELD_ENDINGS: Final[Mapping[str, Treatment]] = {
     "default-value": Treatment.REFUSED,
     "map": Treatment.REFUSED,
 }
+
+
+def under_current_names(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options without their former names; where both are set, the current one counts."""
+    former = {FORMER_NAMES[key]: value for key, value in options.items() if key in FORMER_NAMES}
+    return former | {key: value for key, value in options.items() if key not in FORMER_NAMES}

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.options.keys import FORMER_NAMES
+from lakehouse_core.options.keys import FORMER_NAMES, under_current_names
 from lakehouse_core.options.known import KNOWN
 from lakehouse_core.options.units import parse_word
 
@@ -60,8 +60,7 @@ def scan_start(options: Mapping[str, str]) -> ScanStart:
     for key in (SCAN_KEYS | FORMER_NAMES.keys()) & options.keys():
         if not isinstance(options[key], str):
             raise InvalidRequest(f"Option {key!r} = {options[key]!r}: values of options are text. Put it in quotes.")
-    former = {FORMER_NAMES[key]: value for key, value in options.items() if key in FORMER_NAMES}
-    current = former | dict(options)
+    current = under_current_names(options)
     given = [key for key in _START_KEYS if key in current]
     mode = _mode(current.get(SCAN_MODE_KEY), given)
     needed = ("scan.snapshot-id",) if mode is ScanMode.FROM_SNAPSHOT_FULL else _NEEDED.get(mode, ())

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from lakehouse_core.options.keys import FORMER_NAMES
+from lakehouse_core.options.keys import under_current_names
 from lakehouse_core.options.known import KNOWN
 from lakehouse_core.options.units import (
     parse_bool,
@@ -20,8 +20,7 @@ class Source:
     """Options under their current names, read by kind, defaults filled in."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        former = {FORMER_NAMES[key]: value for key, value in options.items() if key in FORMER_NAMES}
-        self.values = former | dict(options)
+        self.values = under_current_names(options)
 
     def text(self, key: str) -> str | None:
         return self.values.get(key, KNOWN[key].default)

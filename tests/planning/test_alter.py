@@ -449,13 +449,16 @@ def test_whatever_is_altered_ids_stay_with_their_columns(schema: TableSchema, hi
 
         assert later.highest_field_id >= schema.highest_field_id
         assert parse_schema(serialize_schema(later), f"schema-{later.id}") == later
+        casts = any(isinstance(change, UpdateColumnType) for change in step)
         for field_id, kind in _kinds(later):
-            assert seen.setdefault(field_id, kind) is kind
+            # A cast makes text of a value with parts, and nothing makes parts of one without.
+            assert seen.get(field_id, kind) is kind or (casts and kind is AtomicType)
+            seen[field_id] = kind
         schema = later
 
 
 def _kinds(schema: TableSchema) -> list[tuple[int, type]]:
-    """Each id with the kind of its type, atomic or constructed, which no alteration changes."""
+    """Each id with the kind of its type, atomic or constructed."""
 
     def inside(data_type: Any) -> list[tuple[int, type]]:
         if isinstance(data_type, AtomicType):
