@@ -4,14 +4,13 @@ Rule: these files never change and their names are never used twice, so what one
 damage takes a reader of its own. Source: Paimon format, "Avro metadata files".
 """
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from threading import Lock
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.execution.reading_ahead import in_order
+from lakehouse_core.execution.recent import Recent
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import verify_bytes
 from lakehouse_core.table.layout import manifest_key
@@ -30,8 +29,6 @@ from lakehouse_core.table.manifest import (
     decode_manifest_list,
 )
 
-V = TypeVar("V")
-
 # Each decodes into arrays several times the size of its manifest.
 _COLUMN_READERS: Final = 2
 # At most some 20 MB: an entry with statistics takes 1 to 2 KB, a manifest's line in a list 1 KB.
@@ -48,8 +45,8 @@ class ManifestReader:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._lists: _Recent[Sequence[ManifestFile]] = _Recent(_REMEMBERED_LISTS)
-        self._small: _Recent[Sequence[ManifestEntry]] = _Recent(_REMEMBERED_MANIFESTS)
+        self._lists: Recent[Sequence[ManifestFile]] = Recent(_REMEMBERED_LISTS)
+        self._small: Recent[Sequence[ManifestEntry]] = Recent(_REMEMBERED_MANIFESTS)
 
     def listed(self, list_name: str, size: int | None, checksum: str | None = None) -> list[ManifestFile]:
         """Return what a manifest list names, in order; `size` in bytes and `checksum` as a snapshot records them."""
@@ -132,28 +129,6 @@ class ManifestReader:
             raise CorruptTable(f"A manifest list or snapshot names {name!r}: {error}") from error
         verify_bytes(data, self._store.uri(key), size=size, expected=checksum)
         return data
-
-
-class _Recent(Generic[V]):
-    """The values used last, up to a number of them. Threads may share one."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: OrderedDict[Hashable, V] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: Hashable) -> V | None:
-        with self._lock:
-            if key not in self._values:
-                return None
-            self._values.move_to_end(key)
-            return self._values[key]
-
-    def put(self, key: Hashable, value: V) -> None:
-        with self._lock:
-            self._values[key] = value
-            if len(self._values) > self._most:
-                self._values.popitem(last=False)
 
 
 def _is_small(manifest: ManifestFile) -> bool:

@@ -6,7 +6,7 @@ Snapshots are written once and never changed. Source: Paimon format, "Hint looku
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Final
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
@@ -18,6 +18,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.execution.manifest_reader import ManifestReader
 from lakehouse_core.execution.reading_ahead import in_order
+from lakehouse_core.execution.recent import Recent
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
 from lakehouse_core.table.layout import (
@@ -38,9 +39,6 @@ from lakehouse_core.table.manifest import (
 )
 from lakehouse_core.table.snapshot import Snapshot, Tag, parse_snapshot, parse_tag, serialize_snapshot
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 LATEST_HINT = "snapshot/LATEST"
 EARLIEST_HINT = "snapshot/EARLIEST"
 CHANGELOG_LATEST_HINT = "changelog/LATEST"
@@ -53,6 +51,9 @@ _ID = re.compile(rb"[1-9]\d{0,18}")
 
 # A hint further behind than this is dearer to follow than a listing.
 _LONGEST_PROBE = 32
+# At most a few MB: a snapshot takes some KB.
+_REMEMBERED_SNAPSHOTS: Final = 128
+_LONGEST_REMEMBERED: Final = 32 * 1024
 # A listing and the reading after it race with expiry; each round something else had to vanish.
 _ATTEMPTS = 5
 
@@ -64,6 +65,7 @@ class SnapshotLog:
         self._store = store
         self._clock = clock
         self._manifests = ManifestReader(store)
+        self._parsed: Recent[Snapshot] = Recent(_REMEMBERED_SNAPSHOTS)
 
     @property
     def store(self) -> ObjectStore:
@@ -316,9 +318,16 @@ class SnapshotLog:
     def _load(self, snapshot_id: int) -> Snapshot | None:
         key = snapshot_key(snapshot_id)
         try:
-            return parse_snapshot(self._store.read(key), key)
+            data = self._store.read(key)
         except NotFound:
             return None
+        # An id may come again after a rollback, so the file is read each time; the same bytes are parsed once.
+        if (known := self._parsed.get((snapshot_id, data))) is not None:
+            return known
+        snapshot = parse_snapshot(data, key)
+        if len(data) <= _LONGEST_REMEMBERED:
+            self._parsed.put((snapshot_id, data), snapshot)
+        return snapshot
 
     def _exists(self, key: str) -> bool:
         try:

@@ -34,9 +34,10 @@ def write_avro(
     metadata: Mapping[str, bytes] | None = None,
 ) -> bytes:
     """Return the file that holds `records`. `codec` as in `build_container`; equal input gives equal bytes."""
+    text = json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
     return build_container(
-        json.dumps(schema, separators=(",", ":"), ensure_ascii=False),
-        _blocks(schema, records),
+        text,
+        _blocks(text, records),
         codec=codec,
         metadata=metadata or {},
     )
@@ -87,8 +88,8 @@ def value_decoder(schema: Any) -> Callable[[bytes], Any]:
     return decode
 
 
-def _blocks(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, bytes]]:
-    parsed = fastavro.parse_schema(dict(schema))
+def _blocks(schema_text: str, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, bytes]]:
+    parsed = _parsed(schema_text)
     buffer, count = io.BytesIO(), 0
     for record in records:
         fastavro.schemaless_writer(buffer, parsed, record)
@@ -98,6 +99,11 @@ def _blocks(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> 
             buffer, count = io.BytesIO(), 0
     if count:
         yield count, buffer.getvalue()
+
+
+@lru_cache(maxsize=64)
+def _parsed(schema_text: str) -> Any:
+    return fastavro.parse_schema(json.loads(schema_text))
 
 
 class _Bad(Exception):

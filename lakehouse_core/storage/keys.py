@@ -6,6 +6,7 @@ Keys come from schemas, manifests and listings, so they are hostile input: a man
 
 import os
 import stat
+from functools import lru_cache
 
 from lakehouse_core.errors import InvalidRequest
 
@@ -27,6 +28,7 @@ def key_parts(key: str) -> list[str]:
     return parts
 
 
+@lru_cache(maxsize=4096)
 def joined(prefix: str, key: str) -> str:
     """Return the key of `key` below `prefix`; either may be empty. Raises InvalidRequest as `key_parts` does."""
     return "/".join([*key_parts(prefix), *key_parts(key)])

@@ -336,3 +336,12 @@ class TestManifests:
 
         with pytest.raises(CorruptTable, match=r"names '\.\./secret'"):
             table.log.manifests.entries(hostile)
+
+
+def test_a_snapshot_that_a_rollback_replaced_is_read_anew() -> None:
+    log = log_of(3, 4)
+    first = log.snapshot(4)
+
+    log.store.write(snapshot_key(4), serialize_snapshot(snapshot(4).model_copy(update={"commit_user": "another"})))
+
+    assert (first.commit_user, log.snapshot(4).commit_user) == ("u", "another")
