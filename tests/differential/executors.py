@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import SystemClock
@@ -85,12 +87,18 @@ def _caller(judge: Judge, warehouse: str) -> Callable[..., Any]:
 
 
 class Ours:
-    """The front door; `connect` makes the catalog of a warehouse."""
+    """The front door; `connect` makes the catalog of a warehouse, `given` what is written of Arrow rows."""
 
     quirks = frozenset[str]()
 
-    def __init__(self, connect: Callable[[str], lc.Catalog] = lc.connect) -> None:
+    def __init__(
+        self,
+        connect: Callable[[str], lc.Catalog] = lc.connect,
+        *,
+        given: Callable[[pa.Table], Any] = lambda rows: rows,
+    ) -> None:
         self._connect = connect
+        self._given = given
 
     def run(self, history: History, warehouse: str) -> Trace:
         catalog = self._connect(warehouse)
@@ -107,7 +115,7 @@ class Ours:
         refused = None
         for operation in history.operations:
             try:
-                table = _operated(catalog, table, operation)
+                table = self._operated(catalog, table, operation)
             except (lc.InvalidRequest, lc.TaskFailed) as refusal:
                 refused = str(refusal)
                 break
@@ -118,6 +126,26 @@ class Ours:
 
     def read(self, warehouse: str) -> Trace:
         return Trace([_steps(self._connect(warehouse).table(TABLE))])
+
+    def _operated(self, catalog: lc.Catalog, table: lc.Table, operation: Json) -> lc.Table:
+        match operation["verb"]:
+            case "write":
+                data = arrow_rows(operation["rows"], table.schema.fields)
+                if "rowkind.field" in table.schema.options:
+                    table.write(self._given(data))
+                else:
+                    kinds = [row.get("_kind", "+I") for row in operation["rows"]]
+                    table.write(self._given(data.append_column("_kind", [kinds])), rowkind_column="_kind")
+                if operation.get("compact", "none") != "none":
+                    table.compact(full=operation["compact"] == "full")
+            case "compact":
+                table.compact(full=operation.get("strategy", "full") == "full")
+            case "alter":
+                table.alter(*map(_schema_change, operation["changes"]))
+                return catalog.table(TABLE)
+            case other:
+                raise AssertionError(other)
+        return table
 
 
 class OursInMemory(Ours):
@@ -131,27 +159,6 @@ class OursInMemory(Ours):
             return super().run(history, warehouse)
         finally:
             catalog.drop_database("db", cascade=True)
-
-
-def _operated(catalog: lc.Catalog, table: lc.Table, operation: Json) -> lc.Table:
-    match operation["verb"]:
-        case "write":
-            data = arrow_rows(operation["rows"], table.schema.fields)
-            if "rowkind.field" in table.schema.options:
-                table.write(data)
-            else:
-                kinds = [row.get("_kind", "+I") for row in operation["rows"]]
-                table.write(data.append_column("_kind", [kinds]), rowkind_column="_kind")
-            if operation.get("compact", "none") != "none":
-                table.compact(full=operation["compact"] == "full")
-        case "compact":
-            table.compact(full=operation.get("strategy", "full") == "full")
-        case "alter":
-            table.alter(*map(_schema_change, operation["changes"]))
-            return catalog.table(TABLE)
-        case other:
-            raise AssertionError(other)
-    return table
 
 
 def _schema_change(change: Json) -> Any:
