@@ -14,6 +14,7 @@ WAREHOUSE ?= ./warehouse
 START ?= 2013-02-01
 BATCHES ?= 16
 SEEDS ?= 500
+TOGETHER ?= 1
 
 # No tool that we start reports home; Spark's workers use this environment's interpreter; loopback is enough.
 export DAGSTER_DISABLE_TELEMETRY := 1
@@ -86,8 +87,8 @@ differential: setup ## Random histories: the model, real Java and ours, all ways
 .PHONY: bench bench-quick
 bench: setup ## All benchmarks, with their floors and peers
 	@$(BIN)/python -m benchmarks
-bench-quick: setup ## A tenth of them
-	@$(BIN)/python -m benchmarks --quick
+bench-quick: setup ## A tenth of them (TOGETHER=2: at once, to see that they run)
+	@$(BIN)/python -m benchmarks --quick --together $(TOGETHER)
 
 .PHONY: smells
 smells: setup ## Places worth a look: long modules and functions, many parameters
