@@ -31,7 +31,8 @@ def main() -> int:
     alone = arguments.together == 1
     failed = 0
     with ThreadPoolExecutor(arguments.together) as pool:
-        for outcome in pool.map(partial(_run, arguments=passed_on, alone=alone), names):
+        run = partial(_run, arguments=passed_on, alone=alone)
+        for outcome in map(run, names) if alone else pool.map(run, names):
             if outcome.output is not None:
                 print(f"== benchmarks.{outcome.name}\n{outcome.output}", end="")
             result = f"failed with code {outcome.code}" if outcome.code else "ok"
