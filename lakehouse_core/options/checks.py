@@ -29,6 +29,8 @@ _OWN_PREFIX: Final = "lakehouse."
 # Defaults for all tables, and the settings of clients of stores: secrets, which have no place in a schema.
 _CATALOG_PREFIXES: Final = ("table-default.", "s3.", "s3a.", "fs.", "oss.", "hadoop.")
 # Settings of one file format's writer, passed on to it by Java.
+# An encrypted column that nobody encrypts would be worse than a refusal.
+_ENCRYPTION_KEYS: Final = ("orc.encrypt", "orc.mask", "orc.key.provider")
 _FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
 _MOST_ZSTD_LEVEL: Final = 22
 _DAY_HOURS: Final = 24
@@ -44,6 +46,9 @@ _POSITIVE: Final = (
     "compaction.min.file-num",
     "lookup-compact.max-interval",
     "manifest.target-file-size",
+    "parquet.page.size",
+    "parquet.page.row.count.limit",
+    "parquet.dictionary.page.size",
     "source.split.target-size",
     "deletion-vector.index-file.target-size",
     "snapshot.num-retained.min",
@@ -280,6 +285,6 @@ def _pattern_treatment(key: str) -> Treatment | None:
     if key.startswith(("commit.callback.", "tag.callback.")) and key.endswith(".param"):
         return Treatment.HARMLESS
     if key.startswith(_FORMAT_PREFIXES):
-        # Only Parquet's writer runs here, and it takes none of Java's settings.
-        return Treatment.REFUSED if key.startswith("parquet.") else Treatment.HARMLESS
+        # How Java's writers pack values: rows are the same. Parquet's keys are many; what is known is carried out.
+        return Treatment.REFUSED if key.startswith(("parquet.", *_ENCRYPTION_KEYS)) else Treatment.HARMLESS
     return None

@@ -294,6 +294,34 @@ class FileStyle:
     stats_mode: str = "truncate(16)"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetOptions:
+    """How values are packed into the pages of Parquet files. None: as the writer finds good.
+
+    `dictionary`: columns whose values repeat may have one. Keys are those that Java's writer takes from a table.
+    """
+
+    dictionary: bool = True
+    dictionary_page_bytes: int = 1 << 20
+    page_bytes: int | None = None
+    page_rows: int | None = None
+
+
+def parquet_options(source: Source) -> ParquetOptions:
+    """Return how Parquet files are packed."""
+
+    def if_set(key: str) -> int | None:
+        return source.whole(key) if source.has(key) else None
+
+    return ParquetOptions(
+        # Java takes whatever else is written there for true.
+        dictionary=source.required("parquet.enable.dictionary").strip().lower() != "false",
+        dictionary_page_bytes=source.whole("parquet.dictionary.page.size"),
+        page_bytes=if_set("parquet.page.size"),
+        page_rows=if_set("parquet.page.row.count.limit"),
+    )
+
+
 def file_style(source: Source) -> FileStyle:
     """Return how files of levels without a style of their own are stored."""
     mode = "metadata.stats-mode"

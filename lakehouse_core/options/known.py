@@ -94,6 +94,10 @@ file.compression text zstd
 file.format.per.level levels ''
 file.compression.per.level levels ''
 file.compression.zstd-level int 1
+parquet.enable.dictionary bool true
+parquet.dictionary.page.size int 1048576
+parquet.page.size int -
+parquet.page.row.count.limit int -
 data-file.prefix text data-
 data-file.path-directory text -
 data-file.thin-mode bool false
@@ -240,7 +244,6 @@ tag.automatic-creation none|process-time|watermark|batch none
 tag.create-success-file bool false
 tag.default-time-retained duration -
 scan.plan-auto-tag-for-read.time-retained duration -
-parquet.enable.dictionary int -
 local-merge-buffer-size size -
 commit.force-create-snapshot bool false
 delete.force-produce-changelog bool false

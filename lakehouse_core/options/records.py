@@ -20,6 +20,7 @@ from lakehouse_core.options.concerns import (
     FileStyle,
     LookupOptions,
     MergeEngine,
+    ParquetOptions,
     PartitionTimeOptions,
     PrecommitOptions,
     RecordExpiryOptions,
@@ -36,6 +37,7 @@ from lakehouse_core.options.concerns import (
     lookup_options,
     lower_if_set,
     needs_lookup,
+    parquet_options,
     partition_time_options,
     precommit_options,
     record_expiry_options,
@@ -83,6 +85,7 @@ class TableOptions:
     changelog_compression: str | None = None
     changelog_stats_mode: str | None = None
     zstd_level: int = 1
+    parquet: ParquetOptions = field(default_factory=ParquetOptions)
     explicit_target_file_size_bytes: int | None = None
     target_file_row_num: int = 2**63 - 1
     precommit: PrecommitOptions = field(default_factory=PrecommitOptions)
@@ -202,6 +205,7 @@ def _parse(source: Source) -> TableOptions:
         changelog_compression=lower_if_set(source.text("changelog-file.compression")),
         changelog_stats_mode=changelog_stats_mode(source),
         zstd_level=source.whole("file.compression.zstd-level"),
+        parquet=parquet_options(source),
         explicit_target_file_size_bytes=source.size(size) if source.has(size) else None,
         target_file_row_num=source.whole("target-file-row-num"),
         precommit=precommit_options(source),

@@ -49,13 +49,16 @@ class Encoding:
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             write_page_checksum=True,
-            data_page_size=_PAGE_BYTES,
-            max_rows_per_page=_PAGE_ROWS,
+            data_page_size=options.parquet.page_bytes or _PAGE_BYTES,
+            max_rows_per_page=options.parquet.page_rows or _PAGE_ROWS,
+            dictionary_pagesize_limit=options.parquet.dictionary_page_bytes,
             store_schema=False,
             metadata_collector=footers,
         )
 
     def _dictionaries(self, records: pa.Table) -> list[str]:
+        if not self.schema.table_options.parquet.dictionary:
+            return []
         if self._dictionary_columns is None:
             sample = records.slice(0, _SAMPLE_ROWS)
             repetitive = {name for name in sample.column_names if _is_repetitive(sample.column(name))}

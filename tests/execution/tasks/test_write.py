@@ -366,6 +366,21 @@ def test_value_statistics_are_those_that_the_options_ask_for(stats, names, minim
     assert decode_stats(file.key_stats, [BIGINT])[0] == (1,)
 
 
+def test_values_are_packed_into_parquet_pages_as_the_options_say():
+    def written(**options):
+        table = key_table(**options)
+        (message,) = table.write(rows(*((k, "ab"[k % 2] * 9) for k in range(1000))))
+        data = table.store.read(f"bucket-0/{message.new_files[0].file_name}")
+        values = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0).column(4)
+        return "RLE_DICTIONARY" in values.encodings, len(data)
+
+    usual, plain = written(), written(parquet__enable__dictionary="false")
+    short_pages = written(parquet__page__row__count__limit="9")
+
+    assert (usual[0], plain[0]) == (True, False)
+    assert short_pages[1] > 2 * usual[1]
+
+
 def test_values_that_a_parquet_footer_leaves_out_are_in_the_statistics_all_the_same():
     table = append_table({"long": "STRING", "nan": "DOUBLE", "zero": "FLOAT"}, metadata__stats_mode="full")
 
