@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.discard import discard, without_changelog
+from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -66,7 +66,12 @@ def stage(
     goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
     live = log.live_entries(base) if base is not None and goes_on else []
     task = WriteTask(
-        store=log.store.spec, schema=schema, restored=_next_numbers(live, behind), rowkind_column=rowkind_column
+        store=log.store.spec,
+        schema=schema,
+        restored=_next_numbers(live, behind),
+        rowkind_column=rowkind_column,
+        # As in Java, which writes the changelog of an overwrite and lets it lie.
+        tells=isinstance(mode, Append),
     )
     messages: list[CommitMessage] = []
     try:
@@ -77,10 +82,7 @@ def stage(
         _check_partition_times(schema, messages)
         overwritten(staged, schema)
         messages = list(with_packed_files(log, schema, engine, messages))
-        if isinstance(mode, Append):
-            messages = list(with_joined_changelog(log, schema, engine, messages))
-        else:
-            messages = list(without_changelog(log.store, schema, messages, named_by="the write"))
+        messages = list(with_joined_changelog(log, schema, engine, messages))
         return replace(staged, messages=tuple(messages))
     except BaseException:
         discard(log.store, schema, messages, named_by="the write")
