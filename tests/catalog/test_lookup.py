@@ -16,6 +16,7 @@ from lakehouse_core.catalog.table import Table
 from lakehouse_core.execution import lookup as execution_lookup
 from lakehouse_core.execution.tasks import lookup as lookup_task
 from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader
+from lakehouse_core.table import sorted_run
 
 ORDERS = {"dt": "DATE NOT NULL", "id": "BIGINT NOT NULL", "status": "STRING", "amount": "DECIMAL(12, 2)"}
 DAY = date(2013, 1, 1)
@@ -196,6 +197,31 @@ def test_warm_lookups_plan_nothing_and_open_no_data_file(orders, monkeypatch):
         monkeypatch.setattr(execution_lookup, "plan_read", refused)
         monkeypatch.setattr(lookup_task.BucketFiles, "open", refused)
         assert lookups.get(KEYS) == expected
+
+
+def test_the_smallest_and_the_greatest_key_of_each_file_are_decoded_once(orders, monkeypatch):
+    decoded: list[bytes] = []
+    decode = sorted_run.deserialize_row
+    monkeypatch.setattr(sorted_run, "deserialize_row", lambda key, types: decoded.append(key) or decode(key, types))
+
+    with orders.lookups() as lookups:
+        decoded.clear()
+        assert lookups.get(KEYS).num_rows == 4
+        assert lookups.get(KEYS).num_rows == 4
+
+    assert len(decoded) == 2 * len(orders.files())
+
+
+def test_rows_are_found_by_numbers_that_are_none_and_by_times_of_any_digit(catalog):
+    columns = {"x": "DOUBLE NOT NULL", "at": "TIMESTAMP(9) NOT NULL", "v": "INT"}
+    options = {"bucket": "1", "write-only": "true"}
+    table = catalog.create_table("db.t", columns, primary_keys=["x", "at"], options=options)
+    numbers = [float("-inf"), -0.5, 1.5, float("inf"), float("nan")]
+    keys = pa.table({"x": numbers, "at": pa.array([-1, 0, 1, 10**18 + 7, 5], pa.timestamp("ns"))})
+    table.write(keys.append_column("v", pa.array(range(5), pa.int32())))
+    table.write(keys.slice(3).append_column("v", pa.array([30, 40], pa.int32())))
+
+    assert table.lookup(keys).column("v").to_pylist() == [0, 1, 2, 30, 40]
 
 
 def test_a_lookup_reads_the_columns_asked_for_and_what_merging_needs_besides(orders, monkeypatch):

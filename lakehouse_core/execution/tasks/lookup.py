@@ -24,7 +24,6 @@ from lakehouse_core.execution.tasks.merge_read import (
     batch_rows,
     with_merge_columns,
 )
-from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
@@ -47,7 +46,7 @@ from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.sorted_run import keyed_files
+from lakehouse_core.table.sorted_run import KeyedFile, key_values, keyed_files
 from lakehouse_core.table.split import Split
 
 # The column of the number of the key that a row was found for.
@@ -126,7 +125,11 @@ class BucketLookup:
         self._schema = read.schema
         self._spec = read.spec
         self._fields = read.fields
-        self._splits = [_oldest_first(split, read.schema) for split in splits]
+        keyed = [_in_merge_order(split, read.schema) for split in splits]
+        self._splits = [
+            replace(split, files=tuple(each.file for each in files)) for split, files in zip(splits, keyed, strict=True)
+        ]
+        self._ranges = [_key_ranges(files, read.schema) for files in keyed]
         self._keys = read.schema.trimmed_primary_keys
         # Those of the engines that pick one version whole pick the right one anyway.
         self._uses_levels = read.schema.table_options.needs_lookup and self._spec.engine not in BY_ROW
@@ -137,7 +140,6 @@ class BucketLookup:
             level=LEVEL if self._uses_levels else None,
             drops_deletes=True,
         )
-        self._ranges = [_key_ranges(split.files, read.schema) for split in self._splits]
         self._deleted: dict[str, Positions | None] = {}
         self._names = {file.file_name: self._local_name(split, file) for split in splits for file in split.files}
 
@@ -301,13 +303,12 @@ class BucketLookup:
         return f"{data_file_digest(self._read.store, split, file)}-{_digest(file.schema_id, self._keys, shape)}"
 
 
-def _oldest_first(split: Split, schema: TableSchema) -> Split:
-    """Put the files in the order in which a read merges them."""
-    if split.raw:
-        return split
+def _in_merge_order(split: Split, schema: TableSchema) -> Sequence[KeyedFile]:
+    """Return the files in the order in which a read merges them."""
     keyed = keyed_files(split.files, [field.type for field in schema.key_fields])
-    runs = (run for section in sections(keyed) for run in oldest_first(section)[0])
-    return replace(split, files=tuple(file for run in runs for file in run.data_files))
+    if split.raw:
+        return keyed
+    return [file for section in sections(keyed) for run in oldest_first(section)[0] for file in run.files]
 
 
 def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -324,12 +325,12 @@ def _digest(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
 
 
-def _key_ranges(files: Sequence[DataFile], schema: TableSchema) -> tuple[SortedKeys, SortedKeys]:
+def _key_ranges(files: Sequence[KeyedFile], schema: TableSchema) -> tuple[SortedKeys, SortedKeys]:
     """The smallest and the greatest keys of the files, in their order."""
     types = [each.type for each in schema.key_fields]
     ends = []
     for keys in ([file.min_key for file in files], [file.max_key for file in files]):
-        values = [deserialize_row(key, types) for key in keys]
+        values = [key_values(key) for key in keys]
         columns = [
             pa.array([arrow_value(row[number], kind) for row in values], arrow_type(kind))
             for number, kind in enumerate(types)
