@@ -8,6 +8,7 @@ itself. Source: Paimon semantics, E.4, and G.4 for what is read at all.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -28,8 +29,8 @@ from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
 from lakehouse_core.merge.deduplicate import is_add
-from lakehouse_core.merge.key_filter import KeyFilter, key_filter
-from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.merge.key_filter import KeyFilter, key_filter, key_hashes
+from lakehouse_core.merge.key_words import Words, fixed_values
 from lakehouse_core.merge.order import Rows
 from lakehouse_core.merge.positions import Flags
 from lakehouse_core.merge.records import Records
@@ -64,7 +65,7 @@ class LocalFile:
 
     def without_absent(self, sought: "_Sought") -> "_Sought":
         """Return the keys that the file may hold."""
-        return sought if self.filter is None else sought.only(self.filter.may_hold(sought.keys))
+        return sought if self.filter is None else sought.only(self.filter.may_hold(sought.hashes))
 
     def count_absent(self, count: int, options: LookupOptions) -> None:
         """Count keys that were sought in vain; a filter is made once as many were as it takes to pay for it."""
@@ -98,6 +99,17 @@ class LookupRead:
         return tuple(with_merge_columns(asked, self.schema, self.spec))
 
 
+class _Hashes:
+    """The hashes of all keys that are looked up, made once they are asked for."""
+
+    def __init__(self, keys: SortedKeys) -> None:
+        self._keys = keys
+
+    @cached_property
+    def all(self) -> Words:
+        return key_hashes(self._keys)
+
+
 @dataclass(frozen=True, slots=True)
 class _Sought:
     """Keys in their order, as columns and to be searched for, with their numbers among all that are looked up."""
@@ -105,16 +117,22 @@ class _Sought:
     columns: tuple[pa.Array, ...]
     keys: SortedKeys
     numbers: Rows
+    of_all: _Hashes
+
+    @property
+    def hashes(self) -> Words:
+        return self.of_all.all[self.numbers]
 
     def slice(self, start: int, stop: int) -> "_Sought":
         columns = tuple(column.slice(start, stop - start) for column in self.columns)
-        return _Sought(columns, self.keys.slice(start, stop), self.numbers[start:stop])
+        return _Sought(columns, self.keys.slice(start, stop), self.numbers[start:stop], self.of_all)
 
     def only(self, flags: Flags) -> "_Sought":
         if flags.all():
             return self
         rows = np.flatnonzero(flags)
-        return _Sought(tuple(take_all(list(self.columns), rows)), self.keys.taken(rows), self.numbers[rows])
+        columns = tuple(take_all(list(self.columns), rows))
+        return _Sought(columns, self.keys.taken(rows), self.numbers[rows], self.of_all)
 
 
 class BucketLookup:
@@ -154,7 +172,7 @@ class BucketLookup:
         `columns`: those of the trimmed primary key, in key order, each key once. No key has two rows.
         """
         keys = sorted_keys(columns)
-        sought = _Sought(tuple(columns), keys, np.arange(keys.row_count))
+        sought = _Sought(tuple(columns), keys, np.arange(keys.row_count), _Hashes(keys))
         output = [*self._read.columns, KEY_NUMBER]
         for split, (lows, highs) in zip(self._splits, self._ranges, strict=True):
             first, _ = search(keys, lows)
