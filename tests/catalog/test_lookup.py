@@ -131,8 +131,14 @@ def test_a_table_without_snapshots_has_no_rows(catalog):
         (pa.array([1]), "keys: the primary key has the columns dt, id: give tuples of them"),
         ([(DAY, "one")], "keys: Row 0, column 'id'"),
         ([(DAY, 2**63)], "keys: Row 0, column 'id'"),
-        (pa.table({"dt": [DAY], "id": ["1"]}), "keys: Column 'id' is BIGINT NOT NULL and the data has string"),
-        (pa.table({"dt": [DAY], "id": [1.5]}), "keys: Row 0, column 'id': 1.5 does not fit"),
+        (
+            pa.table({"dt": [DAY], "id": ["1"]}),
+            "keys: Column 'id' is BIGINT NOT NULL and the data has string: cast it to int64 first",
+        ),
+        (
+            pa.table({"dt": [DAY], "id": [1.5]}),
+            "keys: Row 0, column 'id': 1.5 does not fit int64 without loss. No row has it",
+        ),
         ([{"dt": DAY, "id": 1}, (DAY, 1)], "keys: rows are not all of one kind"),
         (None, "keys: NoneType: expected a pyarrow Table"),
         ("key", "keys: str: expected a pyarrow Table"),
@@ -157,6 +163,22 @@ def test_what_has_no_rows_of_a_name_is_refused(catalog, orders):
         orders.lookup(KEYS, columns=["amuont"])
     with pytest.raises(lc.NotFound):
         orders.lookup(KEYS, at=lc.AtSnapshot(9))
+
+
+@pytest.mark.parametrize("cache", [5, b"folder", ""])
+def test_what_is_no_directory_is_refused_before_anything_is_made(orders, tmp_path, monkeypatch, cache):
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+
+    for ask in (lambda: orders.lookup(KEYS, cache=cache), lambda: orders.lookups(cache=cache)):
+        with pytest.raises(lc.InvalidRequest, match=r"db.orders: cache=.*: expected the path of a directory"):
+            ask()
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_aligned_is_a_claim(orders):
+    with pytest.raises(lc.InvalidRequest, match=r"db.orders: aligned='no': expected True or False"):
+        orders.lookup(KEYS, aligned="no")
 
 
 def test_closed_lookups_answer_no_more(orders):
