@@ -107,16 +107,22 @@ def _check_bucket_counts(
 ) -> None:
     """Rows of a partition that is laid out in another number of buckets would be looked for in the wrong ones."""
     counts = {entry.partition: entry.total_buckets for entry in live if entry.total_buckets > 0}
+    types = [field.type for field in schema.partition_fields]
+    wrong = {}
     for message in messages:
         found = counts.get(message.partition, message.total_buckets)
         if found != message.total_buckets:
-            values = deserialize_row(message.partition, [field.type for field in schema.partition_fields])
-            folder = partition_folder(schema, values, message.bucket)
-            raise InvalidRequest(
-                f"{table}: {folder} has files in {found} buckets, and the table's option bucket is now "
-                f"{message.total_buckets}. Overwrite the partition with its own rows to bring it to the new number, "
-                f"or set bucket back to {found}."
-            )
+            folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
+            wrong[folder.rpartition("/")[0]] = (found, message.total_buckets)
+    if wrong:
+        # Buckets come in no order; the number is one of the whole partition.
+        folder = min(wrong)
+        found, wanted = wrong[folder]
+        what, whole = (f"partition {folder}", "the partition") if schema.partition_keys else ("the table", "it")
+        raise InvalidRequest(
+            f"{table}: {what} has files in {found} buckets, and the table's option bucket is now {wanted}. Overwrite "
+            f"{whole} with its own rows to bring it to the new number, or set bucket back to {found}."
+        )
 
 
 def _check_partition_times(schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
