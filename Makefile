@@ -13,6 +13,7 @@ STAMP := .venv/.complete
 WAREHOUSE ?= ./warehouse
 START ?= 2013-02-01
 BATCHES ?= 16
+PORT ?= 3000
 SEEDS ?= 500
 TOGETHER ?= 1
 
@@ -32,7 +33,7 @@ run: setup ## Set up, run the main job on real data, print what it made and wher
 
 .PHONY: ui
 ui: setup ## The Dagster UI on the warehouse that `make run` filled
-	@$(BIN)/python -m orchestration.ui --warehouse "$(WAREHOUSE)"
+	@$(BIN)/python -m orchestration.ui --warehouse "$(WAREHOUSE)" --port "$(PORT)"
 
 .PHONY: test
 test: check ## Set up, pass all tests

@@ -1,6 +1,7 @@
 """From reports and table states to what Dagster shows. The one place that knows the names of metadata keys.
 
-Numbers are always there, also when zero, and the keys of an asset are the same on each run: Dagster plots them.
+Numbers are always there, also when zero, and the keys of an asset are the same on each run: Dagster plots them. Only
+the identifier of a commit is missing where nothing was committed: 0 is one, too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -102,7 +103,7 @@ def report_metadata(reports: Sequence[Any]) -> Metadata:
         "paimon/snapshots_made": len(made),
         "paimon/commit_kind": kinds[-1] if kinds else "",
         "paimon/commit_user": users[-1] if users else "",
-        "paimon/commit_identifier": identifiers[-1] if identifiers else 0,
+        **({"paimon/commit_identifier": identifiers[-1]} if identifiers else {}),
         "paimon/noop_reason": reasons[0] if reasons and all(reasons) else "",
         **{f"paimon/{name}": _number(value) for name, value in summed.items()},
     }
@@ -160,10 +161,10 @@ def state_metadata(state: TableState) -> Metadata:
         "paimon/tags": state.tags,
         "paimon/last_run": _last_run(state),
         "paimon/recent_snapshots": records(
-            ("snapshot", "kind", "time", "rows added", "run"),
+            ("snapshot", "kind", "time", "rows in files", "change", "run"),
             (
                 # Runs are listed under the first eight characters of their ids; more would not fit the page.
-                (fact.id, fact.kind, f"{fact.time:%m-%d %H:%M:%S}", fact.rows_added, fact.run_id[:8])
+                (fact.id, fact.kind, f"{fact.time:%m-%d %H:%M:%S}", fact.rows, f"{fact.change:+}", fact.run_id[:8])
                 for fact in state.recent
             ),
         ),

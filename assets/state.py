@@ -14,12 +14,16 @@ BATCH = "lakehouse.batch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFacts:
-    """One retained snapshot. `run_id` is empty where no run of ours made it."""
+    """One retained snapshot. `run_id` is empty where no run of ours made it.
+
+    `rows` lie in its files, before any merge; `change`: how many more than before. A compaction makes them fewer.
+    """
 
     id: int
     kind: str
     time: datetime
-    rows_added: int
+    rows: int
+    change: int
     run_id: str
 
 
@@ -97,6 +101,7 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
         id=snapshot.id,
         kind=str(snapshot.commit_kind),
         time=datetime.fromtimestamp(snapshot.time_millis / 1000, UTC),
-        rows_added=snapshot.delta_record_count or 0,
+        rows=snapshot.total_record_count or 0,
+        change=snapshot.delta_record_count or 0,
         run_id=snapshot.properties.get(RUN_ID, ""),
     )

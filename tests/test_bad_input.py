@@ -195,6 +195,8 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
     "warehouse": [
         (lambda w: lc.connect(""), INVALID, "expected a file path or a file:// URI"),
         (lambda w: lc.connect("a\0b"), INVALID, "expected a file path"),
+        (lambda w: lc.connect(__file__), INVALID, "is a file. Expected a folder, which need not exist yet"),
+        (lambda w: lc.connect(f"file://{__file__}/below"), INVALID, "is a file. Expected a folder"),
         (lambda w: lc.connect("file://host/x"), INVALID, "names no host, and this one names 'host'"),
         (lambda w: lc.connect("file:x"), INVALID, "expected an absolute path"),
         (lambda w: lc.connect("s3://b/wh"), UNSUPPORTED, "stores of s3: are not supported yet"),
@@ -305,11 +307,29 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             INVALID,
             "Option changelog.precommit-compact.buffer-size is 2147483648: expected 2147483647 at most",
         ),
-        (keyed(**{"file.format": "csv"}), UNSUPPORTED, "file.format = csv"),
+        (keyed(**{"file.format": "csv"}), UNSUPPORTED, "file.format = csv .*: set avro, orc or parquet"),
+        (keyed(**{"file.format": "parqet"}), UNSUPPORTED, "did you mean parquet? Set avro, orc or parquet"),
+        (keyed(**{"file.compression": "ztsd"}), UNSUPPORTED, "did you mean zstd? Set zstd, snappy, gzip, lz4"),
+        (keyed(**{"changelog-file.format": "parqet"}), UNSUPPORTED, "did you mean parquet"),
+        (keyed(**{"spill-compression": "lz5"}), UNSUPPORTED, "did you mean lz4? Set lz4, none or zstd"),
+        (
+            new(
+                {"dt": "STRING", "v": "STRING"},
+                partition_keys=["dt"],
+                options={"partition.timestamp-pattern": "$dt $hour"},
+            ),
+            INVALID,
+            "$hour names no partition column; the table is partitioned by $dt",
+        ),
+        (
+            new({"v": "STRING"}, options={"partition.timestamp-pattern": "$v"}),
+            INVALID,
+            "$v names no partition column; the table is partitioned by no columns",
+        ),
         (
             keyed(**{"file.format": "avro", "file.compression": "lz4"}),
             UNSUPPORTED,
-            "lz4 does not go with files of avro",
+            "lz4 does not go with files of avro: set zstd, zstandard, snappy, deflate or null",
         ),
         (keyed(**{"file.format.per.level": "0:csv"}), UNSUPPORTED, "file.format.per.level names the format csv"),
         (keyed(**{"sequence.field": "nope"}), INVALID, "sequence.field names 'nope', which is no column"),
@@ -367,7 +387,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.rescaled.write([{"dt": DAY, "id": 2}]),
             INVALID,
-            "bucket-0 has files in 1 buckets, and the table's option bucket is now 2. Overwrite the partition",
+            "partition dt=.* has files in 1 buckets, and the table's option bucket is now 2. Overwrite the partition",
         ),
     ],
     "partitions": [

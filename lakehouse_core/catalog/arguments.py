@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
 from typing import Any, Final
 
 from lakehouse_core.errors import InvalidRequest
@@ -35,6 +36,15 @@ def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, sc
     if dynamic is None:
         dynamic = bool(schema.partition_keys) and schema.table_options.dynamic_partition_overwrite
     return DynamicOverwrite() if dynamic else StaticOverwrite()
+
+
+def cache_directory(cache: str | PurePath | None) -> str | None:
+    """Return the directory of local lookup files; None: that of this process."""
+    if cache is None:
+        return None
+    if not isinstance(cache, str | PurePath) or not str(cache):
+        raise InvalidRequest(f"cache={cache!r}: expected the path of a directory, or nothing for one of this process.")
+    return str(cache)
 
 
 def idle_millis(partition_idle: timedelta | None) -> int:

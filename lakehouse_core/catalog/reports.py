@@ -67,6 +67,7 @@ class CompactionReport(Report):
     """
 
     commit_user: str = ""
+    commit_identifier: int | None = None
     buckets_rewritten: int = 0
     buckets_conflicted: int = 0
     files_before: int = 0
@@ -83,6 +84,7 @@ class ManifestReport(Report):
     """Of compact_manifests. Entries are the files that manifests say come or go."""
 
     commit_user: str = ""
+    commit_identifier: int | None = None
     manifests_before: int = 0
     manifests_after: int = 0
     manifests_merged: int = 0

@@ -14,6 +14,7 @@ from lakehouse_core.catalog import answers
 from lakehouse_core.catalog.arguments import (
     age_millis,
     bound_condition,
+    cache_directory,
     count_of,
     idle_millis,
     overwrite_mode,
@@ -289,7 +290,7 @@ class Table:
         )
 
     def _lookup_cache(self, cache: str | PurePath | None) -> LookupCache:
-        directory = process_directory() if cache is None else str(cache)
+        directory = cache_directory(cache) or process_directory()
         if directory not in self._lookup_caches:
             self._lookup_caches[directory] = LookupCache(directory, self._clock)
         return self._lookup_caches[directory]

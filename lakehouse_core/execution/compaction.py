@@ -10,7 +10,7 @@ from lakehouse_core.errors import CommitConflict
 from lakehouse_core.execution.commit import CommitResult, commit
 from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.compaction_scope import FilesByBucket, Scope, files_in, why_none
-from lakehouse_core.execution.discard import discard, without_changelog
+from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.precommit import with_joined_changelog
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -99,7 +99,9 @@ def compact(
     occasion = Occasion(local_now_millis=log.clock.local_now_millis())
     indexes = log.index_entries(snapshot)
     deletions = deletion_files(indexes, BucketFolders(schema))
-    buckets = _plan_buckets(by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry)
+    buckets = _plan_buckets(
+        by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry, tells=tells
+    )
     files = [file for found in by_bucket.values() for file in found]
     planned = CompactionResult(
         buckets=buckets,
@@ -110,7 +112,7 @@ def compact(
     if dry_run or not buckets:
         return planned
     tasks = _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry)
-    messages = _run(log, schema, engine(), tasks, indexes, tells=tells)
+    messages = _run(log, schema, engine(), tasks, indexes)
     commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
         table=name,
@@ -134,6 +136,7 @@ def _plan_buckets(
     full: bool,
     occasion: Occasion,
     expiry: RecordExpiry | None,
+    tells: bool,
 ) -> tuple[BucketCompaction, ...]:
     """Return what each bucket needs, largest first."""
     types = [field.type for field in schema.partition_fields]
@@ -143,7 +146,7 @@ def _plan_buckets(
         expired = expired_files(files, expiry, schemas.schema)
         vectors = {file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions}
         marked = {name: MarkedRows(count=one.cardinality, index_file=one.key) for name, one in vectors.items()}
-        picked = plan_bucket(files, schema, full=full, occasion=occasion, expired=expired, marked=marked)
+        picked = plan_bucket(files, schema, full=full, occasion=occasion, expired=expired, marked=marked, tells=tells)
         for plan in _task_plans(picked, schema):
             names = {file.file_name for file in (*plan.files, *_older(plan))}
             found.append(
@@ -238,8 +241,6 @@ def _run(
     engine: Engine,
     tasks: Sequence[RewriteTask],
     indexes: Sequence[IndexManifestEntry],
-    *,
-    tells: bool,
 ) -> tuple[CommitMessage, ...]:
     """Return what the tasks made, one message for each bucket; where one fails, the outputs of all are deleted."""
     messages: Sequence[CommitMessage] = ()
@@ -247,8 +248,6 @@ def _run(
         for text in engine.run(run_rewrite, tasks):
             messages = (*messages, *messages_from_json(text))
         messages = without_vectors(log, schema, _joined(messages), indexes)
-        if not tells:
-            return without_changelog(log.store, schema, messages, named_by="the compaction")
         return with_joined_changelog(log, schema, lambda: engine, messages)
     except BaseException:
         discard(log.store, schema, messages, named_by="the compaction")

@@ -22,22 +22,3 @@ def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMe
             message, compact_after=tuple(file for file in message.compact_after if file.file_name not in upgraded)
         )
         store.delete([file.key for file in message_files(made, folders, named_by=named_by)])
-
-
-def without_changelog(
-    store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage], *, named_by: str
-) -> tuple[CommitMessage, ...]:
-    """Return the messages without their changelogs, whose files are deleted: an overwrite tells nothing."""
-    listed = tuple(messages)
-    told = (
-        CommitMessage(
-            partition=message.partition,
-            bucket=message.bucket,
-            total_buckets=message.total_buckets,
-            changelog_files=message.changelog_files,
-            compact_changelog_files=message.compact_changelog_files,
-        )
-        for message in listed
-    )
-    discard(store, schema, told, named_by=named_by)
-    return tuple(replace(message, changelog_files=(), compact_changelog_files=()) for message in listed)

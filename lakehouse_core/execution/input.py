@@ -7,6 +7,7 @@ refused with its row. Nulls in NOT NULL columns, defaults and row kinds are the 
 import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,20 +39,26 @@ _PIECE_BYTES: Final = 512 << 20
 
 
 def input_batches(
-    data: object, fields: Sequence[DataField], *, rowkind_column: str | None = None, first_row: int = 0
+    data: object,
+    fields: Sequence[DataField],
+    *,
+    rowkind_column: str | None = None,
+    first_row: int = 0,
+    advice: str = "Round it, or write it to a wider column.",
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of `data` as batches of `fields` (and the row kind column last, when it is no field).
 
     Columns are checked at once, values as the batches are taken. Raises InvalidRequest; it counts rows from
-    `first_row`.
+    `first_row`, and ends with `advice` where a value would be cast with loss.
     """
+    misfits = _Misfits(first_row, advice)
     match data:
         case pa.Table():
-            return _of_arrow(data.schema, data.to_batches(max_chunksize=1 << 20), fields, rowkind_column, first_row)
+            return _of_arrow(data.schema, data.to_batches(max_chunksize=1 << 20), fields, rowkind_column, misfits)
         case pa.RecordBatch():
-            return _of_arrow(data.schema, [data], fields, rowkind_column, first_row)
+            return _of_arrow(data.schema, [data], fields, rowkind_column, misfits)
         case pa.RecordBatchReader():
-            return _of_arrow(data.schema, data, fields, rowkind_column, first_row)
+            return _of_arrow(data.schema, data, fields, rowkind_column, misfits)
         case list() | tuple() if all(isinstance(row, Mapping) for row in data):
             return _of_rows(data, fields, rowkind_column, first_row)
         case _:
@@ -61,12 +68,20 @@ def input_batches(
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Misfits:
+    """How values that do not fit are told of."""
+
+    first_row: int
+    advice: str
+
+
 def _of_arrow(
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
     fields: Sequence[DataField],
     rowkind_column: str | None,
-    first_row: int,
+    misfits: _Misfits,
 ) -> Iterator[pa.RecordBatch]:
     wanted = _output_fields(fields, rowkind_column)
     _check_columns(schema.names, fields, rowkind_column)
@@ -75,15 +90,16 @@ def _of_arrow(
     for field in wanted:
         index = schema.get_field_index(field.name)
         casts.append(None if index < 0 else (index, _cast(schema.field(index).type, field)))
-    return _converted(_bounded(received(batches)), target, casts, first_row)
+    return _converted(_bounded(received(batches)), target, casts, misfits)
 
 
 def _converted(
     batches: Iterable[pa.RecordBatch],
     target: pa.Schema,
     casts: Sequence[tuple[int, Callable[[pa.Array], pa.Array]] | None],
-    first_row: int,
+    misfits: _Misfits,
 ) -> Iterator[pa.RecordBatch]:
+    first_row = misfits.first_row
     for batch in batches:
         if batch.num_rows == 0:
             continue
@@ -96,7 +112,7 @@ def _converted(
             try:
                 columns.append(convert(batch.column(index)))
             except pa.ArrowInvalid as error:
-                raise _misfit_row(batch.column(index), convert, field, first_row) from error
+                raise _misfit_row(batch.column(index), convert, field, replace(misfits, first_row=first_row)) from error
         first_row += batch.num_rows
         yield pa.RecordBatch.from_arrays(columns, schema=target)
 
@@ -193,8 +209,7 @@ def _cast(source: pa.DataType, field: DataField) -> Callable[[pa.Array], pa.Arra
         return lambda array: array
     if not _fits(source, target):
         raise InvalidRequest(
-            f"Column {field.name!r} is {type_to_sql(field.type)} and the data has {source}: "
-            f"cast it to {target} before writing."
+            f"Column {field.name!r} is {type_to_sql(field.type)} and the data has {source}: cast it to {target} first."
         )
     if _may_round(source, target):
         return lambda array: _exactly(array, target)
@@ -294,7 +309,7 @@ def _exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _misfit_row(
-    array: pa.Array, convert: Callable[[pa.Array], pa.Array], field: pa.Field, first_row: int
+    array: pa.Array, convert: Callable[[pa.Array], pa.Array], field: pa.Field, misfits: _Misfits
 ) -> InvalidRequest:
     """Find the first row that does not convert, by halving."""
     start, count = 0, len(array)
@@ -306,10 +321,8 @@ def _misfit_row(
             count = half
     # Python cannot hold every value (nanoseconds, far years), so Arrow prints it.
     shown = " ".join(array.slice(start, 1).to_string().split())[1:-1].strip()
-    return InvalidRequest(
-        f"Row {first_row + start}, column {field.name!r}: {shown[:100]} does not fit {field.type} without loss. "
-        "Round it, or write it to a wider column."
-    )
+    place = f"Row {misfits.first_row + start}, column {field.name!r}"
+    return InvalidRequest(f"{place}: {shown[:100]} does not fit {field.type} without loss. {misfits.advice}")
 
 
 def _converts(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> bool:

@@ -26,7 +26,7 @@ def key_columns(keys: object, schema: TableSchema) -> pa.RecordBatch:
     fields = [schema.field(name) for name in schema.primary_keys]
     target = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
     try:
-        batches = list(input_batches(_named(keys, fields), fields))
+        batches = list(input_batches(_named(keys, fields), fields, advice="No row has it in its key: leave it out."))
     except InvalidRequest as error:
         raise InvalidRequest(f"keys: {error}") from error
     found = pa.Table.from_batches(batches, target).combine_chunks()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.discard import discard, without_changelog
+from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -66,7 +66,12 @@ def stage(
     goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
     live = log.live_entries(base) if base is not None and goes_on else []
     task = WriteTask(
-        store=log.store.spec, schema=schema, restored=_next_numbers(live, behind), rowkind_column=rowkind_column
+        store=log.store.spec,
+        schema=schema,
+        restored=_next_numbers(live, behind),
+        rowkind_column=rowkind_column,
+        # As in Java, which writes the changelog of an overwrite and lets it lie.
+        tells=isinstance(mode, Append),
     )
     messages: list[CommitMessage] = []
     try:
@@ -77,10 +82,7 @@ def stage(
         _check_partition_times(schema, messages)
         overwritten(staged, schema)
         messages = list(with_packed_files(log, schema, engine, messages))
-        if isinstance(mode, Append):
-            messages = list(with_joined_changelog(log, schema, engine, messages))
-        else:
-            messages = list(without_changelog(log.store, schema, messages, named_by="the write"))
+        messages = list(with_joined_changelog(log, schema, engine, messages))
         return replace(staged, messages=tuple(messages))
     except BaseException:
         discard(log.store, schema, messages, named_by="the write")
@@ -105,16 +107,22 @@ def _check_bucket_counts(
 ) -> None:
     """Rows of a partition that is laid out in another number of buckets would be looked for in the wrong ones."""
     counts = {entry.partition: entry.total_buckets for entry in live if entry.total_buckets > 0}
+    types = [field.type for field in schema.partition_fields]
+    wrong = {}
     for message in messages:
         found = counts.get(message.partition, message.total_buckets)
         if found != message.total_buckets:
-            values = deserialize_row(message.partition, [field.type for field in schema.partition_fields])
-            folder = partition_folder(schema, values, message.bucket)
-            raise InvalidRequest(
-                f"{table}: {folder} has files in {found} buckets, and the table's option bucket is now "
-                f"{message.total_buckets}. Overwrite the partition with its own rows to bring it to the new number, "
-                f"or set bucket back to {found}."
-            )
+            folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
+            wrong[folder.rpartition("/")[0]] = (found, message.total_buckets)
+    if wrong:
+        # Buckets come in no order; the number is one of the whole partition.
+        folder = min(wrong)
+        found, wanted = wrong[folder]
+        what, whole = (f"partition {folder}", "the partition") if schema.partition_keys else ("the table", "it")
+        raise InvalidRequest(
+            f"{table}: {what} has files in {found} buckets, and the table's option bucket is now {wanted}. Overwrite "
+            f"{whole} with its own rows to bring it to the new number, or set bucket back to {found}."
+        )
 
 
 def _check_partition_times(schema: TableSchema, messages: Iterable[CommitMessage]) -> None:

@@ -1,7 +1,7 @@
 """A bloom filter over the keys of a file: of many keys at once it says which the file certainly does not hold.
 
 One hash and many bits, instead of few bits and several hashes: it is made and asked in whole arrays, and its memory is
-cheap beside the rows. Only of keys whose columns all have a fixed width, which their words tell apart.
+cheap beside the rows.
 """
 
 from collections.abc import Iterable
@@ -10,8 +10,9 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
-from lakehouse_core.merge.key_words import Words
+from lakehouse_core.merge.key_words import Words, value_words
 from lakehouse_core.merge.positions import Flags
 from lakehouse_core.merge.search import SortedKeys
 
@@ -30,37 +31,53 @@ class KeyFilter:
     bits: npt.NDArray[np.uint8]
     bit_count: int
 
-    def may_hold(self, keys: SortedKeys) -> Flags:
-        """Return False for the keys that are certainly absent."""
-        places = _places(keys, self.bit_count)
+    def may_hold(self, hashes: Words) -> Flags:
+        """Return False for the keys, given by their `key_hashes`, that are certainly absent."""
+        places = _places(hashes, self.bit_count)
         found: Flags = (self.bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1 == 1
         return found
 
 
-def key_filter(parts: Iterable[SortedKeys], key_count: int, *, false_positive_rate: float) -> KeyFilter | None:
+def key_filter(parts: Iterable[SortedKeys], key_count: int, *, false_positive_rate: float) -> KeyFilter:
     """Return a filter of the keys in `parts`, `key_count` of them, that takes so many absent ones for present.
 
-    `false_positive_rate`: between 0 and 1; with 64 bits a key, the most, it is 0.016. None where a column of the keys
-    has no fixed width.
+    `false_positive_rate`: between 0 and 1; with 64 bits a key, the most, it is 0.016.
     """
     bits_per_key = min(1 / false_positive_rate, _MOST_BITS_PER_KEY)
     bit_count = min(max(8, int(key_count * bits_per_key)), _MOST_BITS)
     bits = np.zeros(bit_count // 8 + 1, dtype=np.uint8)
     for keys in parts:
-        if any(column.text is not None for column in keys.columns):
-            return None
-        places = _places(keys, bit_count)
+        places = _places(key_hashes(keys), bit_count)
         np.bitwise_or.at(bits, places >> 3, np.left_shift(np.uint8(1), (places & 7).astype(np.uint8)))
     return KeyFilter(bits, bit_count)
 
 
-def _places(keys: SortedKeys, bit_count: int) -> npt.NDArray[np.int64]:
+def key_hashes(keys: SortedKeys) -> Words:
+    """Return a hash of each key: of its values alone, whatever other keys there are."""
     hashes: Words = np.zeros(keys.row_count, dtype=np.uint64)
     for column in keys.columns:
-        for word in column.words:
-            hashes = hashes ^ word
-            for spread in _SPREADS:
-                hashes ^= hashes >> _HALF
-                hashes *= spread
+        if column.text is None:
+            for word in column.words:
+                hashes = _mixed(hashes, word)
+            continue
+        for rows, word in value_words(column.text):
+            # Half of the mixing is enough while more of the same value follows.
+            if len(rows) == keys.row_count:
+                hashes = _mixed(hashes, word, _SPREADS[:1])
+            else:
+                hashes[rows] = _mixed(hashes[rows], word, _SPREADS[:1])
+        hashes = _mixed(hashes, pc.binary_length(column.text).to_numpy(zero_copy_only=False).astype(np.uint64))
     hashes ^= hashes >> _HALF
+    return hashes
+
+
+def _places(hashes: Words, bit_count: int) -> npt.NDArray[np.int64]:
     return (((hashes & _LOW) * np.uint64(bit_count)) >> _HALF).astype(np.int64)
+
+
+def _mixed(hashes: Words, word: Words, spreads: tuple[np.uint64, ...] = _SPREADS) -> Words:
+    mixed = hashes ^ word
+    for spread in spreads:
+        mixed ^= mixed >> _HALF
+        mixed *= spread
+    return mixed

@@ -5,7 +5,7 @@ Source: Paimon format, "Data files" (strings by unsigned bytes, numbers natural,
 as Java's generated comparator has it: -0.0 equals 0.0; unlike Java, NaN equals only NaN and comes last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -89,6 +89,25 @@ def word_at(column: pa.Array, position: int) -> Words:
     offsets = _offsets(column)
     data = np.frombuffer(column.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
     return _BytesReader(data, offsets[:-1] - offsets[0], np.diff(offsets), is_fixed=False).word(position)
+
+
+def value_words(column: pa.Array) -> Iterator[tuple[npt.NDArray[np.int64], Words]]:
+    """Yield of text or binary values without nulls their words from the first on, zero behind an end: at each place the
+    rows that reach so far, rising, and what they have there. None depends on other rows.
+    """
+    if not len(column):
+        return
+    offsets = _offsets(column)
+    lengths = np.diff(offsets)
+    data = np.frombuffer(column.buffers()[2] or b"", dtype=np.uint8)[offsets[0] : offsets[-1]]
+    reader = _BytesReader(data, offsets[:-1] - offsets[0], lengths, is_fixed=False)
+    rows = np.arange(len(column))
+    for position in range(0, int(lengths.max()), _WORD_BYTES):
+        reaches = reader.reaches(position)
+        if not reaches.all():
+            rows = rows[reaches]
+            reader.keep(reaches)
+        yield rows, reader.word(position)
 
 
 def fixed_values(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -185,6 +204,15 @@ class _BytesReader:
         self._words_at = np.lib.stride_tricks.as_strided(
             padded[:8].view(">u8"), shape=(len(data) + _WORD_BYTES,), strides=(1,), writeable=False
         )
+
+    def reaches(self, position: int) -> npt.NDArray[np.bool_]:
+        """Return which values have a byte there."""
+        found: npt.NDArray[np.bool_] = self._lengths > position
+        return found
+
+    def keep(self, rows: npt.NDArray[np.bool_]) -> None:
+        """Go on with these values alone."""
+        self._starts, self._lengths = self._starts[rows], self._lengths[rows]
 
     def word(self, position: int) -> Words:
         if self._length is not None:

@@ -7,6 +7,7 @@ from lakehouse_core.options.checks import (
     check_writable,
     current_options,
     known_key,
+    one_of,
 )
 from lakehouse_core.options.concerns import (
     DYNAMIC_BUCKET,
@@ -82,6 +83,7 @@ __all__ = [
     "current_options",
     "is_index_option",
     "known_key",
+    "one_of",
     "parse_bool",
     "parse_duration",
     "parse_int",

@@ -4,7 +4,7 @@ Source: Paimon semantics A.6 for the rules; the treatment of each option is in `
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
@@ -62,7 +62,7 @@ def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
 
     Whether the options fit together is for `check_consistent`, once all of them are there.
     """
-    names = frozenset(columns)
+    names = tuple(columns)
     for key, value in options.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise InvalidRequest(f"Option {key!r} = {value!r}: keys and values of options are text.")
@@ -81,7 +81,7 @@ def current_options(options: Mapping[str, str]) -> dict[str, str]:
 
 def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None:
     """Raise InvalidRequest unless bounds hold and options fit together; `columns` are all of the table's."""
-    names = frozenset(columns)
+    names = tuple(columns)
     for key in options:
         if key.startswith("fields.") and _field_ending(key) is not None:
             _check_field_key(key, names)
@@ -172,7 +172,10 @@ def check_writable(options: Mapping[str, str], *, table: str) -> None:
                 raise _unsupported(table, key, value)
         elif current in WRITABLE:
             if value.strip().lower() not in WRITABLE[current]:
-                raise _unsupported(table, key, value)
+                raise UnsupportedFeature(
+                    f"{about_option(table)} {key} = {value} is not supported for writing yet: "
+                    f"{one_of(value, sorted(WRITABLE[current]))}, or write with Java Paimon."
+                )
         elif known.treatment is Treatment.REFUSED and not _is_default(known, value):
             raise _unsupported(table, key, value)
 
@@ -180,6 +183,13 @@ def check_writable(options: Mapping[str, str], *, table: str) -> None:
 def about_option(table: str) -> str:
     """Return the beginning of a message about an option; `table` is empty where the caller names it."""
     return f"{table}: option" if table else "Option"
+
+
+def one_of(text: str, words: Sequence[str]) -> str:
+    """Return advice for a text that is none of the words: the nearest of them, and all."""
+    near = difflib.get_close_matches(text.strip().lower(), words, n=1)
+    choices = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+    return f"did you mean {near[0]}? Set {choices}" if near else f"set {choices}"
 
 
 def _unsupported(table: str, key: str, value: str) -> UnsupportedFeature:
@@ -231,7 +241,7 @@ def _check_value(known: OptionKey, key: str, value: str) -> None:
             parse_word(key, value, words)
 
 
-def _check_pattern(key: str, value: str, columns: frozenset[str]) -> bool:
+def _check_pattern(key: str, value: str, columns: Sequence[str]) -> bool:
     """Whether the key has the form of a known pattern. Raises InvalidRequest when its parts are wrong."""
     if key in KNOWN or key in FORMER_NAMES:
         return False
@@ -245,12 +255,21 @@ def _check_pattern(key: str, value: str, columns: frozenset[str]) -> bool:
     return _pattern_treatment(key) is not None
 
 
-def _check_field_key(key: str, columns: frozenset[str]) -> None:
+def _check_field_key(key: str, columns: Sequence[str]) -> None:
     ending = _field_ending(key)
     if ending is None:
-        word = key.rpartition(".")[2]
+        column, dot, word = key.removeprefix("fields.").rpartition(".")
+        if not dot:
+            known_key(key)
         near = difflib.get_close_matches(word, FIELD_ENDINGS, n=1, cutoff=0.5)
-        raise InvalidRequest(f"Option {key} is not known{f': did you mean the ending .{near[0]}?' if near else '.'}")
+        endings = [ending for ending, treatment in FIELD_ENDINGS.items() if treatment is Treatment.HONOURED]
+        advice = f"did you mean fields.{column}.{near[0]}?" if near else f"it may end in .{', .'.join(endings)}."
+        unknown = [
+            f" There is no column {name!r}: {_existing(name, columns)}"
+            for name in column.split(",")
+            if name not in columns
+        ]
+        raise InvalidRequest(f"Option {key} is not known: {advice}{''.join(unknown)}")
     middle = key.removeprefix("fields.")
     middle = middle[: middle.rindex(f".{ending}")]
     # Java looks for columns before the first dot, whatever follows, and keeps blanks: what it refuses is refused here.
@@ -258,13 +277,16 @@ def _check_field_key(key: str, columns: frozenset[str]) -> None:
         _check_column(key, column, columns)
 
 
-def _check_column(key: str, column: str, columns: frozenset[str]) -> None:
+def _check_column(key: str, column: str, columns: Sequence[str]) -> None:
     if column not in columns:
-        near = difflib.get_close_matches(column, columns, n=1)
         raise InvalidRequest(
-            f"Option {key} names the column {column!r}, which the table does not have"
-            f"{f': did you mean {near[0]}?' if near else '.'}"
+            f"Option {key} names the column {column!r}, which the table does not have: {_existing(column, columns)}"
         )
+
+
+def _existing(column: str, columns: Sequence[str]) -> str:
+    near = difflib.get_close_matches(column, columns, n=1)
+    return f"did you mean {near[0]}?" if near else f"take one of {', '.join(columns)}."
 
 
 def _field_ending(key: str) -> str | None:

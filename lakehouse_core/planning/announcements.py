@@ -13,15 +13,19 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import KeyedFile, keyed_files
 
 
-def announced(plan: CompactionPlan, schema: TableSchema, *, top_level: int) -> CompactionPlan:
-    """Return the plan with each step that has something to tell or to look up marked so."""
+def announced(plan: CompactionPlan, schema: TableSchema, *, top_level: int, tells: bool = True) -> CompactionPlan:
+    """Return the plan with each step that has something to tell or to look up marked so.
+
+    `tells`: whether the changelog that the table's producer asks for is wanted. What is looked up stays the same.
+    """
     options = schema.table_options
     if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
-        if plan.output_level < top_level:
+        if plan.output_level < top_level or not tells:
             return plan
         return replace(plan, steps=tuple(replace(step, telling=Telling.TOP_LEVEL) for step in plan.steps))
     if not options.needs_lookup:
         return plan
+    tells = tells and options.changelog_producer is ChangelogProducer.LOOKUP
     key_types = [field.type for field in schema.key_fields]
     steps: list[Step] = []
     for step in plan.steps:
@@ -30,13 +34,13 @@ def announced(plan: CompactionPlan, schema: TableSchema, *, top_level: int) -> C
             steps.append(replace(step, telling=Telling.LOOKUP) if from_level_0 else step)
         elif step.file.level == 0:
             (keyed,) = keyed_files([step.file], key_types)
-            steps.append(_from_level_0(keyed, options, is_top=plan.output_level == top_level))
+            steps.append(_from_level_0(keyed, options, is_top=plan.output_level == top_level, tells=tells))
         else:
             steps.append(step)
-    return replace(plan, steps=tuple(steps))
+    return replace(plan, steps=tuple(steps), tells=tells)
 
 
-def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_top: bool) -> Step:
+def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_top: bool, tells: bool) -> Step:
     """Return what becomes of a level-0 file that shares no key with others of its compaction."""
     keeps_bytes = is_top or (options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields)
     if options.deletion_vectors.enabled and keyed.file.delete_row_count != 0:
@@ -44,7 +48,5 @@ def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_top: bool) -> S
         keeps_bytes = False
     if not keeps_bytes:
         return Merge(sections([keyed]), telling=Telling.LOOKUP)
-    is_of_use = options.changelog_producer is ChangelogProducer.LOOKUP or (
-        options.deletion_vectors.enabled and not is_top
-    )
+    is_of_use = tells or (options.deletion_vectors.enabled and not is_top)
     return Upgrade(keyed.file, telling=Telling.LOOKUP if is_of_use else Telling.NOTHING)

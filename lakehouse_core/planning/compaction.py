@@ -33,12 +33,13 @@ def plan_bucket(
     occasion: Occasion | None = None,
     expired: Collection[str] = frozenset(),
     marked: Marked = NOTHING_MARKED,
+    tells: bool = True,
 ) -> CompactionPlan | AppendCompactionPlan | None:
     """Return the compaction of one bucket's live files, `full` or what the strategy picks; None: nothing to gain.
 
     `occasion` is for the strategy; without a last full compaction in it, the files tell. `expired`: names of files that
-    hold rows whose time is over. `marked`: those with deletion vectors. Raises CorruptTable when the files contradict
-    each other.
+    hold rows whose time is over. `marked`: those with deletion vectors. `tells`: with the changelog that the table's
+    producer asks for. Raises CorruptTable when the files contradict each other.
     """
     options = schema.table_options
     if schema.is_append:
@@ -54,7 +55,7 @@ def plan_bucket(
         waiting = sum(leveled.level == 0 for leveled in levels.runs)
         occasion = replace(occasion, skipped_triggers=max(occasion.skipped_triggers, waiting - 1))
         plan = plan_minor_compaction(levels, options, occasion, expired=expired)
-    return None if plan is None else announced(plan, schema, top_level=levels.max_level)
+    return None if plan is None else announced(plan, schema, top_level=levels.max_level, tells=tells)
 
 
 def expired_files(

@@ -51,6 +51,7 @@ class CompactionPlan:
 
     `drops_deletes`: nothing older lies below the output level, so deleted rows need not be remembered. `older`: the
     runs of the levels above the output level, level by level upwards, which stay; a lookup searches them in this order.
+    `tells`: whether the steps that look up write what they find changed to the changelog.
     """
 
     output_level: int
@@ -58,6 +59,7 @@ class CompactionPlan:
     steps: tuple[Step, ...]
     reason: Reason
     older: tuple[SortedRun, ...] = ()
+    tells: bool = False
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -116,7 +116,8 @@ def manifests_of_partitions(
 
 def refuse(conflicts: Sequence[Conflict], describe: Callable[[bytes, int | None], str]) -> CommitConflict:
     """Return the error that names the first conflicts; `describe` puts partition and bucket into words."""
-    shown = "; ".join(f"{describe(one.partition, one.bucket)}: {one.reason}" for one in conflicts[:_SHOWN])
+    in_order = sorted(conflicts, key=lambda one: (one.partition, -1 if one.bucket is None else one.bucket))
+    shown = "; ".join(f"{describe(one.partition, one.bucket)}: {one.reason}" for one in in_order[:_SHOWN])
     more = f"; and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
     return CommitConflict(
         f"Another commit changed what this one relies on. {shown}{more}. Nothing was applied: "

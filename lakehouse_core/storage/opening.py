@@ -32,7 +32,7 @@ def parse_location(text: str) -> StoreSpec:
     if not text.strip() or "\0" in text or "\n" in text:
         raise InvalidRequest(f"Warehouse {text!r}: expected a file path or a file:// URI.")
     if not (colon and _SCHEME.fullmatch(scheme)):
-        return StoreSpec("file", os.path.abspath(text))
+        return _on_disk(text, os.path.abspath(text))
     if scheme == "memory":
         return StoreSpec("memory", rest.lstrip("/"))
     if scheme != "file":
@@ -45,7 +45,16 @@ def parse_location(text: str) -> StoreSpec:
             raise InvalidRequest(f"Warehouse {text!r}: a file URI names no host, and this one names {host!r}.")
     if not path.startswith("/"):
         raise InvalidRequest(f"Warehouse {text!r}: expected an absolute path, as in file:///data/warehouse.")
-    return StoreSpec("file", os.path.normpath(path))
+    return _on_disk(text, os.path.normpath(path))
+
+
+def _on_disk(text: str, path: str) -> StoreSpec:
+    existing = path
+    while not os.path.lexists(existing):
+        existing = os.path.dirname(existing)
+    if os.path.exists(existing) and not os.path.isdir(existing):
+        raise InvalidRequest(f"Warehouse {text!r}: {existing} is a file. Expected a folder, which need not exist yet.")
+    return StoreSpec("file", path)
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+")

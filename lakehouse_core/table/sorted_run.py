@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, nan
 from typing import Any, TypeAlias
 
 from lakehouse_core.errors import CorruptTable
@@ -47,6 +47,15 @@ class SortedRun:
     @property
     def data_files(self) -> tuple[DataFile, ...]:
         return tuple(keyed.file for keyed in self.files)
+
+
+def key_values(key: Key) -> Key:
+    """Return the values of a key in a `KeyedFile` as they are stored."""
+    # A pair that a timestamp is begins with a number, never with a flag.
+    return tuple(
+        (nan if value[0] else value[1]) if isinstance(value, tuple) and isinstance(value[0], bool) else value
+        for value in key
+    )
 
 
 def keyed_files(files: Iterable[DataFile], key_types: Sequence[DataType]) -> tuple[KeyedFile, ...]:

@@ -16,6 +16,7 @@ from lakehouse_core.catalog.table import Table
 from lakehouse_core.execution import lookup as execution_lookup
 from lakehouse_core.execution.tasks import lookup as lookup_task
 from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader
+from lakehouse_core.table import sorted_run
 
 ORDERS = {"dt": "DATE NOT NULL", "id": "BIGINT NOT NULL", "status": "STRING", "amount": "DECIMAL(12, 2)"}
 DAY = date(2013, 1, 1)
@@ -130,8 +131,14 @@ def test_a_table_without_snapshots_has_no_rows(catalog):
         (pa.array([1]), "keys: the primary key has the columns dt, id: give tuples of them"),
         ([(DAY, "one")], "keys: Row 0, column 'id'"),
         ([(DAY, 2**63)], "keys: Row 0, column 'id'"),
-        (pa.table({"dt": [DAY], "id": ["1"]}), "keys: Column 'id' is BIGINT NOT NULL and the data has string"),
-        (pa.table({"dt": [DAY], "id": [1.5]}), "keys: Row 0, column 'id': 1.5 does not fit"),
+        (
+            pa.table({"dt": [DAY], "id": ["1"]}),
+            "keys: Column 'id' is BIGINT NOT NULL and the data has string: cast it to int64 first",
+        ),
+        (
+            pa.table({"dt": [DAY], "id": [1.5]}),
+            "keys: Row 0, column 'id': 1.5 does not fit int64 without loss. No row has it",
+        ),
         ([{"dt": DAY, "id": 1}, (DAY, 1)], "keys: rows are not all of one kind"),
         (None, "keys: NoneType: expected a pyarrow Table"),
         ("key", "keys: str: expected a pyarrow Table"),
@@ -156,6 +163,22 @@ def test_what_has_no_rows_of_a_name_is_refused(catalog, orders):
         orders.lookup(KEYS, columns=["amuont"])
     with pytest.raises(lc.NotFound):
         orders.lookup(KEYS, at=lc.AtSnapshot(9))
+
+
+@pytest.mark.parametrize("cache", [5, b"folder", ""])
+def test_what_is_no_directory_is_refused_before_anything_is_made(orders, tmp_path, monkeypatch, cache):
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+
+    for ask in (lambda: orders.lookup(KEYS, cache=cache), lambda: orders.lookups(cache=cache)):
+        with pytest.raises(lc.InvalidRequest, match=r"db.orders: cache=.*: expected the path of a directory"):
+            ask()
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_aligned_is_a_claim(orders):
+    with pytest.raises(lc.InvalidRequest, match=r"db.orders: aligned='no': expected True or False"):
+        orders.lookup(KEYS, aligned="no")
 
 
 def test_closed_lookups_answer_no_more(orders):
@@ -196,6 +219,31 @@ def test_warm_lookups_plan_nothing_and_open_no_data_file(orders, monkeypatch):
         monkeypatch.setattr(execution_lookup, "plan_read", refused)
         monkeypatch.setattr(lookup_task.BucketFiles, "open", refused)
         assert lookups.get(KEYS) == expected
+
+
+def test_the_smallest_and_the_greatest_key_of_each_file_are_decoded_once(orders, monkeypatch):
+    decoded: list[bytes] = []
+    decode = sorted_run.deserialize_row
+    monkeypatch.setattr(sorted_run, "deserialize_row", lambda key, types: decoded.append(key) or decode(key, types))
+
+    with orders.lookups() as lookups:
+        decoded.clear()
+        assert lookups.get(KEYS).num_rows == 4
+        assert lookups.get(KEYS).num_rows == 4
+
+    assert len(decoded) == 2 * len(orders.files())
+
+
+def test_rows_are_found_by_numbers_that_are_none_and_by_times_of_any_digit(catalog):
+    columns = {"x": "DOUBLE NOT NULL", "at": "TIMESTAMP(9) NOT NULL", "v": "INT"}
+    options = {"bucket": "1", "write-only": "true"}
+    table = catalog.create_table("db.t", columns, primary_keys=["x", "at"], options=options)
+    numbers = [float("-inf"), -0.5, 1.5, float("inf"), float("nan")]
+    keys = pa.table({"x": numbers, "at": pa.array([-1, 0, 1, 10**18 + 7, 5], pa.timestamp("ns"))})
+    table.write(keys.append_column("v", pa.array(range(5), pa.int32())))
+    table.write(keys.slice(3).append_column("v", pa.array([30, 40], pa.int32())))
+
+    assert table.lookup(keys).column("v").to_pylist() == [0, 1, 2, 30, 40]
 
 
 def test_a_lookup_reads_the_columns_asked_for_and_what_merging_needs_besides(orders, monkeypatch):

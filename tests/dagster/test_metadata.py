@@ -1,9 +1,12 @@
 """From reports to metadata: fixed keys, numbers always, also when nothing was done."""
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import dagster as dg
 
+import lakehouse_core as lc
 from assets import TABLES, load_specs
 from assets.batches import Batch
 from assets.ingestion import Committed, Staged
@@ -17,7 +20,7 @@ from assets.metadata import (
     staged_metadata,
     state_metadata,
 )
-from assets.state import TableState
+from assets.state import TableState, read_state
 from lakehouse_core.catalog.reports import CommitReport, CompactionReport
 
 DONE = CommitReport(
@@ -41,6 +44,42 @@ def test_a_report_that_did_nothing_has_the_same_keys_with_zeros():
     assert nothing["paimon/rows_added"] == 0
     assert nothing["paimon/noop_reason"] == "no rows"
     assert done["paimon/noop_reason"] == ""
+
+
+def test_maintenance_shows_the_identifier_of_its_commit_and_none_where_it_made_none(tmp_path: Path):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("ops")
+    options = {"bucket": "1", "write-only": "true"}
+    table = catalog.create_table("ops.orders", {"id": "INT NOT NULL"}, primary_keys=["id"], options=options)
+    for _ in range(3):
+        table.write([{"id": 1}, {"id": 2}])
+
+    for verb in (partial(table.compact, full=True), table.compact_manifests):
+        report = verb()
+        assert report.snapshot_id is not None
+        shown = {**report_metadata([report]), **details(report)}
+        assert shown["paimon/commit_identifier"] == table.snapshot().commit_identifier
+        nothing = verb()
+        assert nothing.noop_reason
+        assert "paimon/commit_identifier" not in {**report_metadata([nothing]), **details(nothing)}
+
+
+def test_recent_snapshots_show_the_rows_in_files_and_that_a_compaction_makes_them_fewer(tmp_path: Path):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("ops")
+    options = {"bucket": "1", "write-only": "true"}
+    table = catalog.create_table("ops.orders", {"id": "INT NOT NULL"}, primary_keys=["id"], options=options)
+    table.write([{"id": 1}, {"id": 2}])
+    table.write([{"id": 2}, {"id": 3}, {"id": 4}])
+    table.compact(full=True)
+
+    shown = state_metadata(read_state(table))["paimon/recent_snapshots"].records
+
+    assert [(each.data["kind"], each.data["rows in files"], each.data["change"]) for each in shown] == [
+        ("COMPACT", 4, "-1"),
+        ("APPEND", 5, "+3"),
+        ("APPEND", 2, "+2"),
+    ]
 
 
 def test_the_plot_of_the_snapshot_goes_on_when_none_was_made():

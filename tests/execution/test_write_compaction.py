@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.execution import compaction
+from lakehouse_core.storage.local import LocalStore
 
 COLUMNS = {"k": "INT NOT NULL", "v": "INT"}
 
@@ -117,16 +119,24 @@ def test_lookups_that_may_lag_are_waited_for_once_too_many_runs_have_piled_up(ca
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction", "input"])
 @pytest.mark.parametrize("upgrade", ["true", "false"])
-def test_an_overwrite_tells_nothing_and_leaves_no_changelog_file(
-    catalog: lc.Catalog, tmp_path: Path, producer: str, upgrade: str
+def test_an_overwrite_tells_nothing_and_writes_no_changelog_file(
+    catalog: lc.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, producer: str, upgrade: str
 ) -> None:
     table = table_of(catalog, changelog__producer=producer, overwrite__upgrade=upgrade)
     table.write([row(1, 1), row(2, 1)])
     before = table.snapshot().id
+    deleted: list[str] = []
+    delete = LocalStore.delete
 
+    def noted(store: LocalStore, keys: Iterable[str]) -> Sequence[str]:
+        deleted.extend(listed := list(keys))
+        return delete(store, listed)
+
+    monkeypatch.setattr(LocalStore, "delete", noted)
     table.overwrite([row(1, 2), row(3, 2)])
 
     assert told(table, after=before) == []
+    assert deleted == []
     assert table.scan().to_arrow().sort_by("k").to_pylist() == [row(1, 2), row(3, 2)]
     named = {file.file_name for snapshot in table.snapshots() for file in table.files(at=lc.AtSnapshot(snapshot.id))}
     lying = {path.name for path in tmp_path.rglob("*.parquet") if not path.name.startswith("changelog")}

@@ -1,5 +1,6 @@
 """What a step of a compaction tells, and which files must be rewritten for it: Paimon semantics E.1 and E.2."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -93,6 +94,20 @@ def test_what_reaches_the_top_level_is_told_where_full_compactions_tell(step: An
 
     assert told(step, **options).telling is Telling.TOP_LEVEL
     assert told(step, output_level=TOP - 1, **options) == step
+
+
+def test_after_an_overwrite_the_same_is_looked_up_and_nothing_told() -> None:
+    plan = CompactionPlan(
+        output_level=TOP, drops_deletes=True, steps=(merge(file(0), file(3)), Upgrade(file(0))), reason="run count"
+    )
+    untold = replace(plan, steps=(merge(file(0), file(3), telling=Telling.LOOKUP), Upgrade(file(0))))
+
+    assert announced(plan, key_schema(**LOOKUP), top_level=TOP, tells=False) == untold
+    assert announced(plan, key_schema(**LOOKUP), top_level=TOP).tells
+    for options in ({"force-lookup": "true"}, {"changelog-producer": "full-compaction"}):
+        assert not announced(plan, key_schema(**options), top_level=TOP).tells
+    full = key_schema(**{"changelog-producer": "full-compaction"})
+    assert announced(plan, full, top_level=TOP, tells=False) == plan
 
 
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "input"}, PARTIAL, SEQUENCE])

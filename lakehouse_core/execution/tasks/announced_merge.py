@@ -19,7 +19,7 @@ from lakehouse_core.merge.compact import (
     compact_with_lookup,
 )
 from lakehouse_core.merge.order import Rows
-from lakehouse_core.options import ChangelogProducer, MergeEngine
+from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.compaction_plan import CompactionPlan, Telling
 from lakehouse_core.planning.sections import Section, oldest_first
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
@@ -73,8 +73,7 @@ class AnnouncedMerge:
         if not self._needs_values(runs, looked_up, is_decided=is_decided):
             outside = replace(outside, read_only=frozenset(rule.spec.key_columns))
         scans = [(outside if index in looked_up else inside, run) for index, run in enumerate(runs)]
-        tells = self.schema.table_options.changelog_producer is ChangelogProducer.LOOKUP
-        announcement = self._announcement if tells else None
+        announcement = self._announcement if self.plan.tells else None
         for chunk in chunks_of(scans, rule.spec):
             yield compact_with_lookup(chunk, rule, self._names, announcement, looked_up=looked_up)
 
@@ -83,13 +82,12 @@ class AnnouncedMerge:
 
         `runs` with the oldest first, as `is_decided` says. An expired record is known by its values.
         """
-        spec, options = merge_spec(self.schema), self.schema.table_options
+        spec = merge_spec(self.schema)
         if self.expiry is not None:
             return True
         if spec.engine is MergeEngine.FIRST_ROW:
             return False
-        is_told = options.changelog_producer is ChangelogProducer.LOOKUP
-        if is_told or spec.engine is not MergeEngine.DEDUPLICATE or spec.sequence_fields or spec.ignore_delete:
+        if self.plan.tells or spec.engine is not MergeEngine.DEDUPLICATE or spec.sequence_fields or spec.ignore_delete:
             return True
         # Java takes it for granted that level 0 is newer; writers that ran side by side may have numbered otherwise.
         level_0 = (index for index, run in enumerate(runs) if any(file.level == 0 for file in run.data_files))

@@ -8,6 +8,7 @@ itself. Source: Paimon semantics, E.4, and G.4 for what is read at all.
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -24,13 +25,12 @@ from lakehouse_core.execution.tasks.merge_read import (
     batch_rows,
     with_merge_columns,
 )
-from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
 from lakehouse_core.merge.deduplicate import is_add
-from lakehouse_core.merge.key_filter import KeyFilter, key_filter
-from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.merge.key_filter import KeyFilter, key_filter, key_hashes
+from lakehouse_core.merge.key_words import Words, fixed_values
 from lakehouse_core.merge.order import Rows
 from lakehouse_core.merge.positions import Flags
 from lakehouse_core.merge.records import Records
@@ -47,7 +47,7 @@ from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.sorted_run import keyed_files
+from lakehouse_core.table.sorted_run import KeyedFile, key_values, keyed_files
 from lakehouse_core.table.split import Split
 
 # The column of the number of the key that a row was found for.
@@ -65,7 +65,7 @@ class LocalFile:
 
     def without_absent(self, sought: "_Sought") -> "_Sought":
         """Return the keys that the file may hold."""
-        return sought if self.filter is None else sought.only(self.filter.may_hold(sought.keys))
+        return sought if self.filter is None else sought.only(self.filter.may_hold(sought.hashes))
 
     def count_absent(self, count: int, options: LookupOptions) -> None:
         """Count keys that were sought in vain; a filter is made once as many were as it takes to pay for it."""
@@ -99,6 +99,17 @@ class LookupRead:
         return tuple(with_merge_columns(asked, self.schema, self.spec))
 
 
+class _Hashes:
+    """The hashes of all keys that are looked up, made once they are asked for."""
+
+    def __init__(self, keys: SortedKeys) -> None:
+        self._keys = keys
+
+    @cached_property
+    def all(self) -> Words:
+        return key_hashes(self._keys)
+
+
 @dataclass(frozen=True, slots=True)
 class _Sought:
     """Keys in their order, as columns and to be searched for, with their numbers among all that are looked up."""
@@ -106,16 +117,22 @@ class _Sought:
     columns: tuple[pa.Array, ...]
     keys: SortedKeys
     numbers: Rows
+    of_all: _Hashes
+
+    @property
+    def hashes(self) -> Words:
+        return self.of_all.all[self.numbers]
 
     def slice(self, start: int, stop: int) -> "_Sought":
         columns = tuple(column.slice(start, stop - start) for column in self.columns)
-        return _Sought(columns, self.keys.slice(start, stop), self.numbers[start:stop])
+        return _Sought(columns, self.keys.slice(start, stop), self.numbers[start:stop], self.of_all)
 
     def only(self, flags: Flags) -> "_Sought":
         if flags.all():
             return self
         rows = np.flatnonzero(flags)
-        return _Sought(tuple(take_all(list(self.columns), rows)), self.keys.taken(rows), self.numbers[rows])
+        columns = tuple(take_all(list(self.columns), rows))
+        return _Sought(columns, self.keys.taken(rows), self.numbers[rows], self.of_all)
 
 
 class BucketLookup:
@@ -126,7 +143,11 @@ class BucketLookup:
         self._schema = read.schema
         self._spec = read.spec
         self._fields = read.fields
-        self._splits = [_oldest_first(split, read.schema) for split in splits]
+        keyed = [_in_merge_order(split, read.schema) for split in splits]
+        self._splits = [
+            replace(split, files=tuple(each.file for each in files)) for split, files in zip(splits, keyed, strict=True)
+        ]
+        self._ranges = [_key_ranges(files, read.schema) for files in keyed]
         self._keys = read.schema.trimmed_primary_keys
         # Those of the engines that pick one version whole pick the right one anyway.
         self._uses_levels = read.schema.table_options.needs_lookup and self._spec.engine not in BY_ROW
@@ -137,7 +158,6 @@ class BucketLookup:
             level=LEVEL if self._uses_levels else None,
             drops_deletes=True,
         )
-        self._ranges = [_key_ranges(split.files, read.schema) for split in self._splits]
         self._deleted: dict[str, Positions | None] = {}
         self._names = {file.file_name: self._local_name(split, file) for split in splits for file in split.files}
 
@@ -152,7 +172,7 @@ class BucketLookup:
         `columns`: those of the trimmed primary key, in key order, each key once. No key has two rows.
         """
         keys = sorted_keys(columns)
-        sought = _Sought(tuple(columns), keys, np.arange(keys.row_count))
+        sought = _Sought(tuple(columns), keys, np.arange(keys.row_count), _Hashes(keys))
         output = [*self._read.columns, KEY_NUMBER]
         for split, (lows, highs) in zip(self._splits, self._ranges, strict=True):
             first, _ = search(keys, lows)
@@ -301,13 +321,12 @@ class BucketLookup:
         return f"{data_file_digest(self._read.store, split, file)}-{_digest(file.schema_id, self._keys, shape)}"
 
 
-def _oldest_first(split: Split, schema: TableSchema) -> Split:
-    """Put the files in the order in which a read merges them."""
-    if split.raw:
-        return split
+def _in_merge_order(split: Split, schema: TableSchema) -> Sequence[KeyedFile]:
+    """Return the files in the order in which a read merges them."""
     keyed = keyed_files(split.files, [field.type for field in schema.key_fields])
-    runs = (run for section in sections(keyed) for run in oldest_first(section)[0])
-    return replace(split, files=tuple(file for run in runs for file in run.data_files))
+    if split.raw:
+        return keyed
+    return [file for section in sections(keyed) for run in oldest_first(section)[0] for file in run.files]
 
 
 def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -324,12 +343,12 @@ def _digest(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
 
 
-def _key_ranges(files: Sequence[DataFile], schema: TableSchema) -> tuple[SortedKeys, SortedKeys]:
+def _key_ranges(files: Sequence[KeyedFile], schema: TableSchema) -> tuple[SortedKeys, SortedKeys]:
     """The smallest and the greatest keys of the files, in their order."""
     types = [each.type for each in schema.key_fields]
     ends = []
     for keys in ([file.min_key for file in files], [file.max_key for file in files]):
-        values = [deserialize_row(key, types) for key in keys]
+        values = [key_values(key) for key in keys]
         columns = [
             pa.array([arrow_value(row[number], kind) for row in values], arrow_type(kind))
             for number, kind in enumerate(types)

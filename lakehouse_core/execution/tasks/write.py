@@ -50,12 +50,14 @@ class WriteTask:
 
     `restored`: the next sequence number of each (serialized partition, bucket) that has files; others begin at 0.
     `rowkind_column`: a column of the input that holds +I, -U, +U or -D, else the option `rowkind.field` names one.
+    `tells`: with the changelog of a table whose producer is `input`; an overwrite has none.
     """
 
     store: StoreSpec
     schema: TableSchema
     restored: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     rowkind_column: str | None = None
+    tells: bool = True
 
 
 def write_batches(
@@ -128,7 +130,7 @@ class _KeyWriter:
         self._buffer: list[InputRows] = []
         self._buffer_bytes = 0
         self._limit_bytes = min(options.write_buffer_bytes, _MOST_BUFFER_BYTES)
-        self._has_changelog = options.changelog_producer is ChangelogProducer.INPUT
+        self._has_changelog = task.tells and options.changelog_producer is ChangelogProducer.INPUT
         # What one version of a key cannot stand for is merged once only, when all versions are there.
         self._spills_all = self._has_changelog or self._spec.engine not in BY_ROW
         # Runs follow each other in time, so their order is that of the sequence numbers.

@@ -20,7 +20,7 @@ from lakehouse_core.format.data_types import (
     atomic_parts,
     nanosecond_columns,
 )
-from lakehouse_core.options import ChangelogProducer, FileStyle, about_option
+from lakehouse_core.options import FileStyle, about_option, one_of
 from lakehouse_core.table.schema.record import TableSchema
 
 _COMPRESSIONS: Final = {
@@ -40,13 +40,13 @@ def check_file_styles(schema: TableSchema, *, table: str) -> None:
         allowed = _COMPRESSIONS.get(style.format)
         if allowed is None:
             raise UnsupportedFeature(
-                f"{about_option(table)} {keys[0]} names the format {style.format}: {', '.join(_COMPRESSIONS)} are "
-                "written. Choose one of them, or write with Java Paimon."
+                f"{about_option(table)} {keys[0]} names the format {style.format}: "
+                f"{one_of(style.format, tuple(_COMPRESSIONS))}, or write with Java Paimon."
             )
         if style.compression not in allowed:
             raise UnsupportedFeature(
-                f"{about_option(table)} {keys[1]} = {style.compression} does not go with files of {style.format}: set "
-                f"{', '.join(allowed[:-1])} or {allowed[-1]}."
+                f"{about_option(table)} {keys[1]} = {style.compression} does not go with files of {style.format}: "
+                f"{one_of(style.compression, allowed)}."
             )
         is_zstd_orc = (style.format, style.compression) == ("orc", "zstd")
         if is_zstd_orc and options.zstd_level not in _ORC_ZSTD_LEVELS:
@@ -66,9 +66,8 @@ def _styles(schema: TableSchema) -> Iterator[tuple[tuple[str, str], FileStyle]]:
         return
     for style in options.style_by_level.values():
         yield ("file.format.per.level", "file.compression.per.level"), style
-    if options.changelog_producer is not ChangelogProducer.NONE:
-        for level in (0, *options.style_by_level):
-            yield ("changelog-file.format", "changelog-file.compression"), options.changelog_style_at(level)
+    for level in (0, *options.style_by_level):
+        yield ("changelog-file.format", "changelog-file.compression"), options.changelog_style_at(level)
 
 
 def _check_parquet(schema: TableSchema) -> None:

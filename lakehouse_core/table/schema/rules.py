@@ -3,6 +3,7 @@
 The rules of features that are refused altogether (see `support`) are not repeated here.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -288,7 +289,18 @@ def _check_record_expiry(schema: TableSchema) -> None:
 
 
 def _check_partition_times(schema: TableSchema) -> None:
-    formatter = schema.table_options.partition_times.formatter
+    options = schema.table_options.partition_times
+    # Java puts values into the places of names wherever they stand and leaves the rest as it is, for the formatter.
+    longest_first = sorted(schema.partition_keys, key=len, reverse=True)
+    left = re.sub("|".join(re.escape(f"${name}") for name in longest_first) or "(?!)", "", options.pattern or "")
+    unknown = re.search(r"\$\w+", left)
+    if unknown and unknown[0] not in (options.formatter or ""):
+        names = ", ".join(f"${name}" for name in schema.partition_keys) or "no columns"
+        raise InvalidRequest(
+            f"Option partition.timestamp-pattern is {options.pattern!r}: {unknown[0]} names no partition column; the "
+            f"table is partitioned by {names}."
+        )
+    formatter = options.formatter
     if formatter is None:
         return
     try:
