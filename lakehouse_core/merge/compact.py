@@ -69,7 +69,8 @@ def compact_with_lookup(
     """Merge a chunk with records of level 0. Before is what the levels above it say of the key (E.2).
 
     Parts of the runs `looked_up` lie beyond the compaction: they answer for keys of level 0 that have no version at a
-    level above 0 within it. `announcement` None: no changelog is wanted.
+    level above 0 within it. Those among them that say level 0 answer for nothing, and are superseded by any version
+    within (of first rows they count). `announcement` None: no changelog is wanted.
     """
     records = _records(parts, rule)
     order = _order(parts, records, rule)
@@ -97,8 +98,10 @@ def compact_with_lookup(
     if PLACE not in records:
         return compacted
     found = high[(high != NONE) & view.is_inside]
-    places = fixed_values(records.column(PLACE), np.int64)[order.rows[found[beyond[found]]]]
-    return replace(compacted, superseded=places)
+    over = np.flatnonzero(beyond & (levels == 0))
+    over = over[view.is_inside[np.searchsorted(order.ends, over)]]
+    superseded = np.concatenate([found[beyond[found]], over])
+    return replace(compacted, superseded=fixed_values(records.column(PLACE), np.int64)[order.rows[superseded]])
 
 
 @dataclass(frozen=True, slots=True)

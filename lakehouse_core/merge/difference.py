@@ -1,10 +1,11 @@
 """What differs between two states of a bucket: one chunk of both → the records to tell, in key order.
 
-Source: Paimon semantics, "diff" (G.2). Values are equal as they are stored: NaN equals NaN, and -0.0 is not 0.0.
+Source: Paimon semantics, "diff" (G.2). Values are equal as they are stored: NaN equals NaN, and -0.0 is not 0.0; but
+entries of a map have no order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +84,8 @@ def _same(
 def _equal(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
     kind = left.type
     if pa.types.is_nested(kind):
-        return np.array([repr(a) == repr(b) for a, b in zip(left.to_pylist(), right.to_pylist(), strict=True)], bool)
+        texts = ([repr(_unordered(value, kind)) for value in side.to_pylist()] for side in (left, right))
+        return np.array([one == other for one, other in zip(*texts, strict=True)], bool)
     if pa.types.is_floating(kind):
         bits = pa.int32() if kind.bit_width == 32 else pa.int64()
         left, right = left.view(bits), right.view(bits)
@@ -91,3 +93,14 @@ def _equal(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
     nulls = pc.and_(pc.is_null(left), pc.is_null(right))
     found: npt.NDArray[np.bool_] = pc.or_(both, nulls).to_numpy(zero_copy_only=False)
     return found
+
+
+def _unordered(value: Any, kind: pa.DataType) -> Any:
+    """Return a value of a type with parts as something whose text is the same for equal values."""
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_map(kind):
+        return sorted((repr(key), repr(_unordered(item, kind.item_type))) for key, item in value)
+    if pa.types.is_struct(kind):
+        return [_unordered(value[part.name], part.type) for part in kind]
+    return [_unordered(item, kind.value_type) for item in value]

@@ -491,3 +491,46 @@ def test_an_expired_row_is_no_version_so_that_an_older_one_with_a_later_time_sta
     table.compact()
 
     assert table.rows() == [(1, seconds)]
+
+
+# Statistics that say nothing let files with rows that are over move up as they are.
+OVER_BEYOND = {
+    "bucket": "1",
+    "record_level__expire_time": "1 h",
+    "record_level__time_field": "t",
+    "metadata__stats_mode": "none",
+    "num_sorted_run__compaction_trigger": "4",
+}
+
+
+def over_at_the_top(**options: str) -> tuple[Database, int]:
+    """A table whose top level holds the keys 1 to 200; the time of 1 and 2 is over. And the seconds of now."""
+    table = Database({"k": "INT", "v": "INT", "t": "INT"}, ["k"], **OVER_BEYOND, **options)
+    now = table.clock.now_millis() // 1000
+    table.write([{"k": k, "v": k, "t": 5 if k < 3 else now} for k in range(1, 201)])
+    table.compact(full=False)
+    assert len(table.rows()) == 200
+    return table, now
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_with_deletion_vectors_what_is_written_anew_takes_the_place_of_a_row_that_is_over(producer: str):
+    table, now = over_at_the_top(deletion_vectors__enabled="true", changelog_producer=producer)
+
+    news = [{"k": 1, "v": 100, "t": now, "kind": "+I"}, {"k": 2, "v": 0, "t": now, "kind": "-D"}]
+    table.write(news, rowkind_column="kind")
+    table.compact(full=False)
+
+    assert [row for row in table.rows() if row[0] < 4] == [(1, 100, now), (3, 3, now)]
+    assert len(table.rows()) == 199
+    table.check()
+
+
+def test_a_first_row_that_is_over_was_the_first_as_long_as_it_is_there():
+    table, now = over_at_the_top(merge_engine="first-row")
+
+    table.write([{"k": 1, "v": 100, "t": now}])
+    table.compact(full=False)
+
+    assert [row for row in table.rows() if row[0] == 1] == [(1, 1, 5)]
+    table.check()

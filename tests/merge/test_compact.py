@@ -229,3 +229,14 @@ def test_the_places_of_records_beyond_that_news_supersede_are_told() -> None:
     assert compacted.superseded is not None
     assert [divmod(place, 1 << POSITION_BITS) for place in compacted.superseded.tolist()] == [(0, 0), (0, 1)]
     assert shown(compacted.records) == "+I:b +I:b +I:b"
+
+
+def test_records_beyond_that_answer_for_nothing_are_superseded_all_the_same() -> None:
+    # By an update, by a delete, by nothing.
+    runs, beyond = parts("0^:+I:a 0:+I:b", "0^:+I:a 0:-D:a", "0^:+I:a", places=True)
+
+    compacted = compact_with_lookup(runs, rule(), NAMES, Announcement(), looked_up=beyond)
+
+    assert compacted.superseded is not None
+    assert [divmod(place, 1 << POSITION_BITS) for place in compacted.superseded.tolist()] == [(0, 0), (0, 1)]
+    assert (shown(compacted.records), shown(compacted.changelog)) == ("+I:b", "+I:b")

@@ -61,3 +61,29 @@ def test_it_tells_what_is_new_changed_or_gone(
 @given(STATES)
 def test_a_state_does_not_differ_from_itself(state: list[Record]) -> None:
     assert told(state, state, 3, keeps_deletes=True) == []
+
+
+def test_entries_of_a_map_have_no_order_at_any_depth() -> None:
+    maps = pa.map_(pa.string(), pa.int32())
+    kinds = {"k": pa.int32(), "m": maps, "r": pa.struct([("ms", pa.list_(maps))]), "kind": pa.int8()}
+    stored = [("x", 1), ("y", None)]
+    turned = [("y", None), ("x", 1)]
+
+    def state(*maps_of_keys: list[tuple[str, int | None]]) -> pa.RecordBatch:
+        columns = [range(len(maps_of_keys)), maps_of_keys, [{"ms": [one, None]} for one in maps_of_keys]]
+        columns += [[0] * len(maps_of_keys)]
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds.values(), strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, list(kinds))
+
+    found = differences(
+        [state(stored, stored)],
+        [state(turned, [("y", 1), ("x", None)])],
+        ["k"],
+        "kind",
+        names=list(kinds),
+        keeps_deletes=True,
+        chunk_rows=4,
+        chunk_bytes=1 << 20,
+    )
+
+    assert [row["k"] for batch in found for row in batch.to_pylist()] == [1]

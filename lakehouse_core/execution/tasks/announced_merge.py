@@ -67,11 +67,14 @@ class AnnouncedMerge:
         if self.schema.table_options.deletion_vectors.enabled:
             files = (file for run in self.plan.older for file in run.data_files)
             places = {file.file_name: number for number, file in enumerate(files)}
-            inside = outside = replace(self._scan(), places=places)
+            inside = replace(self._scan(), places=places)
+            # A row that is over answers for nothing, but a newer one takes its place: its key would be there twice.
+            outside = replace(inside, keeps_over=True)
         else:
             inside, outside = self._scan(), self._scan(_key_range(section, self.schema))
         if not self._needs_values(runs, looked_up, is_decided=is_decided):
-            outside = replace(outside, read_only=frozenset(rule.spec.key_columns))
+            # Of first rows one that is over was the first all the same, as long as it is there.
+            outside = replace(outside, read_only=frozenset(rule.spec.key_columns), expiry=None)
         scans = [(outside if index in looked_up else inside, run) for index, run in enumerate(runs)]
         announcement = self._announcement if self.plan.tells else None
         for chunk in chunks_of(scans, rule.spec):
@@ -83,10 +86,10 @@ class AnnouncedMerge:
         `runs` with the oldest first, as `is_decided` says. An expired record is known by its values.
         """
         spec = merge_spec(self.schema)
-        if self.expiry is not None:
-            return True
         if spec.engine is MergeEngine.FIRST_ROW:
             return False
+        if self.expiry is not None:
+            return True
         if self.plan.tells or spec.engine is not MergeEngine.DEDUPLICATE or spec.sequence_fields or spec.ignore_delete:
             return True
         # Java takes it for granted that level 0 is newer; writers that ran side by side may have numbered otherwise.
