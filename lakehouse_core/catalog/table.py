@@ -54,7 +54,7 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CorruptTable, InvalidRequest
 from lakehouse_core.execution.alter import alter
 from lakehouse_core.execution.changes import plan_changes, plan_diff
-from lakehouse_core.execution.commit import commit
+from lakehouse_core.execution.commit import CommitResult, commit, commit_once
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.compaction_scope import AskedFor
 from lakehouse_core.execution.engines.engine import Engine
@@ -371,9 +371,7 @@ class Table:
             raise InvalidRequest(f"commit({staged!r}): expected what stage or StagedCommit.from_json returned.")
         if staged.table != self.name:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
-        result = commit(self._log, self._schemas, staged, self._clock)
-        compaction = compact_written(self._log, self._schemas, self._engine, staged, replayed=result.replayed)
-        return answers.commit_report(staged, result, compaction)
+        return self._committed(staged, commit(self._log, self._schemas, staged, self._clock))
 
     @names_table
     def keep_pending(self, staged: StagedCommit) -> None:
@@ -535,4 +533,8 @@ class Table:
             mode=mode,
             properties=properties,
         )
-        return self.commit(staged)
+        return self._committed(staged, commit_once(self._log, self._schemas, staged, self._clock, named_by="the write"))
+
+    def _committed(self, staged: StagedCommit, result: CommitResult) -> CommitReport:
+        compaction = compact_written(self._log, self._schemas, self._engine, staged, replayed=result.replayed)
+        return answers.commit_report(staged, result, compaction)

@@ -17,8 +17,10 @@ from lakehouse_core.errors import (
     InvalidRequest,
     NotFound,
     StaleCommit,
+    StorageUnavailable,
 )
 from lakehouse_core.execution.commit_parts import Part, compact_part, first_part
+from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.manifest_merge import merge_full, merge_minor
 from lakehouse_core.execution.manifest_writer import ManifestWriter
 from lakehouse_core.execution.publish import Patience
@@ -54,6 +56,9 @@ LARGEST_FULL_MERGE_BYTES: Final = 64 << 20
 _MOST_SECOND_LOOKS: Final = 3
 
 _MAX_RETRIES_KEY: Final = "commit.max-retries"
+
+# A commit of one part that ends so is not applied and never will be, unless somebody commits the same again.
+_NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, StorageUnavailable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +109,19 @@ def commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Cl
     except (CommitConflict, CommitTimeout, StaleCommit):
         # The append is applied and stays so; the compaction comes again by itself.
         return together(result, CommitResult(attempts=second.attempts, lost=compaction.lost))
+
+
+def commit_once(
+    log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Clock, *, named_by: str
+) -> CommitResult:
+    """Apply what nobody else holds, so that nobody can commit it again: where it is certain that nothing was applied,
+    its files are deleted. `staged` is rows or a compaction, not both. Raises as `commit` does.
+    """
+    try:
+        return commit(log, schemas, staged, clock)
+    except _NOTHING_APPLIED:
+        discard(log.store, schemas.schema(staged.schema_id), staged.messages, named_by=named_by)
+        raise
 
 
 class _Committer:

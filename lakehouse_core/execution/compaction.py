@@ -6,8 +6,7 @@ A compaction that another commit overtakes in some buckets is applied in the oth
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakehouse_core.errors import CommitConflict
-from lakehouse_core.execution.commit import CommitResult, commit
+from lakehouse_core.execution.commit import CommitResult, commit_once
 from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.compaction_scope import FilesByBucket, Scope, files_in, why_none
 from lakehouse_core.execution.discard import discard
@@ -124,7 +123,7 @@ def compact(
         base_snapshot_id=snapshot.id,
         properties=dict(properties or {}),
     )
-    return replace(planned, commit_user=staged.commit_user, commit=_commit(log, schemas, staged, buckets))
+    return replace(planned, commit_user=staged.commit_user, commit=_commit(log, schemas, staged))
 
 
 def _plan_buckets(
@@ -272,19 +271,13 @@ def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
     return tuple(joined.values())
 
 
-def _commit(
-    log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, buckets: Sequence[BucketCompaction]
-) -> CommitResult:
-    try:
-        result = commit(log, schemas, staged, log.clock)
-    except CommitConflict:
-        discard(log.store, schemas.latest(), staged.messages, named_by="the compaction")
-        raise
+def _commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit) -> CommitResult:
+    result = commit_once(log, schemas, staged, log.clock, named_by="the compaction")
     lost = {(conflict.partition, conflict.bucket) for conflict in result.lost}
     overtaken = [
         message
         for message in staged.messages
         if (message.partition, message.bucket) in lost or (message.partition, None) in lost
     ]
-    discard(log.store, schemas.latest(), overtaken, named_by="the compaction")
+    discard(log.store, schemas.schema(staged.schema_id), overtaken, named_by="the compaction")
     return result

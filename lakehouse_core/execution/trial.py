@@ -6,7 +6,7 @@ Rule: what was written for it goes only where it is certain that no snapshot nam
 from collections.abc import Callable
 from typing import TypeVar
 
-from lakehouse_core.errors import CorruptTable, LakehouseError
+from lakehouse_core.errors import CorruptTable, LakehouseError, StorageUnavailable
 from lakehouse_core.execution.manifest_writer import ManifestWriter
 from lakehouse_core.execution.publish import Patience, publish
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -61,5 +61,9 @@ class Trial:
     def publish(self, snapshot: Snapshot, *, since: float) -> bool:
         """Return whether `snapshot` is applied; `since`: when the attempt began. Raises what `publish` raises."""
         self._may_be_applied = True
-        self._may_be_applied = publish(self._log, snapshot, self._patience, since=since)
+        try:
+            self._may_be_applied = publish(self._log, snapshot, self._patience, since=since)
+        except StorageUnavailable:
+            self._may_be_applied = False
+            raise
         return self._may_be_applied

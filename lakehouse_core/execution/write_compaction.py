@@ -34,7 +34,10 @@ def compact_written(
     The rows are committed whatever happens here, so a failure is an answer; the next compaction finds the same to do.
     `replayed`: the rows were committed before, and maybe compacted: a compaction now is one of its own.
     """
-    schema = schemas.latest()
+    try:
+        schema = schemas.latest()
+    except LakehouseError as error:
+        return WriteCompaction(failure=str(error))
     trigger = trigger_after(schema, staged.commit_identifier)
     places = {(message.partition, message.bucket) for message in staged.messages}
     if trigger is Trigger.NOTHING or not places:

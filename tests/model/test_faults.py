@@ -85,6 +85,21 @@ def test_readers_see_before_or_after_whatever_call_fails(name, kind):
             break
 
 
+@pytest.mark.parametrize("name", ["write", "overwrite", "compact"])
+def test_unavailable_means_not_applied_and_nothing_left_behind(name):
+    for number in count(1):
+        clock = VirtualClock()
+        store = make_table(clock)
+        before = {info.key for info in store.list("")}
+        faulty = FaultyStore(store, [Fault(at=number, kind=FaultKind.FAIL_BEFORE)])
+        try:
+            VERBS[name].run(Catalog(faulty, clock=clock).table("db.t"))
+        except lc.StorageUnavailable:
+            assert {info.key for info in store.list("")} == before, f"call {number}"
+        if len(faulty.calls) < number:
+            break
+
+
 @pytest.mark.parametrize("kind", [FaultKind.ENOSPC, FaultKind.EACCES])
 @pytest.mark.parametrize("name", VERBS)
 def test_a_full_or_read_only_store_is_told_and_changes_nothing(name, kind):

@@ -28,6 +28,8 @@ from lakehouse_core.table.schema import TableSchema
 _LEAST_COLUMN_BYTES: Final = 16 << 10
 _LEAST_BATCH_BYTES: Final = 128 << 10
 _MOST_BATCH_BYTES: Final = 1 << 20
+# So many may be open whatever they take: ten buffers are merged once.
+_FEW_FILES: Final = 16
 _FILE_BUFFER_BYTES: Final = 16 << 10
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -48,11 +50,12 @@ class Spills:
         self._records = record_schema(schema)
         self._key_columns = [self._records.get_field_index(name) for name in rule.spec.key_columns]
         self._folder = folder
-        self._most_files = max(LEAST_SPILL_FILES, self._options.most_files)
-        share = schema.table_options.write_buffer_bytes // self._most_files
-        # So that batches of all runs together take no more memory than the buffer, unless that is tiny.
+        most_files = max(LEAST_SPILL_FILES, self._options.most_files)
+        buffer_bytes = schema.table_options.write_buffer_bytes
         least = max(_LEAST_BATCH_BYTES, len(self._records) * _LEAST_COLUMN_BYTES)
-        self._batch_bytes = max(least, min(_MOST_BATCH_BYTES, share))
+        self._batch_bytes = max(least, min(_MOST_BATCH_BYTES, buffer_bytes // most_files))
+        # So that batches of all runs together take no more memory than the buffer, unless that is tiny.
+        self._most_files = min(most_files, max(_FEW_FILES, buffer_bytes // self._batch_bytes))
         self._runs: list[_Run] = []
 
     @property
