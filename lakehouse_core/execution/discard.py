@@ -1,8 +1,10 @@
 """What was written and will never be committed goes again, all of it: data, changelogs, indexes and vectors."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
+from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.planning.live_files import BucketFolders, message_files
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.changes import CommitMessage
@@ -12,8 +14,8 @@ from lakehouse_core.table.schema import TableSchema
 def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage], *, named_by: str) -> None:
     """Delete the files of messages that no snapshot names and none will. Upgraded files are not theirs to delete.
 
-    `named_by` is what messages of errors call the writer of the names. Raises CorruptTable for a name that leaves its
-    folder, StorageUnavailable.
+    What cannot be deleted is left to cleaning: the reason for all this is what the caller has to tell. `named_by` is
+    what messages of errors call the writer of the names. Raises CorruptTable for a name that leaves its folder.
     """
     folders = BucketFolders(schema)
     for message in messages:
@@ -21,4 +23,5 @@ def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMe
         made = replace(
             message, compact_after=tuple(file for file in message.compact_after if file.file_name not in upgraded)
         )
-        store.delete([file.key for file in message_files(made, folders, named_by=named_by)])
+        with suppress(StorageUnavailable):
+            store.delete([file.key for file in message_files(made, folders, named_by=named_by)])

@@ -13,7 +13,7 @@ from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.stage import stage
-from lakehouse_core.storage import MemoryStore
+from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.table.changes import Append, CommitMessage
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.schema import TableSchema
@@ -84,6 +84,14 @@ def test_index_files_beside_the_data_go_too() -> None:
     discard(store, beside, [MESSAGE], named_by="the test")
 
     assert keys(store) == set()
+
+
+def test_a_store_that_fails_meanwhile_hides_nothing_and_the_next_message_goes(store: MemoryStore) -> None:
+    failing = FaultyStore(store, [Fault(at=1, kind=FaultKind.FAIL_BEFORE)])
+
+    discard(failing, schema_of(), [MESSAGE, MESSAGE], named_by="the test")
+
+    assert keys(store) == OTHERS
 
 
 def test_a_name_that_leaves_its_folder_deletes_nothing(store: MemoryStore) -> None:
