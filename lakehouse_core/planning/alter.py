@@ -27,6 +27,7 @@ from lakehouse_core.format.data_types import (
     with_nullable,
 )
 from lakehouse_core.planning.alter_options import (
+    drop_in_options,
     remove_option,
     rename_in_options,
     rename_nested_in_options,
@@ -224,7 +225,8 @@ def _drop_column(schema: TableSchema, path: tuple[str, ...]) -> TableSchema:
             raise InvalidRequest(f"Column {_shown(path)} is the last one: a table, like a ROW, needs one.")
         return [field for position, field in enumerate(fields) if position != index]
 
-    return _edit_row(schema, path, drop)
+    dropped = _edit_row(schema, path, drop)
+    return replace(dropped, options=drop_in_options(schema.options, path[0])) if len(path) == 1 else dropped
 
 
 def _move_column(schema: TableSchema, change: MoveColumn) -> TableSchema:

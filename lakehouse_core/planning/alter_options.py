@@ -52,7 +52,16 @@ _NEVER_CHANGEABLE: Final = frozenset({"type", "path", "primary-key", "partition"
 # Rows that a true dropped are gone: a false afterwards would promise what is not there.
 _ONLY_TO_TRUE: Final = frozenset({"ignore-delete", "ignore-update-before"})
 
-_COLUMN_LIST_OPTIONS: Final = ("bucket-key", "sequence.field", "rowkind.field", REMOVE_ON_SEQUENCE_GROUP)
+# Columns whose changes alone are not told. A name that is none means nothing here, so nobody would notice a stale one.
+_IGNORED_FIELDS: Final = "changelog-producer.row-deduplicate-ignore-fields"
+_COLUMN_LIST_OPTIONS: Final = (
+    "bucket-key",
+    "sequence.field",
+    "rowkind.field",
+    "record-level.time-field",
+    REMOVE_ON_SEQUENCE_GROUP,
+    _IGNORED_FIELDS,
+)
 _COLUMN_LIST_ENDING: Final = ".sequence-group"
 # Options of a column that name fields of its rows, by the way to them. Java leaves these as they are when the field is
 # renamed, and renames them with a column of the same name: both break the table.
@@ -116,6 +125,15 @@ def _flag(schema: TableSchema, key: str) -> bool:
 def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
     """Return the options after a column has a new name."""
     return dict(_renamed(key, value, old, new) for key, value in options.items())
+
+
+def drop_in_options(options: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the options after a column is gone; those that would not work without it stay, and are refused."""
+    names = parse_names(options.get(_IGNORED_FIELDS, ""))
+    if name not in names:
+        return dict(options)
+    left = {_IGNORED_FIELDS: ",".join(other for other in names if other != name)}
+    return {key: left.get(key, value) for key, value in options.items() if left.get(key, value)}
 
 
 def _renamed(key: str, value: str, old: str, new: str) -> tuple[str, str]:

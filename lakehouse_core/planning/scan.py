@@ -351,8 +351,15 @@ def file_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataF
         if source is None or (file.write_cols is not None and source.name not in file.write_cols):
             ranges[each.name] = ColumnRange(null_count=file.row_count, row_count=file.row_count)
         elif source.name in decoded and keeps_order(source.type, each.type):
-            ranges[each.name] = decoded[source.name]
+            ranges[each.name] = _as_read(decoded[source.name], source.type)
     return ranges
+
+
+def _as_read(stored: ColumnRange, kind: DataType) -> ColumnRange:
+    """Return the range of the values as reads give them: CHAR may come without the blanks that its bounds have."""
+    if isinstance(kind, AtomicType) and kind.root is Root.CHAR and stored.minimum is not None:
+        return replace(stored, minimum=stored.minimum.rstrip(" "))
+    return stored
 
 
 def keeps_order(source: DataType, target: DataType) -> bool:

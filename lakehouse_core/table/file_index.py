@@ -99,7 +99,7 @@ class _Question:
         if source is None:
             return _rows_without_values(leaf, wanted)
         places = self._index.directory.get(source.name)
-        if not places or not _has_same_keys(source.type, target.type):
+        if not places or not _has_same_keys(source.type, target.type) or _loses_blanks(source.type, self._file):
             return None
         if None in places.values():
             return _rows_without_values(leaf, wanted)
@@ -212,6 +212,11 @@ def _equal(value: Any, form: KeyForm) -> KeyRange:
 def _after_prefix(prefix: bytes) -> bytes | None:
     """Return the smallest text above all that begin with the prefix. UTF-8 has no byte 255."""
     return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else None
+
+
+def _loses_blanks(kind: DataType, file: DataFile) -> bool:
+    """Whether values come without the blanks that their keys may have: CHAR of ORC files does."""
+    return isinstance(kind, AtomicType) and kind.root is Root.CHAR and file.file_name.endswith(".orc")
 
 
 def _has_same_keys(source: DataType, target: DataType) -> bool:

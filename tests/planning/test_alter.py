@@ -374,6 +374,25 @@ def test_parts_of_a_constructed_type_change_one_by_one_but_all_of_it_may_become_
     assert altered(KEYED, UpdateColumnType("arr", "STRING")).field("arr").type == parse_type("STRING")
 
 
+def test_fields_whose_changes_are_not_told_follow_their_columns_and_go_with_them() -> None:
+    ignored = "changelog-producer.row-deduplicate-ignore-fields"
+    schema = with_options(KEYED, {"changelog-producer": "lookup", ignored: " m , d"})
+
+    renamed = altered(schema, RenameColumn("m", "m2"))
+    one_less = altered(renamed, DropColumn("d"))
+    none_left = altered(one_less, DropColumn("m2"))
+
+    assert [each.options.get(ignored) for each in (renamed, one_less, none_left)] == ["m2,d", "m2", None]
+
+
+def test_the_time_of_records_follows_its_column() -> None:
+    options = {"record-level.expire-time": "1 d", "record-level.time-field": "a"}
+
+    schema = altered(with_options(KEYED, options), RenameColumn("a", "b"))
+
+    assert schema.options["record-level.time-field"] == "b"
+
+
 def test_while_a_table_is_empty_its_options_are_free() -> None:
     schema = altered(
         PLAIN,

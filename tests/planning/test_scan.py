@@ -9,7 +9,7 @@ from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.planning.scan import ScanScope, plan_splits
-from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
+from lakehouse_core.table.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
@@ -97,6 +97,17 @@ def test_values_leave_out_single_files_where_no_merge_follows(enabled, expected)
     found = splits([valued("a.parquet", 1, level=4), valued("b.parquet", 2, level=5)], of, where=col("v") == 2)
 
     assert sorted(file.file_name for split in found for file in split.files) == expected
+
+
+def test_char_matches_without_the_blanks_that_java_counts_into_bounds():
+    # Java fills CHAR up, says so in its statistics, and reads it from ORC without them.
+    of = new_schema({"c": "CHAR(3)"}, options={"file.format": "orc"}, now_millis=0)
+    stats = encode_stats([ColumnBounds("ab ", "ab ", 0)], [field.type for field in of.fields])
+    files = [replace(data_file("a.orc", 1, 9, level=0), key_stats=EMPTY_STATS, value_stats=stats)]
+
+    found = {text: shown(splits(files, of, where=col("c") == text)) for text in ("ab", "ab ", "aa", "b")}
+
+    assert found == {"ab": "raw(a.orc)", "ab ": "raw(a.orc)", "aa": "", "b": ""}
 
 
 def test_manifests_of_level_0_alone_are_not_read_where_it_is_left_out():

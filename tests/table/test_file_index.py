@@ -98,6 +98,15 @@ def test_no_row_that_matches_is_hidden(predicate: Predicate, rows: list[Row], sc
     assert expected <= set(found(predicate, file_of(schema, rows), schema))
 
 
+@pytest.mark.parametrize(("file_name", "expected"), [("data-1.parquet", []), ("data-1.orc", [0])])
+@pytest.mark.parametrize("kind", ["bloom-filter", "bitmap", "range-bitmap"])
+def test_char_whose_blanks_are_not_read_is_not_asked_for(kind: str, file_name: str, expected: list[int]) -> None:
+    schema = schema_of({kind: ["c"]}, {"c": "CHAR(3)"})
+    file = replace(file_of(schema, [{"c": "ab "}]), file_name=file_name)
+
+    assert found(Compare("c", Comparison.EQUAL, "ab"), file, schema) == expected
+
+
 @settings(max_examples=100)
 @given(predicate=PREDICATES.filter(lambda predicate: "t" not in columns_of(predicate)), rows=ROWS)
 def test_exact_indexes_of_all_its_columns_leave_a_condition_the_rows_that_match_and_no_others(
