@@ -69,8 +69,7 @@ from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.stage import stage
 from lakehouse_core.execution.tags import create_tag, delete_tag
-from lakehouse_core.execution.tasks.lookup_files import LookupCache
-from lakehouse_core.execution.tasks.process_directory import process_directory
+from lakehouse_core.execution.tasks.lookup_files import LookupCache, own_directory
 from lakehouse_core.execution.verify import verify
 from lakehouse_core.execution.write_compaction import compact_written
 from lakehouse_core.planning.ledger import content_snapshot_id
@@ -290,7 +289,7 @@ class Table:
         )
 
     def _lookup_cache(self, cache: str | PurePath | None) -> LookupCache:
-        directory = cache_directory(cache) or process_directory()
+        directory = cache_directory(cache) or own_directory()
         if directory not in self._lookup_caches:
             self._lookup_caches[directory] = LookupCache(directory, self._clock)
         return self._lookup_caches[directory]

@@ -6,7 +6,7 @@ Rule: what was written for it goes only where it is certain that no snapshot nam
 from collections.abc import Callable
 from typing import TypeVar
 
-from lakehouse_core.errors import CorruptTable, LakehouseError, StorageUnavailable
+from lakehouse_core.errors import CorruptTable, StorageUnavailable
 from lakehouse_core.execution.manifest_writer import ManifestWriter
 from lakehouse_core.execution.publish import Patience, publish
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -48,7 +48,7 @@ class Trial:
                 if result is not None:
                     return result
                 self._patience.wait_after_loss(who)
-        except LakehouseError:
+        except BaseException:
             if not self._may_be_applied:
                 self._writer.discard_all_but(())
             raise

@@ -7,6 +7,9 @@ only for the keys that need it. Source: Paimon semantics, "partial-update" (D.3)
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -247,16 +250,18 @@ def _fold_rows(versions: Versions, key: int, step: Aggregator, data_type: DataTy
     actions = [Action.ADD] * len(values) if acting.actions is None else acting.actions[start:end].tolist()
     step.reset()
     accumulator: Any = None
-    for action, value in zip(actions, values, strict=True):
+    for action, group in groupby(zip(actions, values, strict=True), key=itemgetter(0)):
+        alike = (value for _, value in group)
         match action:
             case Action.ADD:
-                accumulator = step.add(accumulator, value)
+                accumulator = step.add_all(accumulator, alike)
             case Action.ADD_OLDER:
-                accumulator = step.add_older(accumulator, value)
+                accumulator = reduce(step.add_older, alike, accumulator)
             case Action.RETRACT | Action.RETRACT_OLDER:
-                accumulator = step.retract(accumulator, value)
+                accumulator = reduce(step.retract, alike, accumulator)
             case Action.SET:
-                accumulator = value
+                (*_, accumulator) = alike
             case Action.SET_RETRACT:
-                accumulator = step.retract(value, value)
+                for value in alike:
+                    accumulator = step.retract(value, value)
     return accumulator

@@ -17,7 +17,6 @@ import pyarrow as pa
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import (
     InvalidRequest,
-    LakehouseError,
     NotFound,
     StorageUnavailable,
 )
@@ -267,7 +266,7 @@ class LocalStore:
                 with writing(path):
                     os.replace(temp, path)
                 del left[path]
-        except LakehouseError:
+        except BaseException:
             remove_files(left.values())
             raise
         if lasts:

@@ -15,6 +15,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.execution import lookup as execution_lookup
 from lakehouse_core.execution.tasks import lookup as lookup_task
+from lakehouse_core.execution.tasks import process_directory
 from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader
 from lakehouse_core.table import sorted_run
 
@@ -478,3 +479,15 @@ def test_those_who_share_a_directory_may_build_the_same_file_at_once(numbers, tm
 
     assert all(rows == tables[0].scan(where=lc.col("k").isin(keys.to_pylist())).to_arrow() for rows in found)
     assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_no_folder_for_temporary_files_is_told_and_another_directory_does(numbers, tmp_path, monkeypatch):
+    monkeypatch.setattr(process_directory.tempfile, "tempdir", str(tmp_path / "gone"))
+    process_directory.process_directory.cache_clear()
+
+    with pytest.raises(
+        lc.StorageUnavailable, match=r"No such file or directory.* Let TMPDIR name another, or name one"
+    ):
+        numbers.lookup([2])
+
+    assert numbers.lookup([2], cache=tmp_path / "other").num_rows == 1

@@ -17,7 +17,7 @@ from lakehouse_core.errors import (
     StorageFull,
     StorageUnavailable,
 )
-from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
+from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
 from lakehouse_core.table.changes import CommitKind, StagedCommit, StaticOverwrite
 from tests.execution.commit_vocabulary import CommitTable, commit_table
 from tests.planning.change_vocabulary import append_schema, data_file, key_schema, partition
@@ -183,6 +183,25 @@ def test_what_a_full_disk_interrupted_is_cleared_away() -> None:
             on(store).commit(staged)
         except StorageFull:
             assert table.unreferenced() == [], f"call {call}"
+
+
+@pytest.mark.parametrize("name", ["later", "merging"])
+def test_whoever_interrupts_a_commit_before_its_snapshot_leaves_no_manifest(name: str) -> None:
+    case = CASES[name]
+    for number in range(1, calls_of(case) + 1):
+        table, staged = case.make()
+        claimed = []
+
+        def interrupt(call: Call, number: int = number, claimed: list[str] = claimed) -> None:
+            claimed += [call.method] if call.method == "create_new" else []
+            if call.number == number:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            on(FaultyStore(table.store, on_call=interrupt)).commit(staged)
+
+        assert claimed or table.unreferenced() == [], f"call {number}"
+        check_repeated(table, staged, case, table.live())
 
 
 def test_an_outcome_that_nobody_tells_is_named_with_user_identifier_and_nonce() -> None:

@@ -292,3 +292,19 @@ def test_a_folder_that_vanishes_under_a_writer_is_made_again(
     store.write("dt=1/bucket-0/data-1", b"x")
 
     assert store.read("dt=1/bucket-0/data-1") == b"x"
+
+
+def test_an_interrupted_write_of_several_objects_leaves_no_hidden_file(tmp_path, monkeypatch):
+    replaced = []
+
+    def interrupted(source: str, target: str) -> None:
+        if replaced:
+            raise KeyboardInterrupt
+        replaced.append(target)
+        os.rename(source, target)
+
+    monkeypatch.setattr(local.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        LocalStore(str(tmp_path)).write_all({"a": b"1", "b": b"2", "c": b"3"})
+
+    assert os.listdir(tmp_path) == ["a"]

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, StorageUnavailable
+from lakehouse_core.execution.tasks.process_directory import process_directory
 from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.merge.search import SortedKeys, is_rising, search_words, sorted_keys
 from lakehouse_core.options import LookupOptions
@@ -197,6 +198,17 @@ class LookupCache:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, f"{name}{_ENDING}")
+
+
+def own_directory() -> str:
+    """Return the directory for lookup files of this process alone. Raises StorageUnavailable."""
+    try:
+        return process_directory()
+    except OSError as error:
+        raise StorageUnavailable(
+            f"The folder for temporary files took no directory for lookup files ({error}). Let TMPDIR name another, or "
+            "name one for them: cache=…"
+        ) from error
 
 
 def _was_written(found: os.stat_result) -> bool:

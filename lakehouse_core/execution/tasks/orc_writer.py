@@ -88,7 +88,8 @@ class OrcFileWriter:
         self._bounds.observe(records)
         arrays = [records.column(source) for source in self._columns.sources]
         stored = [array.cast(field.type) for array, field in zip(arrays, self._schema, strict=True)]
-        self._file.writer.write(pa.Table.from_arrays(stored, schema=self._schema))
+        with self._file.filling() as writer:
+            writer.write(pa.Table.from_arrays(stored, schema=self._schema))
         return records
 
     def close(self) -> WrittenFile:

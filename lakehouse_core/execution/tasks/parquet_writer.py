@@ -95,7 +95,8 @@ class ParquetFileWriter:
         columns = self._encoding.columns
         arrays = [records.column(source) for source in columns.sources]
         row_group = pa.Table.from_arrays(arrays, schema=columns.schema)
-        self._file.writer.write_table(row_group, row_group_size=records.num_rows)
+        with self._file.filling() as writer:
+            writer.write_table(row_group, row_group_size=records.num_rows)
         return records
 
     def close(self) -> WrittenFile:

@@ -3,10 +3,11 @@
 Arrow's writers write the end of a file when they are closed. It is held back, for the seal goes before it.
 """
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import IO, Any, Generic, Protocol, TypeVar
 
+from lakehouse_core.errors import LakehouseError
 from lakehouse_core.storage.object_store import ObjectStore
 
 
@@ -32,12 +33,18 @@ class SealingSink:
         self._seal = seal
         self._position = 0
         self._held: bytearray | None = None
+        # What the store said when it refused bytes.
+        self.failure: LakehouseError | None = None
 
     def write(self, data: Any) -> int:
         size = len(data)
         if self._held is None:
             self._seal.observe(data)
-            self._sink.write(data)
+            try:
+                self._sink.write(data)
+            except LakehouseError as error:
+                self.failure = error
+                raise
         else:
             self._held += data
         self._position += size
@@ -83,7 +90,7 @@ class SealedFile(Generic[W]):
         self._stack = ExitStack()
         self._sink = SealingSink(self._stack.enter_context(store.open_write(key)), seal)
         try:
-            self.writer = open_writer(self._sink)
+            self._writer = open_writer(self._sink)
         except BaseException as error:
             self._leave(error)
             raise
@@ -93,10 +100,22 @@ class SealedFile(Generic[W]):
         """Bytes written so far."""
         return self._sink.tell()
 
+    @contextmanager
+    def filling(self) -> Iterator[W]:
+        """Give the writer to write with. Raises what the store says when it refuses, StorageFull for one."""
+        try:
+            yield self._writer
+        except OSError as error:
+            # ORC's writer makes an error of its own of it.
+            if self._sink.failure is not None:
+                raise self._sink.failure from error
+            raise
+
     def finish(self) -> int:
         """Close the writer, let the file appear, and return its size."""
         self._sink.hold()
-        self.writer.close()
+        with self.filling() as writer:
+            writer.close()
         size_bytes = self._sink.release()
         self._stack.close()
         return size_bytes
@@ -104,7 +123,7 @@ class SealedFile(Generic[W]):
     def abandon(self, error: BaseException) -> None:
         """Let go of the file, which then never appears."""
         # Or its finalizer would write the end of a file into a sink that is gone.
-        self.writer.is_open = False
+        self._writer.is_open = False
         self._leave(error)
 
     def _leave(self, error: BaseException) -> None:

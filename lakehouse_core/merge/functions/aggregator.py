@@ -3,8 +3,10 @@
 Values are comparable values (`format.data_types.values`). None is NULL, and the accumulator before the first record.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
 from typing import Any, TypeAlias
 
 from lakehouse_core.errors import InvalidRequest
@@ -12,18 +14,21 @@ from lakehouse_core.table.merge_spec import AggregateFunction
 
 # From the accumulator and a record's value to the next accumulator.
 Step: TypeAlias = Callable[[Any, Any], Any]
+# The same with the values of several records, one after the other.
+Gather: TypeAlias = Callable[[Any, Iterable[Any]], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregator:
     """What one column does with the records of a key, in their order.
 
-    `add` takes a newer value, `add_older` one that a sequence group says is older, `retract` the value of a `-U` or
-    `-D`. Call `reset` before the first record of every key: what came first is remembered beside the accumulator.
-    Each raises InvalidRequest naming the column when the values have no result.
+    `add` takes a newer value, `add_all` some of them, `add_older` one that a sequence group says is older, `retract`
+    the value of a `-U` or `-D`. Call `reset` before the first record of every key: what came first is remembered
+    beside the accumulator. Each raises InvalidRequest naming the column when the values have no result.
     """
 
     add: Step
+    add_all: Gather
     add_older: Step
     retract: Step
     reset: Callable[[], None]
@@ -33,11 +38,19 @@ def aggregator_of(
     function: AggregateFunction,
     add: Step,
     *,
+    add_all: Gather | None = None,
     retract: Step | None = None,
     add_older: Step | None = None,
     reset: Callable[[], None] = lambda: None,
 ) -> Aggregator:
-    """Return the aggregator with what most functions share: older values come in front, retracts are refused."""
+    """Return the aggregator with what most functions share: older values come in front, retracts are refused.
+
+    `add_all` does what `add` does value by value. An accumulator that grows with its values needs one of its own, or a
+    key of n versions would take n * n steps.
+    """
+
+    def add_each(accumulator: Any, values: Iterable[Any]) -> Any:
+        return reduce(add, values, accumulator)
 
     def add_in_front(accumulator: Any, value: Any) -> Any:
         return add(value, accumulator)
@@ -49,7 +62,18 @@ def aggregator_of(
             "it is then, or do not delete from this table."
         )
 
-    return Aggregator(add=add, add_older=add_older or add_in_front, retract=retract or refuse, reset=reset)
+    return Aggregator(
+        add=add,
+        add_all=add_all or add_each,
+        add_older=add_older or add_in_front,
+        retract=retract or refuse,
+        reset=reset,
+    )
+
+
+def one_of(add_all: Gather) -> Step:
+    """Return the step that adds one value."""
+    return lambda accumulator, value: add_all(accumulator, (value,))
 
 
 def ignoring_retracts(aggregator: Aggregator) -> Aggregator:
@@ -60,6 +84,18 @@ def ignoring_retracts(aggregator: Aggregator) -> Aggregator:
         return aggregator.add(value, accumulator)
 
     return replace(aggregator, add_older=add_in_front, retract=lambda accumulator, value: accumulator)
+
+
+def gathering_non_null(combine: Gather) -> Gather:
+    """Return what leaves NULLs out, and gives a lone value back as it is."""
+
+    def add_all(accumulator: Any, values: Iterable[Any]) -> Any:
+        there = (value for value in chain((accumulator,), values) if value is not None)
+        first = next(there, None)
+        second = next(there, None)
+        return first if second is None else combine(first, chain((second,), there))
+
+    return add_all
 
 
 def skipping_nulls(combine: Step) -> Step:

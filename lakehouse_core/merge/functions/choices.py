@@ -4,10 +4,12 @@ Source: Paimon semantics D.4; Java 2.0.0, asked.
 """
 
 import math
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Final
 
 from lakehouse_core.format.data_types import AtomicType, Root
-from lakehouse_core.merge.functions.aggregator import Aggregator, Step, aggregator_of, skipping_nulls
+from lakehouse_core.merge.functions.aggregator import Aggregator, Gather, aggregator_of, one_of, skipping_nulls
 from lakehouse_core.table.merge_spec import AggregateFunction
 
 # Java's Character.isWhitespace: unlike Python it leaves out no-break spaces and U+0085.
@@ -100,36 +102,42 @@ def float_order(value: float) -> tuple[bool, float, float]:
 
 
 def listagg(function: AggregateFunction) -> Aggregator:
-    return aggregator_of(function, _joined_distinct(function) if function.distinct else _joined(function))
+    add_all = _joined_distinct(function) if function.distinct else _joined(function)
+    return aggregator_of(function, one_of(add_all), add_all=add_all)
 
 
-def _joined(function: AggregateFunction) -> Step:
-    def join(accumulator: str | None, value: str | None) -> str | None:
-        if value is None or is_blank(value):
-            return accumulator
-        if accumulator is None or is_blank(accumulator):
-            return value
-        return accumulator + function.delimiter + value
+def _joined(function: AggregateFunction) -> Gather:
+    def join(accumulator: str | None, values: Iterable[str | None]) -> str | None:
+        texts = [text for text in chain((accumulator,), values) if text is not None and not is_blank(text)]
+        return function.delimiter.join(texts) if texts else accumulator
 
     return join
 
 
-def _joined_distinct(function: AggregateFunction) -> Step:
+def _joined_distinct(function: AggregateFunction) -> Gather:
     """Tokens that are there are not joined again; what is there stays letter by letter."""
     # An empty delimiter joins without a sign and splits at blanks, as in Java.
     separator = function.delimiter or " "
 
-    def join(accumulator: str | None, value: str | None) -> str | None:
-        if value is None or is_blank(value):
-            return accumulator
-        if accumulator is None or is_blank(accumulator):
-            return value
-        known = set(accumulator.split(separator))
-        for token in value.split(separator):
-            if token not in known and not is_blank(token):
-                known.add(token)
-                accumulator += function.delimiter + token
-        return accumulator
+    def join(accumulator: str | None, values: Iterable[str | None]) -> str | None:
+        parts: list[str] = []
+        known: set[str] = set()
+        for text in chain((accumulator,), values):
+            if text is None or is_blank(text):
+                continue
+            tokens = text.split(separator)
+            if not parts:
+                parts, known = [text], set(tokens)
+                continue
+            for token in tokens:
+                if token not in known and not is_blank(token):
+                    known.add(token)
+                    parts.append(token)
+            if len(function.delimiter) != 1:
+                # What is joined may split elsewhere.
+                parts = [function.delimiter.join(parts)]
+                known = set(parts[0].split(separator))
+        return function.delimiter.join(parts) if parts else accumulator
 
     return join
 

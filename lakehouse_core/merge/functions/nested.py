@@ -5,11 +5,12 @@ is that of the first arrival. Binary elements and keys are equal when their byte
 """
 
 from collections.abc import Callable, Hashable, Iterable
+from itertools import chain
 from typing import Any, TypeAlias
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import ArrayType, AtomicType, DataType, MapType, MultisetType, Root, RowType
-from lakehouse_core.merge.functions.aggregator import Aggregator, aggregator_of, skipping_nulls
+from lakehouse_core.merge.functions.aggregator import Aggregator, aggregator_of, gathering_non_null, one_of
 from lakehouse_core.merge.functions.choices import float_order
 from lakehouse_core.table.merge_spec import AggregateFunction
 
@@ -76,11 +77,12 @@ def collect(function: AggregateFunction) -> Aggregator:
     assert isinstance(function.type, ArrayType)
     identity = identity_of(function.type.element)
 
-    def add(accumulator: Array | None, value: Array | None) -> Array | None:
-        if accumulator is None and value is None:
+    def add_all(accumulator: Array | None, values: Iterable[Array | None]) -> Array | None:
+        there = [value for value in chain((accumulator,), values) if value is not None]
+        if not there:
             return None
-        elements = (accumulator or ()) + (value or ())
-        return _without_repeats(elements, identity) if function.distinct else elements
+        elements = chain.from_iterable(there)
+        return _without_repeats(elements, identity) if function.distinct else tuple(elements)
 
     def retract(accumulator: Array | None, value: Array | None) -> Array | None:
         """Each element of the value removes one that is equal, the first."""
@@ -95,7 +97,7 @@ def collect(function: AggregateFunction) -> Aggregator:
                 left.append(element)
         return tuple(left)
 
-    return aggregator_of(function, add, retract=retract, add_older=add)
+    return aggregator_of(function, one_of(add_all), add_all=add_all, retract=retract, add_older=one_of(add_all))
 
 
 def _without_repeats(elements: Iterable[Any], identity: Identity) -> Array:
@@ -112,8 +114,9 @@ def merge_map(function: AggregateFunction) -> Aggregator:
     assert isinstance(function.type, MapType)
     identity = identity_of(function.type.key)
 
-    def union(accumulator: Map, value: Map) -> Map:
-        return tuple({identity(entry[0]): entry for entry in (*accumulator, *value)}.values())
+    def union(accumulator: Map, values: Iterable[Map]) -> Map:
+        entries = chain(accumulator, chain.from_iterable(values))
+        return tuple({identity(entry[0]): entry for entry in entries}.values())
 
     def retract(accumulator: Map | None, value: Map | None) -> Map | None:
         if accumulator is None or not value:
@@ -121,7 +124,8 @@ def merge_map(function: AggregateFunction) -> Aggregator:
         leaving = {identity(key) for key, _ in value}
         return tuple(entry for entry in accumulator if identity(entry[0]) not in leaving)
 
-    return aggregator_of(function, skipping_nulls(union), retract=retract)
+    add_all = gathering_non_null(union)
+    return aggregator_of(function, one_of(add_all), add_all=add_all, retract=retract)
 
 
 def merge_map_with_keytime(function: AggregateFunction) -> Aggregator:
@@ -131,9 +135,9 @@ def merge_map_with_keytime(function: AggregateFunction) -> Aggregator:
     names = [field.name for field in function.type.value.fields]
     place = len(names) - 1 if function.time_field is None else names.index(function.time_field)
 
-    def merge(accumulator: Map, value: Map) -> Map:
+    def merge(accumulator: Map, values: Iterable[Map]) -> Map:
         merged = {identity(entry[0]): entry for entry in accumulator}
-        for key, row in value:
+        for key, row in chain.from_iterable(values):
             same = identity(key)
             if row is None:
                 merged.pop(same, None)
@@ -143,7 +147,8 @@ def merge_map_with_keytime(function: AggregateFunction) -> Aggregator:
                     merged[same] = (key, row)
         return tuple(merged.values())
 
-    return aggregator_of(function, skipping_nulls(merge))
+    add_all = gathering_non_null(merge)
+    return aggregator_of(function, one_of(add_all), add_all=add_all)
 
 
 def _text_order(text: str) -> bytes:
@@ -162,14 +167,17 @@ def _plain_rows(function: AggregateFunction) -> Aggregator:
     assert isinstance(function.type, ArrayType)
     identity = identity_of(function.type.element)
 
-    def add(accumulator: Array | None, value: Array | None) -> Array | None:
-        if value is None:
-            return accumulator
+    def add_all(accumulator: Array | None, values: Iterable[Array | None]) -> Array | None:
+        there = [value for value in values if value is not None]
         held = accumulator or ()
+        # Rows that are NULL take room until the first rows are added.
         room = function.count_limit - len(held)
-        if accumulator is not None and room <= 0:
+        if not there or (accumulator is not None and room <= 0):
             return accumulator
-        return (*_rows(held), *_rows(value)[: max(room, 0)])
+        rows = [*_rows(held), *_rows(there[0])[: max(room, 0)]]
+        for value in there[1:]:
+            rows += _rows(value)[: max(function.count_limit - len(rows), 0)]
+        return tuple(rows)
 
     def retract(accumulator: Array | None, value: Array | None) -> Array | None:
         """Each row of the value removes all that are equal."""
@@ -178,17 +186,19 @@ def _plain_rows(function: AggregateFunction) -> Aggregator:
         leaving = {identity(row) for row in _rows(value)}
         return tuple(row for row in _rows(accumulator) if identity(row) not in leaving)
 
-    return aggregator_of(function, add, retract=retract)
+    return aggregator_of(function, one_of(add_all), add_all=add_all, retract=retract)
 
 
 def _keyed_rows(function: AggregateFunction) -> Aggregator:
     key_of, is_newer = _row_key(function), _row_order(function)
 
-    def add(accumulator: Array | None, value: Array | None) -> Array | None:
-        if value is None:
+    def add_all(accumulator: Array | None, values: Iterable[Array | None]) -> Array | None:
+        there = [value for value in values if value is not None]
+        if not there:
             return accumulator
         rows: dict[Hashable, Row] = {}
-        for row, is_limited in (*((row, False) for row in _rows(accumulator)), *((row, True) for row in _rows(value))):
+        added = ((row, True) for value in there for row in _rows(value))
+        for row, is_limited in chain(((row, False) for row in _rows(accumulator)), added):
             key = key_of(row)
             if key is None:
                 continue
@@ -207,23 +217,24 @@ def _keyed_rows(function: AggregateFunction) -> Aggregator:
             rows.pop(key_of(row), None)
         return tuple(rows.values())
 
-    return aggregator_of(function, add, retract=retract)
+    return aggregator_of(function, one_of(add_all), add_all=add_all, retract=retract)
 
 
 def nested_partial_update(function: AggregateFunction) -> Aggregator:
     key_of = _row_key(function)
 
-    def add(accumulator: Array | None, value: Array | None) -> Array | None:
-        if value is None:
+    def add_all(accumulator: Array | None, values: Iterable[Array | None]) -> Array | None:
+        there = [value for value in values if value is not None]
+        if not there:
             return accumulator
         rows: dict[Hashable, Row] = {}
-        for row in (*_rows(accumulator), *_rows(value)):
+        for row in chain.from_iterable(map(_rows, (accumulator, *there))):
             if (key := key_of(row)) is not None:
                 held = rows.get(key, row)
                 rows[key] = tuple(old if new is None else new for old, new in zip(held, row, strict=True))
         return tuple(rows.values())
 
-    return aggregator_of(function, add)
+    return aggregator_of(function, one_of(add_all), add_all=add_all)
 
 
 def _rows(value: Array | None) -> list[Row]:

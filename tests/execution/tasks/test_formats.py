@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from lakehouse_core.errors import CorruptTable, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, StorageFull, UnsupportedFeature
 from lakehouse_core.execution.tasks.merge_read import BucketFiles
+from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.predicate import col
 from tests.damage import damaged, flipped, some_flips, survivors
+from tests.execution.tasks.full_disk import files_end_at
 from tests.execution.tasks.loose_files import append_table, key_table, rows
 
 FORMATS = ["avro", "orc", "parquet"]
@@ -234,3 +236,15 @@ def test_orc_files_carry_the_ids_of_their_fields():
 def test_what_a_format_cannot_hold_is_refused_when_the_table_is_made(options, fields, says):
     with pytest.raises(UnsupportedFeature, match=says):
         append_table(fields, **options)
+
+
+@pytest.mark.parametrize("limit_bytes", [0, 100, 5_000, 50_000])
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_disk_that_is_full_is_said_to_be_whatever_writes(file_format, limit_bytes, tmp_path):
+    table = key_table(store=LocalStore(str(tmp_path)), file__format=file_format)
+    data = pa.table({"k": range(40_000), "v": [f"{i * 2654435761 % 2**32:x}" for i in range(40_000)]})
+
+    with pytest.raises(StorageFull, match=r"no space left .*Make room"), files_end_at(limit_bytes):
+        table.write(data)
+
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, pairwise
@@ -22,6 +21,7 @@ from lakehouse_core.execution.tasks import spill as spill_module
 from lakehouse_core.execution.tasks import write as write_module
 from lakehouse_core.execution.tasks.write import WriteTask, write_batches
 from lakehouse_core.table.data_file import DataFile
+from tests.execution.tasks.full_disk import files_end_at
 from tests.execution.tasks.loose_files import LooseFiles, key_table
 
 TINY = {"write_buffer_size": "1 b"}
@@ -259,16 +259,6 @@ def test_a_failed_task_frees_the_disk(tmp_path):
 
     assert open_spills(tmp_path) == 0
     assert table.names_on_disk() == set()
-
-
-@contextmanager
-def files_end_at(size_bytes: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("limit_bytes", [0, 100, 8000], ids=["at once", "in the head", "in the second run"])

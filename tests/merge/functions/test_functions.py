@@ -2,9 +2,12 @@
 
 import math
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import Root, parse_type
@@ -201,3 +204,78 @@ def test_what_came_first_is_forgotten_at_the_next_key() -> None:
     column.reset()
 
     assert column.add(None, 5) == 5
+
+
+class Counted:
+    """A value that counts how often it or another is hashed, which is how often it is looked at."""
+
+    hashed = 0
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        Counted.hashed += 1
+        return self.value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counted) and self.value == other.value
+
+
+GATHERING: list[tuple[str, str, dict[str, Any], Any]] = [
+    ("collect", "ARRAY<INT>", {"distinct": True}, lambda value: (value,)),
+    ("merge_map", "MAP<INT, INT>", {}, lambda value: ((value, 1),)),
+    ("merge_map_with_keytime", "MAP<INT, ROW<v INT, ts STRING>>", {}, lambda value: ((value, (1, "t")),)),
+    ("nested_update", "ARRAY<ROW<x INT, y INT>>", {"nested_keys": ("x",)}, lambda value: ((value, 1),)),
+    ("nested_partial_update", "ARRAY<ROW<x INT, y INT>>", {"nested_keys": ("x",)}, lambda value: ((value, 1),)),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "told", "value_of"), GATHERING, ids=[case[0] for case in GATHERING])
+def test_a_key_of_many_versions_takes_a_time_that_grows_with_their_number(name, text, told, value_of) -> None:
+    column = aggregator(AggregateFunction(column="v", name=name, type=parse_type(text), **told))
+    Counted.hashed = 0
+
+    gathered = column.add_all(None, [value_of(Counted(number)) for number in range(500)])
+
+    assert len(gathered) == 500
+    assert Counted.hashed < 10 * 500
+
+
+ELEMENTS = st.none() | st.integers(0, 3)
+TOKENS = st.none() | st.text("ab, ", max_size=4)
+MAPS = st.none() | st.lists(st.tuples(st.integers(0, 3), ELEMENTS), max_size=3).map(tuple)
+TIMED_MAPS = st.none() | st.lists(
+    st.tuples(st.sampled_from("ab"), st.none() | st.tuples(ELEMENTS, st.none() | st.sampled_from("xyz"))), max_size=3
+).map(tuple)
+NESTED = st.none() | st.lists(st.none() | st.tuples(st.integers(0, 3), ELEMENTS), max_size=3).map(tuple)
+KEYED: dict[str, Any] = {"nested_keys": ("x",)}
+LAWS: list[tuple[str, str, dict[str, Any], st.SearchStrategy[Any]]] = [
+    ("listagg", "STRING", {}, TOKENS),
+    ("listagg", "STRING", {"delimiter": ""}, TOKENS),
+    ("listagg", "STRING", {"distinct": True}, TOKENS),
+    ("listagg", "STRING", {"distinct": True, "delimiter": ""}, TOKENS),
+    ("listagg", "STRING", {"distinct": True, "delimiter": "aa"}, TOKENS),
+    ("collect", "ARRAY<INT>", {}, st.none() | st.lists(ELEMENTS, max_size=3).map(tuple)),
+    ("collect", "ARRAY<INT>", {"distinct": True}, st.none() | st.lists(ELEMENTS, max_size=3).map(tuple)),
+    ("merge_map", "MAP<INT, INT>", {}, MAPS),
+    ("merge_map_with_keytime", TIMED, {}, TIMED_MAPS),
+    ("nested_update", "ARRAY<ROW<x INT, y INT>>", {}, NESTED),
+    ("nested_update", "ARRAY<ROW<x INT, y INT>>", {"count_limit": 2}, NESTED),
+    ("nested_update", "ARRAY<ROW<x INT, y INT>>", KEYED, NESTED),
+    ("nested_update", "ARRAY<ROW<x INT, y INT>>", {**KEYED, "count_limit": 2}, NESTED),
+    ("nested_update", "ARRAY<ROW<x INT, y INT>>", {**KEYED, "nested_sequence_fields": ("y",)}, NESTED),
+    ("nested_partial_update", "ARRAY<ROW<x INT, y INT>>", KEYED, NESTED),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "told", "values"), LAWS, ids=[f"{case[0]} {case[2]}" for case in LAWS])
+def test_many_values_at_once_are_the_values_one_by_one(name, text, told, values) -> None:
+    column = aggregator(AggregateFunction(column="v", name=name, type=parse_type(text), **told))
+
+    @given(values, st.lists(values, min_size=1, max_size=6))
+    @settings(max_examples=100, deadline=None)
+    def holds(first: Any, later: list[Any]) -> None:
+        assert column.add_all(first, later) == reduce(column.add, later, first)
+
+    holds()
