@@ -203,7 +203,9 @@ def _changed_operator(catalog: lc.Catalog, known: Answers) -> Answer:
     return Answer(
         question="6. Which aircraft changed operator, and when?",
         lines=(
-            f"{len(changed)} of {len(first_seen):,} seen",
+            f"{len(changed)} of the {len(first_seen):,} aircraft that departed"
+            if changed
+            else f"None: all {len(first_seen):,} aircraft that departed flew for one airline each",
             *(
                 f"{each.tailnum} {each.previous} until {each.since:%-d %b %H:%M}, then {each.carrier}"
                 for each in changed

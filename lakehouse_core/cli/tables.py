@@ -1,5 +1,6 @@
 """tables, describe, create, drop."""
 
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.options import json_option
 from lakehouse_core.cli.output import print_json, print_rows
 from lakehouse_core.cli.session import is_json, open_catalog, open_table
-from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, UnsupportedFeature
 from lakehouse_core.format.data_types import UNASSIGNED, DataField, parse_type, type_to_sql
 
 # A table's specification in a pipeline says more than the table needs; the rest is for the pipeline.
@@ -22,6 +23,8 @@ _OF_THE_PIPELINE: Final = frozenset(
     {"database", "name", "write_mode", "feed", "tag_batches", "maintenance", "owners", "tags"}
 )
 _OF_THE_TABLE: Final = ("columns", "primary_key", "partition_by", "options", "comment")
+# A pipeline's word for the comment is `description`.
+_OF_A_COLUMN: Final = ("type", "comment", "description")
 
 
 @click.command("tables", cls=Verb, epilog="lakehouse -w warehouse tables")
@@ -92,15 +95,33 @@ def create(context: click.Context, *, table: str, file: Path, exist_ok: bool) ->
 
 @click.command("drop", cls=Verb, epilog="lakehouse drop sales.orders")
 @click.argument("table")
+@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
 @json_option
 @click.pass_context
-def drop(context: click.Context, *, table: str) -> None:
-    """Drop TABLE with all its files, snapshots and tags."""
-    open_catalog(context).drop_table(table)
+def drop(context: click.Context, *, table: str, yes: bool) -> None:
+    """Drop TABLE with all its files, snapshots and tags, once that is confirmed."""
+    catalog = open_catalog(context)
+    if not yes:
+        _confirm_drop(catalog, table)
+    catalog.drop_table(table)
     if is_json(context):
         print_json({"table": table, "dropped": True})
     else:
         click.echo(f"{table}: dropped")
+
+
+def _confirm_drop(catalog: Catalog, table: str) -> None:
+    try:
+        catalog.table(table)
+    except NotFound:
+        raise
+    except LakehouseError:
+        # What cannot be opened may be dropped as well.
+        pass
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise InvalidRequest(f"{table}: drop deletes all its files, snapshots and tags. Give --yes to do it unasked.")
+    if not click.confirm(f"Drop {table} with all its files, snapshots and tags, for good?", err=True):
+        raise InvalidRequest(f"{table} stays, as you say.")
 
 
 def _create(catalog: Catalog, name: str, *, exist_ok: bool, **declared: Any) -> tuple[Table, bool]:
@@ -189,7 +210,10 @@ def _column(file: Path, name: str, column: object) -> DataField:
     declared: Mapping[str, Any] = column if isinstance(column, Mapping) else {"type": column}
     if not isinstance(declared.get("type"), str):
         raise InvalidRequest(f"{file}: column {name!r} is {column!r}, expected an SQL type.")
-    description = declared.get("description")
+    unknown = sorted(set(map(str, declared)) - set(_OF_A_COLUMN))
+    if unknown:
+        raise InvalidRequest(f"{file}: column {name!r}: {unknown[0]!r} is not known. Use {', '.join(_OF_A_COLUMN)}.")
+    description = declared.get("comment", declared.get("description"))
     try:
         data_type = parse_type(declared["type"])
     except (InvalidRequest, UnsupportedFeature) as error:

@@ -72,6 +72,8 @@ def set_option(schema: TableSchema, key: str, value: str, *, has_snapshots: bool
     """Return the options with one set. Raises InvalidRequest for one that is unknown, or may not become that."""
     check_known({key: value}, schema.column_names)
     ((key, value),) = current_options({key: value}).items()
+    if parse_names(value) == {"primary-key": schema.primary_keys, "partition": schema.partition_keys}.get(key):
+        return dict(schema.options)
     _check_changeable(schema, key, value, has_snapshots)
     return {**schema.options, key: value}
 
@@ -90,7 +92,11 @@ def remove_option(schema: TableSchema, key: str, *, has_snapshots: bool) -> dict
 
 
 def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snapshots: bool) -> None:
-    """`value` None: the option goes, its default comes."""
+    """`value` None: the option goes, its default comes.
+
+    What is there already may be set again, as in Java 2 (1.4 refuses it); so may a default, said or not, which Java
+    takes for a change.
+    """
     default = KNOWN[key].default if key in KNOWN else None
     old, new = schema.options.get(key, default), default if value is None else value
     if old == new:

@@ -1,6 +1,8 @@
 """The verbs about tables and their upkeep: what they print for people, and the JSON for programs."""
 
 import json
+import sys
+from io import StringIO
 
 import pytest
 
@@ -50,6 +52,7 @@ def test_an_existing_table_that_is_accepted_is_not_said_to_be_new(shell, orders)
         ("columns: {a: INT, a: INT}", "bad.yaml: it names 'a' twice"),
         ("columns: [a]", "bad.yaml: expected a mapping with columns"),
         ("columns: {a: 5}", "bad.yaml: column 'a' is 5, expected an SQL type."),
+        ("columns: {a: {type: INT, coment: x}}", "bad.yaml: column 'a': 'coment' is not known. Use type, comment"),
         ("columns: {a: INT}\nprimary_keys: [a]", "bad.yaml: 'primary_keys' is not known. Use columns, primary_key"),
         ("columns: {a: INT", "bad.yaml: it is no YAML"),
     ],
@@ -74,10 +77,69 @@ def test_a_name_that_is_refused_leaves_no_database_behind(shell, home, name):
 
 
 def test_a_dropped_table_is_gone(shell, orders, home):
-    assert shell("drop", orders).out == "sales.orders: dropped\n"
+    assert shell("drop", orders, "--yes").out == "sales.orders: dropped\n"
 
     assert shell("tables").out == ""
-    assert shell("drop", orders).code == 2
+    assert shell("drop", orders, "--yes").code == 2
+
+
+class Terminal(StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("typed", "dropped"), [("y\n", True), ("yes\n", True), ("n\n", False), ("\n", False)])
+def test_who_drops_a_table_by_hand_is_asked(shell, orders, monkeypatch, typed, dropped):
+    monkeypatch.setattr(sys, "stdin", Terminal(typed))
+
+    answer = shell("drop", orders)
+
+    assert "Drop sales.orders with all its files, snapshots and tags, for good? [y/N]" in answer.err
+    assert answer.code == (0 if dropped else 2)
+    assert answer.out == ("sales.orders: dropped\n" if dropped else "")
+    assert answer.err.endswith("lakehouse: sales.orders stays, as you say.\n") is not dropped
+    assert shell("tables").out == ("" if dropped else "sales.orders\n")
+
+
+@pytest.mark.parametrize("standard_input", [StringIO("y\n"), None], ids=["a pipe", "none"])
+def test_where_nobody_can_be_asked_a_table_is_dropped_with_yes_alone(shell, orders, monkeypatch, standard_input):
+    monkeypatch.setattr(sys, "stdin", standard_input)
+
+    answer = shell("drop", orders)
+
+    assert answer.code == 2
+    assert answer.err == (
+        "lakehouse: sales.orders: drop deletes all its files, snapshots and tags. Give --yes to do it unasked.\n"
+    )
+    assert shell("tables").out == "sales.orders\n"
+
+
+def test_a_table_that_is_not_there_is_told_before_anything_is_asked(shell, orders, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+
+    answer = shell("drop", "sales.order")
+
+    assert answer.code == 2
+    assert "Did you mean 'orders'?" in answer.err
+    assert "for good?" not in answer.err
+
+
+def test_describe_shows_what_a_table_and_its_columns_are_about(shell, home):
+    (home / "things.yaml").write_text(
+        "columns:\n  id: {type: INT NOT NULL, comment: its number}\n  n: {type: INT, description: how many}\n"
+        "primary_key: [id]\noptions: {bucket: 1}\ncomment: One row per thing.\n"
+    )
+    shell("create", "a.things", "--schema", "things.yaml")
+
+    shown = shell("describe", "a.things")
+
+    assert "comment: One row per thing." in shown.lines
+    assert [line.split()[-2:] for line in shown.lines[-2:]] == [["its", "number"], ["how", "many"]]
+    (document,) = (json.loads(line) for line in shell("describe", "a.things", "--json").lines)
+    assert document["comment"] == "One row per thing."
+    assert [column["comment"] for column in document["columns"]] == ["its number", "how many"]
 
 
 def test_records_are_tables_for_people_and_lines_of_json_for_programs(shell, orders):

@@ -22,6 +22,8 @@ def test_the_closed_answers_of_two_weeks(two_weeks: FlightsSource):
     assert (answers.sum_arr_delay, answers.sum_dep_delay, answers.departures) == (68_620, 115_591, 11_161)
     assert len(answers.carrier_days) == 206
     assert answers.tail_numbers == 2_544
+    # True, not missing: the first aircraft of the year to change its airline does so in March.
+    assert [each for each in answers.operators if each.previous is not None] == []
     assert answers.update_pairs == 14_520
     assert len(answers.never_arrived) == 15
     assert (answers.weathered.flights, answers.weathered.precip) == (12_222, 64.88)

@@ -416,6 +416,30 @@ def test_an_option_set_to_what_it_is_does_not_change(key: str) -> None:
         assert altered(stored, RemoveOption(key)).options == stored.options
 
 
+def test_the_keys_that_a_table_has_may_be_set_again() -> None:
+    for key, names in (("primary-key", "{}"), ("partition", " {} ")):
+        present = KEYED.primary_keys if key == "primary-key" else KEYED.partition_keys
+
+        assert altered(KEYED, SetOption(key, names.format(", ".join(present)))).options == KEYED.options
+
+
+@pytest.mark.parametrize(
+    ("stored", "change"),
+    [
+        ({}, SetOption("merge-engine", "deduplicate")),
+        ({"merge-engine": "deduplicate"}, SetOption("merge-engine", "deduplicate")),
+        ({"merge-engine": "deduplicate"}, RemoveOption("merge-engine")),
+        ({"merge-engine": "partial-update"}, SetOption("merge-engine", "partial-update")),
+        ({"force-lookup": "true"}, SetOption("force-lookup", "true")),
+    ],
+    ids=str,
+)
+def test_an_engine_may_be_said_again_or_left_to_its_default(stored: dict[str, str], change: SchemaChange) -> None:
+    schema = with_options(KEYED, stored)
+
+    assert altered(schema, change).table_options == schema.table_options
+
+
 def test_another_number_of_buckets_is_for_partitions_to_come() -> None:
     assert altered(KEYED, SetOption("bucket", "8")).table_options.bucket == 8
 

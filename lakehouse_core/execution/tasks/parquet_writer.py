@@ -49,6 +49,8 @@ class Encoding:
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             write_page_checksum=True,
+            # For other engines, whose readers pass over pages by it (decision 0013).
+            write_page_index=True,
             data_page_size=options.parquet.page_bytes or _PAGE_BYTES,
             max_rows_per_page=options.parquet.page_rows or _PAGE_ROWS,
             dictionary_pagesize_limit=options.parquet.dictionary_page_bytes,

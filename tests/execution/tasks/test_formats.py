@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
@@ -209,6 +210,18 @@ def test_blanks_at_the_end_of_a_char_are_dropped_by_orc_and_refused_in_a_key():
         UnsupportedFeature, match="Column k decides on place or order of rows and holds a CHAR that ends"
     ):
         keyed.write([{"k": "a ", "v": 1}])
+
+
+def test_parquet_files_say_what_each_page_holds():
+    table = key_table({"k": "BIGINT NOT NULL", "s": "STRING", "l": "ARRAY<INT>"})
+    (message,) = table.write(pa.table({"k": range(100_000), "s": ["text"] * 100_000, "l": [[1]] * 100_000}))
+    folder = table.folder((message.partition, message.bucket))
+
+    with table.store.open_read(f"{folder}/{message.new_files[0].file_name}") as source:
+        footer = pq.read_metadata(source)
+
+    chunks = [footer.row_group(0).column(number) for number in range(footer.num_columns)]
+    assert all(chunk.has_column_index and chunk.has_offset_index for chunk in chunks)
 
 
 def test_orc_files_carry_the_ids_of_their_fields():

@@ -1,0 +1,81 @@
+"""Java passes over pages by the page index of our files, and still finds every row that a condition keeps."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lakehouse_core as lc
+from tests.interop.judge import Judge
+
+pytestmark = pytest.mark.interop
+
+ROWS = 150_000
+COLUMNS = {"k": "BIGINT NOT NULL", "i": "INT", "d": "DOUBLE", "s": "STRING", "dt": "DATE"}
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge("2.0.0") as java:
+        yield java
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table whose only file has row groups of several pages; every third row of it is marked as deleted."""
+    folder = tmp_path_factory.mktemp("wh")
+    catalog = lc.connect(folder)
+    catalog.create_database("db")
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "compaction.force-up-level-0": "true"}
+    table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options={**options, "write-only": "true"})
+    table.write(rows(np.arange(ROWS)))
+    table.compact(full=True)
+    table.write(rows(np.arange(0, ROWS, 3), d=-1.0))
+    table.compact()
+    return folder
+
+
+def rows(keys: np.ndarray, **constant: Any) -> pa.Table:
+    """Columns that rise with the key, with nulls and numbers that are none."""
+    numbers = keys.astype(np.float64)
+    numbers[keys % 97 == 0] = np.nan
+    return pa.table(
+        {
+            "k": keys,
+            "i": pa.array(keys // 7, pa.int32(), mask=keys % 11 == 0),
+            "d": pa.array(np.full(len(keys), constant["d"]) if constant else numbers, mask=keys % 13 == 0),
+            "s": pa.array([f"prefix-{key:09}" for key in keys], mask=keys % 17 == 0),
+            "dt": pa.array((keys // 50).astype(np.int32), pa.date32()),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "where"),
+    [
+        ([("k", "=", 77_777)], "k = 77777"),
+        ([("k", ">=", 140_000), ("k", "<", 140_100)], "k >= 140000 AND k < 140100"),
+        ([("i", "=", 12_345)], "i = 12345"),
+        ([("i", "<", 20)], "i < 20"),
+        ([("d", ">", 149_900.0), ("d", "<", 149_950.5)], "d > 149900 AND d < 149950.5"),
+        ([("s", "=", "prefix-000099998")], "s = 'prefix-000099998'"),
+        ([("s", "startsWith", "prefix-00014999")], "s LIKE 'prefix-00014999%'"),
+        ([("dt", "=", "1973-01-01")], "dt = DATE '1973-01-01'"),
+        ([("s", "isNull", None), ("k", "<", 500)], "s IS NULL AND k < 500"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_java_finds_every_row_that_a_condition_keeps(
+    judge: Judge, warehouse: Path, condition: list[tuple[str, str, Any]], where: str
+) -> None:
+    wanted = lc.connect(warehouse).table("db.t").scan(columns=["k"], where=where).to_arrow()["k"].to_pylist()
+    asked = [{"field": name, "op": op, **({} if value is None else {"value": value})} for name, op, value in condition]
+
+    found = {row["k"] for row in judge.call("read", table="db.t", warehouse=str(warehouse), filter=asked)["rows"]}
+
+    # Java leaves the last of the filtering to the engine.
+    assert 0 < len(wanted) < ROWS / 100
+    assert set(wanted) <= found
