@@ -6,7 +6,6 @@ from typing import Final, Protocol
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.tasks.avro_reader import AvroFileReader
 from lakehouse_core.execution.tasks.file_reading import DataFileReader
-from lakehouse_core.execution.tasks.orc_reader import OrcFileReader
 from lakehouse_core.execution.tasks.parquet_reader import ParquetFileReader
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
@@ -19,7 +18,14 @@ class _Opener(Protocol):
     ) -> DataFileReader: ...
 
 
-_READERS: Final[Mapping[str, _Opener]] = {"parquet": ParquetFileReader, "orc": OrcFileReader, "avro": AvroFileReader}
+def _orc(store: ObjectStore, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> DataFileReader:
+    # Arrow's datasets, which read ORC, bring pandas along where it is installed: half of what an import here takes.
+    from lakehouse_core.execution.tasks.orc_reader import OrcFileReader  # noqa: PLC0415
+
+    return OrcFileReader(store, key, entry, schema, verify=verify)
+
+
+_READERS: Final[Mapping[str, _Opener]] = {"parquet": ParquetFileReader, "orc": _orc, "avro": AvroFileReader}
 
 
 def open_data_file(

@@ -30,7 +30,9 @@ from lakehouse_core.table.schema import TableSchema
 # Arrow decodes text a fifth faster with offsets of 64 bits. It leaves here with 32, which address 2 GiB.
 WIDE_TEXT: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 SYSTEM_TYPES: Final = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
-_INSERTS: Final = pa.array(np.zeros(128 << 10, dtype=np.int8))  # As many as a batch of a merge has at most.
+_MOST_INSERTS: Final = 128 << 10  # As many as a batch of a merge has at most.
+# Not of numpy: that would bring pandas along on the import of this module.
+_INSERTS: Final = pa.Array.from_buffers(pa.int8(), _MOST_INSERTS, [None, pa.py_buffer(bytes(_MOST_INSERTS))])
 
 
 class DataFileReader(Protocol):
@@ -143,7 +145,7 @@ def _system_column(name: str, batch: pa.RecordBatch) -> pa.Array:
 
 def _inserts(row_count: int) -> pa.Array:
     """Return the kind +I, row_count times."""
-    return _INSERTS[:row_count] if row_count <= len(_INSERTS) else pa.array(np.zeros(row_count, dtype=np.int8))
+    return _INSERTS[:row_count] if row_count <= _MOST_INSERTS else pa.array(np.zeros(row_count, dtype=np.int8))
 
 
 def selected_rows(
