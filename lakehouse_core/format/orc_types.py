@@ -1,15 +1,19 @@
-"""How columns are stored in ORC files: field ids as type attributes, times of day as integers, CHAR without blanks.
+"""How columns are stored in ORC files: field ids as type attributes, times of day as integers, CHAR without blanks,
+text no longer than its type.
 
 Source: Paimon format, "ORC".
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.format.data_types import (
     FIELD_ID_KEY,
+    MAX_LENGTH,
+    STRING_ROOTS,
     ArrayType,
     AtomicType,
     DataType,
@@ -22,6 +26,8 @@ from lakehouse_core.format.data_types import (
 
 # Stored in every ORC file; Arrow stores the metadata of fields as attributes of ORC's types.
 _ID_ATTRIBUTE: Final = b"paimon.id"
+
+_Edit: TypeAlias = Callable[[pa.Array, AtomicType], pa.Array]
 
 
 def orc_field(field: pa.Field) -> pa.Field:
@@ -48,29 +54,56 @@ def has_char(data_type: DataType) -> bool:
     return any(part.root is Root.CHAR for part in atomic_parts(data_type))
 
 
+def has_bounded_text(data_type: DataType) -> bool:
+    """Whether text with a length occurs in the type, at any depth."""
+    return any(part.root in STRING_ROOTS and part.length != MAX_LENGTH for part in atomic_parts(data_type))
+
+
 def without_blanks(array: pa.Array, data_type: DataType) -> pa.Array:
     """Return the values without the blanks that CHARs end with, at any depth: Java fills them up, and drops them again.
 
     REQUIRES: the array has the Arrow type of `data_type`.
     """
+    return _edited(array, data_type, _trimmed)
+
+
+def fitted(array: pa.Array, data_type: DataType) -> pa.Array:
+    """Return the values as an ORC file holds them: text cut to its length, CHAR without blanks at its end.
+
+    Java cuts when it writes and when it reads. REQUIRES: the array has the Arrow type of `data_type`.
+    """
+    return _edited(array, data_type, _cut)
+
+
+def _trimmed(array: pa.Array, kind: AtomicType) -> pa.Array:
+    return pc.utf8_rtrim(array, characters=" ") if kind.root is Root.CHAR else array
+
+
+def _cut(array: pa.Array, kind: AtomicType) -> pa.Array:
+    if kind.root in STRING_ROOTS and (pc.max(pc.utf8_length(array)).as_py() or 0) > (kind.length or 0):
+        array = pc.utf8_slice_codeunits(array, 0, kind.length)
+    return _trimmed(array, kind)
+
+
+def _edited(array: pa.Array, data_type: DataType, edit: _Edit) -> pa.Array:
     match data_type:
         case AtomicType():
-            return pc.utf8_rtrim(array, characters=" ") if data_type.root is Root.CHAR else array
+            return edit(array, data_type)
         case ArrayType(element):
-            values = without_blanks(_used(array, array.values), element)
+            values = _edited(_used(array, array.values), element, edit)
             return pa.ListArray.from_arrays(_from_zero(array), values, type=array.type, mask=array.is_null())
         case MapType(key, value):
-            return _map(array, key, value)
+            return _map(array, key, value, edit)
         case MultisetType(element):
-            return _map(array, element, AtomicType(Root.INT))
+            return _map(array, element, AtomicType(Root.INT), edit)
         case RowType(fields):
-            parts = [without_blanks(array.field(index), field.type) for index, field in enumerate(fields)]
+            parts = [_edited(array.field(index), field.type, edit) for index, field in enumerate(fields)]
             return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=array.is_null())
 
 
-def _map(array: pa.Array, key: DataType, value: DataType) -> pa.Array:
-    keys = without_blanks(_used(array, array.keys), key)
-    items = without_blanks(_used(array, array.items), value)
+def _map(array: pa.Array, key: DataType, value: DataType, edit: _Edit) -> pa.Array:
+    keys = _edited(_used(array, array.keys), key, edit)
+    items = _edited(_used(array, array.items), value, edit)
     return pa.MapArray.from_arrays(_from_zero(array), keys, items, type=array.type, mask=array.is_null())
 
 

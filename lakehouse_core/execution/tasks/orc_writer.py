@@ -14,7 +14,8 @@ from lakehouse_core.execution.tasks.file_bounds import ObservedBounds
 from lakehouse_core.execution.tasks.orc_seal import OrcSeal
 from lakehouse_core.execution.tasks.row_facts import RowFacts, WrittenFile
 from lakehouse_core.execution.tasks.sealed_file import SealedFile
-from lakehouse_core.format.orc_types import has_char, orc_field, without_blanks
+from lakehouse_core.format.data_types import type_to_sql
+from lakehouse_core.format.orc_types import fitted, has_bounded_text, orc_field
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.file_columns import file_columns
 from lakehouse_core.table.schema import TableSchema
@@ -34,7 +35,7 @@ class OrcFileWriter:
     ) -> None:
         self._columns = file_columns(schema)
         self._schema = pa.schema([orc_field(field) for field in self._columns.schema])
-        self._chars = [field for field in schema.fields if has_char(field.type)]
+        self._texts = [field for field in schema.fields if has_bounded_text(field.type)]
         deciding = (
             schema.primary_keys,
             schema.partition_keys,
@@ -71,13 +72,14 @@ class OrcFileWriter:
 
         Raises UnsupportedFeature naming the column of a time, or a key, that ORC would change.
         """
-        for field in self._chars:
+        for field in self._texts:
             column = records.column(field.name)
-            plain = pa.chunked_array([without_blanks(chunk, field.type) for chunk in column.chunks], column.type)
+            plain = pa.chunked_array([fitted(chunk, field.type) for chunk in column.chunks], column.type)
             if field.name in self._key_names and not plain.equals(column):
                 raise UnsupportedFeature(
                     f"Column {field.name} decides on place or order of rows and holds a CHAR that ends with a blank, "
-                    "which ORC files drop: leave the blank out, or set file.format to parquet."
+                    f"or text longer than its type {type_to_sql(field.type)} says, which ORC files drop: write what "
+                    "fits, or set file.format to parquet."
                 )
             position = records.schema.get_field_index(field.name)
             records = records.set_column(position, records.schema.field(position), plain)

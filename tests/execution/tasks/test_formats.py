@@ -224,6 +224,19 @@ def test_parquet_files_say_what_each_page_holds():
     assert all(chunk.has_column_index and chunk.has_offset_index for chunk in chunks)
 
 
+def test_text_beyond_its_length_is_cut_by_orc_as_in_java_and_refused_in_a_key():
+    fields = {"c": "CHAR(2)", "v": "VARCHAR(3)", "r": "ARRAY<ROW<t VARCHAR(1)>>", "s": "STRING"}
+    table = append_table(fields, file__format="orc", file_index__bloom_filter__columns="v")
+    table.write([{"c": "a b", "v": "äöüß", "r": [{"t": "xy"}, None], "s": "long enough"}])
+    keyed = key_table({"k": "VARCHAR(3)", "v": "INT"}, file__format="orc")
+    keyed.write([{"k": "abc", "v": 1}])
+
+    assert table.read().to_pylist() == [{"c": "a", "v": "äöü", "r": [{"t": "x"}, None], "s": "long enough"}]
+    assert table.read(predicate=col("v") == "äöü").num_rows == 1
+    with pytest.raises(UnsupportedFeature, match=r"Column k .* text longer than its type VARCHAR\(3\) NOT NULL says"):
+        keyed.write([{"k": "abcd", "v": 1}])
+
+
 def test_orc_files_carry_the_ids_of_their_fields():
     table = append_table({"k": "INT", "a": "ARRAY<INT>"}, file__format="orc")
     table.write([{"k": 1, "a": [2]}])
