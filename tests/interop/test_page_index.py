@@ -14,7 +14,7 @@ from tests.interop.judge import Judge
 pytestmark = pytest.mark.interop
 
 ROWS = 150_000
-COLUMNS = {"k": "BIGINT NOT NULL", "i": "INT", "d": "DOUBLE", "s": "STRING", "dt": "DATE"}
+COLUMNS = {"k": "BIGINT NOT NULL", "i": "INT", "d": "DECIMAL(12, 2)", "s": "STRING", "dt": "DATE"}
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +33,19 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options={**options, "write-only": "true"})
     table.write(rows(np.arange(ROWS)))
     table.compact(full=True)
-    table.write(rows(np.arange(0, ROWS, 3), d=-1.0))
+    table.write(rows(np.arange(0, ROWS, 3), is_newer=True))
     table.compact()
     return folder
 
 
-def rows(keys: np.ndarray, **constant: Any) -> pa.Table:
-    """Columns that rise with the key, with nulls and numbers that are none."""
-    numbers = keys.astype(np.float64)
-    numbers[keys % 97 == 0] = np.nan
+def rows(keys: np.ndarray, *, is_newer: bool = False) -> pa.Table:
+    """Columns that rise with the key, with nulls; in a newer version numbers are low."""
+    numbers = pa.array(-keys if is_newer else keys, mask=keys % 13 == 0)
     return pa.table(
         {
             "k": keys,
             "i": pa.array(keys // 7, pa.int32(), mask=keys % 11 == 0),
-            "d": pa.array(np.full(len(keys), constant["d"]) if constant else numbers, mask=keys % 13 == 0),
+            "d": numbers.cast(pa.decimal128(21, 2)).cast(pa.decimal128(12, 2)),
             "s": pa.array([f"prefix-{key:09}" for key in keys], mask=keys % 17 == 0),
             "dt": pa.array((keys // 50).astype(np.int32), pa.date32()),
         }
@@ -60,7 +59,7 @@ def rows(keys: np.ndarray, **constant: Any) -> pa.Table:
         ([("k", ">=", 140_000), ("k", "<", 140_100)], "k >= 140000 AND k < 140100"),
         ([("i", "=", 12_345)], "i = 12345"),
         ([("i", "<", 20)], "i < 20"),
-        ([("d", ">", 149_900.0), ("d", "<", 149_950.5)], "d > 149900 AND d < 149950.5"),
+        ([("d", ">", "149900.00"), ("d", "<", "149950.50")], "d > 149900 AND d < 149950.5"),
         ([("s", "=", "prefix-000099998")], "s = 'prefix-000099998'"),
         ([("s", "startsWith", "prefix-00014999")], "s LIKE 'prefix-00014999%'"),
         ([("dt", "=", "1973-01-01")], "dt = DATE '1973-01-01'"),
