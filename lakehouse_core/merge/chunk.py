@@ -45,7 +45,12 @@ def merge_chunk(parts: Sequence[Part], rule: MergeRule, output: Sequence[str]) -
     """
     if len(parts) == 1:
         batches = (_without_deletes(batch, rule) if rule.drops_deletes else batch for batch in parts[0].batches)
-        return [batch.select(output) for batch in batches if batch.num_rows]
+        # With the plain schema that merged batches have: what one run gives and several may come into one file.
+        return [
+            pa.RecordBatch.from_arrays([batch.column(name) for name in output], list(output))
+            for batch in batches
+            if batch.num_rows
+        ]
     records = Records([batch for part in parts for batch in part.batches], rule.kind_column)
     reduced = merged(records, order_of(records, rule), rule, output)
     if rule.drops_deletes:

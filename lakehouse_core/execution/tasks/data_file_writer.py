@@ -29,6 +29,9 @@ ROW_GROUP_ROWS: Final = 128 * 1024
 # Decoded. A reader holds about one row group of each file, so this bounds its memory.
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LEAST_ROW_GROUP_BYTES: Final = 64 << 10
+# Each batch takes 2 KB beside its values: where rows of many buckets come mixed, that is more than the values take.
+_SMALL_BATCH_BYTES: Final = 32 << 10
+_MOST_SMALL_BATCHES: Final = 32
 
 
 class FileNames:
@@ -83,6 +86,8 @@ class DataFileWriter:
         self._next_sequence_number = first_sequence_number
         self._row_group_bytes = max(_LEAST_ROW_GROUP_BYTES, min(_ROW_GROUP_BYTES, kind.target_bytes))
         self._pending: list[pa.RecordBatch] = []
+        # How many of them are small, at the end of the list.
+        self._small_count = 0
         self._pending_rows = 0
         self._pending_bytes = 0
         self._open: tuple[str, FileWriter] | None = None
@@ -103,9 +108,15 @@ class DataFileWriter:
         """Add rows. Raises StorageFull, StorageUnavailable."""
         if not records.num_rows:
             return
+        size_bytes = records.nbytes
         self._pending.append(records)
         self._pending_rows += records.num_rows
-        self._pending_bytes += records.nbytes
+        self._pending_bytes += size_bytes
+        self._small_count = self._small_count + 1 if size_bytes < _SMALL_BATCH_BYTES else 0
+        if self._small_count == _MOST_SMALL_BATCHES:
+            small = pa.Table.from_batches(self._pending[-self._small_count :]).combine_chunks()
+            self._pending[-self._small_count :] = small.to_batches()
+            self._small_count = 0
         while self._pending_rows >= (rows := self._row_group_rows()):
             self._write_row_group(rows)
 
@@ -149,6 +160,7 @@ class DataFileWriter:
         pending = pa.Table.from_batches(self._pending)
         row_group, rest = pending.slice(0, rows), pending.slice(rows)
         self._pending = rest.to_batches() if rest.num_rows else []
+        self._small_count = 0
         self._pending_rows = rest.num_rows
         self._pending_bytes = sum(batch.nbytes for batch in self._pending)
         if self._open is None:

@@ -193,6 +193,21 @@ def test_files_roll_as_with_a_large_buffer_and_the_chunks_of_the_merge_are_bound
         assert len(small.changelog[place]) == len(files)
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
+def test_runs_that_hardly_overlap_are_merged_where_they_do_and_passed_on_where_not(engine, monkeypatch):
+    monkeypatch.setattr(spill_module, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(spill_module, "_LEAST_BATCH_BYTES", 1000)
+    monkeypatch.setattr(spill_module, "_LEAST_COLUMN_BYTES", 1)
+    keys = [*range(2000), *range(1990, 4000), *range(3990, 6000)]
+    data = pa.table({"k": keys, "v": [str(number) for number in range(len(keys))]})
+    batches = data.to_batches(max_chunksize=1000)
+    tables = [key_table(merge_engine=engine, **buffer) for buffer in ({}, {"write_buffer_size": "16 kb"})]
+    for table in tables:
+        table.write(pa.RecordBatchReader.from_batches(data.schema, batches))
+
+    assert made(tables[1]) == made(tables[0])
+
+
 # Of a tiny buffer sixteen files, for their batches together would take more memory than it has.
 @pytest.mark.parametrize(("handles", "most"), [("4", 3), ("128", 15)])
 def test_never_more_files_are_open_than_allowed_and_rows_are_merged_a_few_times_only(handles, most, tmp_path):

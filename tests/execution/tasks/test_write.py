@@ -6,6 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
 from lakehouse_core.execution import input as input_module
 from lakehouse_core.execution.input import input_batches
+from lakehouse_core.execution.tasks import data_file_writer
 from lakehouse_core.execution.tasks import write as write_module
 from lakehouse_core.execution.tasks.write_input import ROW_KINDS
 from lakehouse_core.format.binary_row import deserialize_row, serialize_row
@@ -542,3 +544,21 @@ def test_a_task_that_fails_at_any_file_takes_all_its_files_along(make, kind, mon
             attempt(FaultyStore(inner, [Fault(at=number, kind=kind)]))
 
         assert list(inner.list("")) == []
+
+
+def test_rows_that_come_a_few_at_a_time_wait_as_few_batches(monkeypatch):
+    table = append_table(bucket="8", bucket_key="k")
+    data = pa.table({"k": range(40_000), "v": ["x"] * 40_000})
+    waiting = []
+    write = data_file_writer.DataFileWriter.write
+
+    def counted(self: Any, records: pa.RecordBatch) -> None:
+        write(self, records)
+        waiting.append(len(self._pending))
+
+    monkeypatch.setattr(data_file_writer.DataFileWriter, "write", counted)
+    table.write(pa.RecordBatchReader.from_batches(data.schema, data.to_batches(max_chunksize=40)))
+
+    assert len(waiting) > 5_000
+    assert max(waiting) < 64
+    assert sorted(table.read(["k"])["k"].to_pylist()) == list(range(40_000))
