@@ -78,3 +78,19 @@ def test_java_finds_every_row_that_a_condition_keeps(
     # Java leaves the last of the filtering to the engine.
     assert 0 < len(wanted) < ROWS / 100
     assert set(wanted) <= found
+
+
+@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
+def test_java_finds_a_nan_which_it_counts_as_greatest(judge: Judge, tmp_path: Path, kind: str) -> None:
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("db")
+    table = catalog.create_table("db.nan", {"k": "INT", "f": kind})
+    values = np.arange(100_000, dtype=np.float64)
+    values[5] = np.nan
+    keys = pa.array(np.arange(len(values)), pa.int32())
+    table.write(pa.table({"k": keys, "f": pa.array(values).cast(pa.float64() if kind == "DOUBLE" else pa.float32())}))
+
+    asked = [{"field": "f", "op": ">", "value": 1e9}]
+    found = judge.call("read", table="db.nan", warehouse=str(tmp_path), filter=asked)["rows"]
+
+    assert 5 in [row["k"] for row in found]

@@ -13,7 +13,6 @@ from lakehouse_core.execution.tasks.file_bounds import BoundsCollector
 from lakehouse_core.execution.tasks.footer_seal import FooterSeal
 from lakehouse_core.execution.tasks.row_facts import RowFacts, WrittenFile
 from lakehouse_core.execution.tasks.sealed_file import SealedFile, SealingSink
-from lakehouse_core.format.data_types import Root, atomic_parts
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.file_columns import file_columns, uses_int96
 from lakehouse_core.table.schema import TableSchema
@@ -33,10 +32,8 @@ class Encoding:
         self.schema = schema
         self.columns = file_columns(schema)
         self._dictionary_columns: list[str] | None = None
-        # For other engines, whose readers pass over pages by it. Of NaN it says nothing, and they would miss such rows:
-        # whoever has numbers that may be NaN has none (decision 0013).
-        parts = [part for field in schema.fields for part in atomic_parts(field.type)]
-        self._has_page_index = all(part.root not in (Root.FLOAT, Root.DOUBLE) for part in parts)
+        # Arrow leaves NaN out, which Java and Spark count as greatest: they would pass over rows that they seek.
+        self._described = [field.name for field in self.columns.schema if not _may_hold_nan(field.type)]
 
     def writer(
         self, sink: SealingSink, compression: str, sample: pa.Table, footers: list[pq.FileMetaData]
@@ -54,7 +51,8 @@ class Encoding:
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
             write_page_checksum=True,
-            write_page_index=self._has_page_index,
+            write_statistics=self._described,
+            write_page_index=True,
             data_page_size=options.parquet.page_bytes or _PAGE_BYTES,
             max_rows_per_page=options.parquet.page_rows or _PAGE_ROWS,
             dictionary_pagesize_limit=options.parquet.dictionary_page_bytes,
@@ -113,6 +111,10 @@ class ParquetFileWriter:
     def abort(self, error: BaseException) -> None:
         """Let go of the file, which then never appears."""
         self._file.abandon(error)
+
+
+def _may_hold_nan(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
 def _is_repetitive(column: pa.ChunkedArray) -> bool:
