@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -37,6 +37,24 @@ class _Draft:
 def histories(first_seed: int, count: int) -> Iterator[tuple[int, History]]:
     """Yield `count` histories with their seeds."""
     return ((seed, generate(seed)) for seed in range(first_seed, first_seed + count))
+
+
+def stored_otherwise(seed: int, history: History) -> History:
+    """Return the history with options that say how rows are stored and buffered, which changes no answer."""
+    random = Random(f"stored {seed}")
+    types = {each["name"]: each["type"].removesuffix(" NOT NULL") for each in history.fields}
+    columns = [name for name, type_ in types.items() if type_ in ("INT", "BIGINT", "DATE", "DOUBLE", *TEXTS)]
+    formats = random.choice(["parquet", "orc", "avro", "per level"])
+    options = {"file.format.per.level": "0:avro,5:orc"} if formats == "per level" else {"file.format": formats}
+    options["metadata.stats-mode"] = random.choice(["none", "counts", "truncate(1)", "full"])
+    options["data-file.thin-mode"] = random.choice(["true", "false"])
+    if random.random() < 0.5:
+        options |= {"write-buffer-size": "1 b", "local-sort.max-num-file-handles": "3"}
+    if columns and random.random() < 0.5:
+        options["file-index.bloom-filter.columns"] = random.choice(columns)
+    if random.random() < 0.3:
+        options |= {"parquet.page.row.count.limit": "1", "parquet.enable.dictionary": "false"}
+    return replace(history, options={**options, **history.options})
 
 
 def generate(seed: int) -> History:

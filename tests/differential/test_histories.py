@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.differential.compare import against_model, failure
 from tests.differential.executors import OursInMemory
-from tests.differential.generate import generate, histories
+from tests.differential.generate import generate, histories, stored_otherwise
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 
@@ -31,6 +32,19 @@ sort-order enabled write-only
 def test_ours_shows_what_the_model_shows(share: int) -> None:
     for seed, history in histories(share * 100_000, SHARE):
         found = failure("ours against the model", lambda history: against_model(OursInMemory(), history), seed, history)
+
+        assert found is None, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(4))
+def test_how_rows_are_stored_and_buffered_changes_no_answer(share: int) -> None:
+    # Where the buffer is small, each pair of rows waits on disk as a run of its own.
+    ours = OursInMemory(given=lambda rows: pa.Table.from_batches(rows.to_batches(max_chunksize=2), rows.schema))
+
+    for seed, history in histories(50_000_000 + share * 100_000, SHARE):
+        otherwise = stored_otherwise(seed, history)
+        found = failure("ours stored otherwise", lambda other: against_model(ours, other), seed, otherwise)
 
         assert found is None, found
 
