@@ -95,8 +95,8 @@ def make_marked(root: Path, rows: int) -> MarkedFiles:
 
 
 def make_append(root: Path, rows: int) -> Shape:
-    """Write small files of an append table."""
-    return make_append_shape(root, "narrow", files=max(8, rows // 2_500), rows=2_500)
+    """Write small files of an append table: a thousand in full, as `append_compaction` has, which fill row groups."""
+    return make_append_shape(root, "narrow", files=max(8, rows // 500), rows=2_500)
 
 
 def _peak_mb(case: Case, rows: int) -> float:
