@@ -309,16 +309,12 @@ class ParquetOptions:
 
 def parquet_options(source: Source) -> ParquetOptions:
     """Return how Parquet files are packed."""
-
-    def if_set(key: str) -> int | None:
-        return source.whole(key) if source.has(key) else None
-
     return ParquetOptions(
         # Java takes whatever else is written there for true.
         dictionary=source.required("parquet.enable.dictionary").strip().lower() != "false",
         dictionary_page_bytes=source.whole("parquet.dictionary.page.size"),
-        page_bytes=if_set("parquet.page.size"),
-        page_rows=if_set("parquet.page.row.count.limit"),
+        page_bytes=source.whole_if_set("parquet.page.size"),
+        page_rows=source.whole_if_set("parquet.page.row.count.limit"),
     )
 
 

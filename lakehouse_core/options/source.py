@@ -59,6 +59,9 @@ class Source:
     def size_if_set(self, key: str) -> int | None:
         return self.size(key) if self.has(key) else None
 
+    def whole_if_set(self, key: str) -> int | None:
+        return self.whole(key) if self.has(key) else None
+
     def millis_if_set(self, key: str) -> int | None:
         return self.millis(key) if self.has(key) else None
 

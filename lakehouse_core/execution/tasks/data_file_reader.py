@@ -19,7 +19,7 @@ class _Opener(Protocol):
 
 
 def _orc(store: ObjectStore, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> DataFileReader:
-    # Arrow's datasets, which read ORC, bring pandas along where it is installed: half of what an import here takes.
+    # Arrow's datasets, which read ORC, bring pandas along where it is installed: a fifth of an import of the core.
     from lakehouse_core.execution.tasks.orc_reader import OrcFileReader  # noqa: PLC0415
 
     return OrcFileReader(store, key, entry, schema, verify=verify)

@@ -137,7 +137,7 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
 
 
 def _is_silent(column: pa.ChunkedArray, kind: AtomicType) -> bool:
-    """Whether the footer will lack bounds that there are; of numbers with NaN and INT96 it lacks all."""
+    """Whether the footer will lack bounds that there are; of FLOAT, DOUBLE and INT96 it lacks all."""
     if kind.root in STRING_ROOTS or kind.root in BINARY_ROOTS:
         return (pc.max(pc.binary_length(column)).as_py() or 0) > _FOOTER_VALUE_BYTES
     return kind.root in _FLOATS or (kind.root in TIMESTAMP_ROOTS and (kind.precision or 0) > 6)
