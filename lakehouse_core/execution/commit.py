@@ -43,7 +43,6 @@ from lakehouse_core.planning.ledger import LEDGER_PROPERTY, Ledger
 from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.manifest_merge import must_change, replace_inputs
 from lakehouse_core.table.changes import StagedCommit
-from lakehouse_core.table.checksums import checksums_to_text
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -250,11 +249,11 @@ class _Committer:
                 return merged
         return merge_minor(self._log, self._writer, current, min_count=options.manifest_merge_min_count)
 
-    def _checksums(self, base: NamedListFile, index_manifest: str | None) -> str:
+    def _checksums(self, base: NamedListFile, index_manifest: str | None) -> dict[str, str]:
         lists = (base, self._delta.list, self._delta.changelog_list)
         names = [one.name for one in lists if one is not None]
         names += [index_manifest] if index_manifest is not None else []
-        return checksums_to_text({name: self._writer.checksum_of(name) for name in names})
+        return {name: self._writer.checksum_of(name) for name in names}
 
     def _check_new_files(self, changes: Changes, schema: TableSchema) -> None:
         """Raise CommitConflict when a file is missing that the snapshot would name, CorruptTable at a wrong size."""

@@ -16,13 +16,12 @@ from lakehouse_core.execution.tasks.merge_read import BucketFiles
 from lakehouse_core.planning.findings import Finding, Promise, manifest_findings, unreadable, vector_findings
 from lakehouse_core.planning.live_files import NamedFile, NamedList, Root
 from lakehouse_core.planning.readable import READABLE_FORMATS
-from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import IndexManifestEntry, ManifestEntry, ManifestFile
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 T = TypeVar("T")
 
@@ -39,7 +38,7 @@ class Rooted:
 
     @property
     def checksums(self) -> Mapping[str, str]:
-        return checksums_from_text(self.snapshot.properties.get(CHECKSUMS_PROPERTY), self.root.key)
+        return snapshot_checksums(self.snapshot, self.root.key)
 
 
 class Inspection:

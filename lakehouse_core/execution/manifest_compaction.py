@@ -20,7 +20,6 @@ from lakehouse_core.planning.ledger import LEDGER_PROPERTY
 from lakehouse_core.planning.manifest_merge import replace_inputs
 from lakehouse_core.storage import MemoryStore, ObjectStore
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, CommitKind
-from lakehouse_core.table.checksums import checksums_to_text
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -103,7 +102,7 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
     lists = WrittenLists(
         base=base,
         delta=delta,
-        checksums=checksums_to_text({one.name: run.writer.checksum_of(one.name) for one in (base, delta)}),
+        checksums={one.name: run.writer.checksum_of(one.name) for one in (base, delta)},
     )
     made = next_snapshot(
         latest,

@@ -97,7 +97,9 @@ def _copy_blocks(log: SnapshotLog, writer: ManifestWriter, group: Sequence[Manif
     schema = json.dumps(MANIFEST_SCHEMA, separators=(",", ":"), ensure_ascii=False)
     data = build_container(schema, _joined(blocks), codec=writer.codec, metadata={})
     name = writer.write_bytes(data)
-    return replace(combined(group, writer.partition_types), file_name=name, file_size=len(data))
+    return replace(
+        combined(group, writer.partition_types), file_name=name, file_size=len(data), checksum=writer.checksum_of(name)
+    )
 
 
 def _joined(blocks: Iterable[AvroBlock]) -> Iterator[tuple[int, bytes]]:

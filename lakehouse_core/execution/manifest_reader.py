@@ -89,7 +89,7 @@ class ManifestReader:
 
     def bytes_of(self, manifest: ManifestFile) -> bytes:
         """Return a manifest's file as it is."""
-        return self._bytes(manifest.file_name, manifest.file_size, None)
+        return self._bytes(manifest.file_name, manifest.file_size, manifest.checksum)
 
     def index_entries(self, name: str, checksum: str | None = None) -> list[IndexManifestEntry]:
         """Return the index files that an index manifest lists."""
@@ -136,7 +136,7 @@ def _is_small(manifest: ManifestFile) -> bool:
 
 
 def _key(manifest: ManifestFile, with_stats: bool) -> Hashable:
-    return manifest.file_name, manifest.file_size, with_stats
+    return manifest.file_name, manifest.file_size, manifest.checksum, with_stats
 
 
 def _kept(entries: Sequence[ManifestEntry], keep: Keep | None) -> list[ManifestEntry]:

@@ -125,7 +125,10 @@ class ManifestWriter:
 
     def _write_manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
         data = encode_manifest(entries, codec=self._codec)
-        return summarize_manifest(entries, self._partition_types, file_name=self.write_bytes(data), file_size=len(data))
+        name = self.write_bytes(data)
+        return summarize_manifest(
+            entries, self._partition_types, file_name=name, file_size=len(data), checksum=self.checksum_of(name)
+        )
 
     def _write(self, name: str, data: bytes) -> None:
         self._checksums[name] = checksum(data)

@@ -128,7 +128,7 @@ class FileReader:
     def __init__(self, store: ObjectStore, folders: BucketFolders) -> None:
         self._store = store
         self._folders = folders
-        self._lists: dict[str, list[ManifestFile]] = {}
+        self._lists: dict[tuple[str, str | None], list[ManifestFile]] = {}
 
     @property
     def folders(self) -> BucketFolders:
@@ -136,15 +136,18 @@ class FileReader:
         return self._folders
 
     def manifests(self, named: NamedList) -> list[ManifestFile]:
-        if named.name not in self._lists:
-            self._lists[named.name] = decode_manifest_list(self._read(named.name, named.size), named.name)
-        return self._lists[named.name]
+        # A plan names a list without its checksum: what was read for it is not yet proven for a root that has one.
+        key = named.name, named.checksum
+        if key not in self._lists:
+            self._lists[key] = decode_manifest_list(self._read(named.name, named.size, named.checksum), named.name)
+        return self._lists[key]
 
     def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        return decode_manifest(self._read(manifest.file_name, manifest.file_size), manifest.file_name)
+        data = self._read(manifest.file_name, manifest.file_size, manifest.checksum)
+        return decode_manifest(data, manifest.file_name)
 
-    def index_files(self, index_manifest: str) -> Iterator[NamedFile]:
-        for entry in decode_index_manifest(self._read(index_manifest, None), index_manifest):
+    def index_files(self, index_manifest: str, checksum: str | None) -> Iterator[NamedFile]:
+        for entry in decode_index_manifest(self._read(index_manifest, None, checksum), index_manifest):
             if entry.external_path is None:
                 folder = self._folders.of_index(entry.partition, entry.bucket)
                 yield index_file(entry.file_name, entry.file_size, folder=folder, named_by=index_manifest)
@@ -158,10 +161,10 @@ class FileReader:
         folder = self._folders.of(partition, bucket)
         return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=named_by)
 
-    def _read(self, name: str, size: int | None) -> bytes:
+    def _read(self, name: str, size: int | None, checksum: str | None) -> bytes:
         key = manifest_key(name)
         data = self._store.read(key)
-        verify_bytes(data, self._store.uri(key), size=size, expected=None)
+        verify_bytes(data, self._store.uri(key), size=size, expected=checksum)
         return data
 
 
@@ -185,7 +188,9 @@ def _dead_metadata(reader: FileReader, root: Root) -> Iterator[NamedFile]:
         for manifest in _missing_is_none(reader.manifests, named):
             yield manifest_file(manifest.file_name, manifest.file_size, named_by=named.name)
     if root.index_manifest is not None:
-        yield from _missing_is_none(lambda name: list(reader.index_files(name)), root.index_manifest)
+        yield from _missing_is_none(
+            lambda name: list(reader.index_files(name, root.index_manifest_checksum)), root.index_manifest
+        )
 
 
 def _dead_data(reader: FileReader, plan: DeletionPlan) -> Iterator[NamedFile]:
@@ -341,7 +346,8 @@ class _Search:
             for manifest in _of(root, self._reader.manifests, named):
                 self._mark(manifest_file(manifest.file_name, manifest.file_size, named_by=named.name))
         if root.index_manifest is not None:
-            for file in _of(root, lambda name: list(self._reader.index_files(name)), root.index_manifest):
+            checksum = root.index_manifest_checksum
+            for file in _of(root, lambda name: list(self._reader.index_files(name, checksum)), root.index_manifest):
                 self._mark(file)
 
     def lineage(self, run: tuple[Root, ...]) -> None:

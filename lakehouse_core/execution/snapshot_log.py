@@ -20,7 +20,6 @@ from lakehouse_core.execution.manifest_reader import ManifestReader
 from lakehouse_core.execution.reading_ahead import in_order
 from lakehouse_core.execution.recent import Recent
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
 from lakehouse_core.table.layout import (
     BOUNDARY_KEY,
     CHANGELOG_FOLDER,
@@ -37,7 +36,14 @@ from lakehouse_core.table.manifest import (
     ManifestFile,
     merge_entries,
 )
-from lakehouse_core.table.snapshot import Snapshot, Tag, parse_snapshot, parse_tag, serialize_snapshot
+from lakehouse_core.table.snapshot import (
+    Snapshot,
+    Tag,
+    parse_snapshot,
+    parse_tag,
+    serialize_snapshot,
+    snapshot_checksums,
+)
 
 LATEST_HINT = "snapshot/LATEST"
 EARLIEST_HINT = "snapshot/EARLIEST"
@@ -310,10 +316,13 @@ class SnapshotLog:
         name = snapshot.index_manifest
         if name is None:
             return []
-        return self._manifests.index_entries(name, _checksums(snapshot).get(name))
+        return self._manifests.index_entries(name, self._checksum(snapshot, name))
 
     def _list_of(self, snapshot: Snapshot, name: str, size: int | None) -> list[ManifestFile]:
-        return self._manifests.listed(name, size, _checksums(snapshot).get(name))
+        return self._manifests.listed(name, size, self._checksum(snapshot, name))
+
+    def _checksum(self, snapshot: Snapshot, name: str) -> str | None:
+        return snapshot_checksums(snapshot, snapshot_key(snapshot.id)).get(name)
 
     def _load(self, snapshot_id: int) -> Snapshot | None:
         key = snapshot_key(snapshot_id)
@@ -363,7 +372,3 @@ class SnapshotLog:
 
 def _ids(names: Iterable[str], pattern: re.Pattern[str]) -> list[int]:
     return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
-
-
-def _checksums(snapshot: Snapshot) -> dict[str, str]:
-    return dict(checksums_from_text(snapshot.properties.get(CHECKSUMS_PROPERTY), snapshot_key(snapshot.id)))

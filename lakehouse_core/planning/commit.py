@@ -26,13 +26,13 @@ from lakehouse_core.table.changes import (
     StagedCommit,
     StaticOverwrite,
 )
-from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_to_text
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.index_file import IndexFile
-from lakehouse_core.table.layout import index_key
+from lakehouse_core.table.layout import index_key, snapshot_key
 from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 # What the committer itself writes among a snapshot's properties.
 RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, CHECKSUMS_PROPERTY})
@@ -75,7 +75,7 @@ class NamedListFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLists:
-    """The lists that a new snapshot names, with their checksums by name.
+    """The lists that a new snapshot names, and checksums by name of these and of its index manifest, if it is new.
 
     `index_manifest` counts where the changes have index files: None when none is left.
     """
@@ -84,7 +84,7 @@ class WrittenLists:
     delta: NamedListFile
     changelog: NamedListFile | None = None
     index_manifest: str | None = None
-    checksums: str
+    checksums: Mapping[str, str]
 
 
 def check_staged(staged: StagedCommit) -> None:
@@ -281,6 +281,8 @@ def next_snapshot(
     watermarks = [mark for mark in marks if mark is not None]
     # Statistics describe columns; after an alteration they may describe others.
     keeps_statistics = previous is not None and previous.schema_id == schema_id
+    index_manifest = _index_manifest(previous, changes, lists)
+    checksums = {**_carried_checksums(previous, index_manifest), **lists.checksums}
     return Snapshot(
         uuid=uuid,
         id=1 if previous is None else previous.id + 1,
@@ -291,7 +293,7 @@ def next_snapshot(
         delta_manifest_list_size=lists.delta.size,
         changelog_manifest_list=None if lists.changelog is None else lists.changelog.name,
         changelog_manifest_list_size=None if lists.changelog is None else lists.changelog.size,
-        index_manifest=_index_manifest(previous, changes, lists),
+        index_manifest=index_manifest,
         commit_user=commit_user,
         commit_identifier=commit_identifier,
         commit_kind=changes.kind,
@@ -301,7 +303,7 @@ def next_snapshot(
         changelog_record_count=sum(entry.file.row_count for entry in changes.changelog) if changes.changelog else None,
         watermark=max(watermarks) if watermarks else None,
         statistics=previous.statistics if previous is not None and keeps_statistics else None,
-        properties={**properties, NONCE_PROPERTY: nonce, CHECKSUMS_PROPERTY: lists.checksums},
+        properties={**properties, NONCE_PROPERTY: nonce, CHECKSUMS_PROPERTY: checksums_to_text(checksums)},
         next_row_id=None if previous is None else previous.next_row_id,
     )
 
@@ -310,6 +312,14 @@ def _index_manifest(previous: Snapshot | None, changes: Changes, lists: WrittenL
     if changes.indexes:
         return lists.index_manifest
     return None if previous is None else previous.index_manifest
+
+
+def _carried_checksums(previous: Snapshot | None, index_manifest: str | None) -> Mapping[str, str]:
+    """Return what `previous` recorded of the index manifest, where that is carried on."""
+    if previous is None or index_manifest is None:
+        return {}
+    checksums = snapshot_checksums(previous, snapshot_key(previous.id))
+    return {name: checksum for name, checksum in checksums.items() if name == index_manifest}
 
 
 def new_files(changes: Changes, folders: BucketFolders) -> Iterator[NamedFile]:

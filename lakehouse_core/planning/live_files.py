@@ -4,8 +4,11 @@ Rule: names from manifests are hostile input. A name that could leave its folder
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row
@@ -15,7 +18,10 @@ from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import bucket_folder, index_key, manifest_key, statistics_key
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
+
+# No part of what a root is: plans are written without it, as earlier releases read them.
+_Checksum: TypeAlias = Annotated[str | None, Field(exclude=True)]
 
 _INDEX_BESIDE_DATA = "index-file-in-data-file-dir"
 
@@ -43,10 +49,14 @@ class RootKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedList:
-    """A manifest list as a snapshot names it; the size in bytes is unknown in files before Java 1.1."""
+    """A manifest list as a snapshot names it; the size in bytes is unknown in files before Java 1.1.
+
+    `checksum`: what the snapshot's writer recorded, None where another engine wrote it.
+    """
 
     name: str
     size: int | None = None
+    checksum: _Checksum = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +74,7 @@ class Root:
     delta: NamedList | None = None
     changelog: NamedList | None = None
     index_manifest: str | None = None
+    index_manifest_checksum: _Checksum = field(default=None, compare=False)
     statistics: str | None = None
 
     @property
@@ -95,19 +106,25 @@ class NamedFile:
 
 
 def root_of(snapshot: Snapshot, key: str, kind: RootKind, *, lineage: str = "") -> Root:
-    """Return everything that the file at `key` names, needed or not."""
+    """Return everything that the file at `key` names, needed or not. Raises CorruptTable."""
+    checksums = snapshot_checksums(snapshot, key)
+
+    def named(name: str, size: int | None) -> NamedList:
+        return NamedList(name=name, size=size, checksum=checksums.get(name))
+
     changelog = None
     if snapshot.changelog_manifest_list is not None:
-        changelog = NamedList(name=snapshot.changelog_manifest_list, size=snapshot.changelog_manifest_list_size)
+        changelog = named(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
     return Root(
         key=key,
         kind=kind,
         lineage=lineage,
         snapshot_id=snapshot.id,
-        base=NamedList(name=snapshot.base_manifest_list, size=snapshot.base_manifest_list_size),
-        delta=NamedList(name=snapshot.delta_manifest_list, size=snapshot.delta_manifest_list_size),
+        base=named(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        delta=named(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         changelog=changelog,
         index_manifest=snapshot.index_manifest,
+        index_manifest_checksum=checksums.get(snapshot.index_manifest or ""),
         statistics=snapshot.statistics,
     )
 

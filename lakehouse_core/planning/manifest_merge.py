@@ -133,7 +133,7 @@ def replace_inputs(
 
 
 def combined(manifests: Sequence[ManifestFile], partition_types: Sequence[DataType]) -> ManifestFile:
-    """Return what describes one manifest with the entries of all; name and size are still those of the first."""
+    """Return what describes one manifest with the entries of all; name, size and checksum are to be put in."""
     return replace(
         manifests[0],
         num_added_files=sum(one.num_added_files for one in manifests),
@@ -146,6 +146,7 @@ def combined(manifests: Sequence[ManifestFile], partition_types: Sequence[DataTy
         max_level=_known(max, [one.max_level for one in manifests]),
         min_row_id=_known(min, [one.min_row_id for one in manifests]),
         max_row_id=_known(max, [one.max_row_id for one in manifests]),
+        checksum=None,
     )
 
 

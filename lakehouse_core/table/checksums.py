@@ -1,17 +1,20 @@
 """Checksums of metadata files, kept where whoever reads the file comes by: a changed byte is found before decoding.
 
-Of manifest lists in the properties of the snapshot that names them; Avro files of ours carry one of their content,
-this one also tells when a whole file is another. Other engines ignore it; a file without one is taken as it is.
+Of manifest lists in the properties of the snapshot that names them, of manifests in the header of their list. Avro
+files of ours carry one of their content; this one also tells when a whole file is another. Other engines ignore them;
+a file without one is taken as it is.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lakehouse_core.errors import CorruptTable
 
-# Stored in snapshots and in the headers of manifest lists. Never rename.
+# Stored in snapshots. Never rename.
 CHECKSUMS_PROPERTY = "lakehouse.checksums"
+# Stored in the headers of manifest lists: one for each manifest, in their order. Never rename.
+LISTED_CHECKSUMS_KEY = "lakehouse.manifest.checksums"
 # Stored beside every checksum.
 _ALGORITHM = "blake2b-64"
 
@@ -41,6 +44,30 @@ def checksums_from_text(text: str | None, key: str) -> Mapping[str, str]:
             f"{key}: {CHECKSUMS_PROPERTY} does not hold checksums ({error}). Keep the file as evidence; "
             "run `lakehouse verify`."
         ) from error
+
+
+def listed_checksums_to_header(checksums: Sequence[str | None]) -> dict[str, bytes]:
+    """Return what the header of a list says of its manifests, in their order; nothing where no checksum is known."""
+    if not any(checksums):
+        return {}
+    return {LISTED_CHECKSUMS_KEY: f"{_ALGORITHM}:{','.join(one or '' for one in checksums)}".encode()}
+
+
+def listed_checksums_from_header(header: Mapping[str, bytes], count: int, key: str) -> Sequence[str | None]:
+    """Return the checksums of `count` manifests, None where the header of their list, `key`, has none that is known.
+
+    Raises CorruptTable where the header speaks of another number of manifests.
+    """
+    algorithm, _, text = header.get(LISTED_CHECKSUMS_KEY, b"").decode("utf-8", "replace").partition(":")
+    if algorithm != _ALGORITHM:
+        return [None] * count
+    found = [one or None for one in text.split(",")]
+    if len(found) != count:
+        raise CorruptTable(
+            f"{key}: its header has {len(found)} checksums, for {count} manifests. Keep the file as evidence; "
+            "restore it from a copy of the table, or read a snapshot that does not name it."
+        )
+    return found
 
 
 def verify_bytes(data: bytes, key: str, *, size: int | None, expected: str | None) -> None:

@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.strict_json import sealed_json, strict_json
 from lakehouse_core.table.changes import CommitKind
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
 
 SNAPSHOT_VERSION = 3
 NO_WATERMARK = -(2**63)
@@ -135,6 +136,14 @@ def parse_snapshot(data: bytes, key: str) -> Snapshot:
 def serialize_snapshot(snapshot: Snapshot) -> bytes:
     """Return the file of a snapshot or changelog. Java 1.x and 2.x read it: no field is ever an explicit null."""
     return sealed_json(_fields(snapshot))
+
+
+def snapshot_checksums(snapshot: Snapshot, key: str) -> Mapping[str, str]:
+    """Return what the snapshot's writer recorded of the files that it names, by their names; `key` names it in errors.
+
+    Raises CorruptTable.
+    """
+    return checksums_from_text(snapshot.properties.get(CHECKSUMS_PROPERTY), key)
 
 
 def parse_tag(data: bytes, key: str) -> Tag:

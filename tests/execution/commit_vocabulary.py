@@ -66,6 +66,10 @@ class CommitTable:
     def commit(self, staged: StagedCommit) -> CommitResult:
         return commit(self.log, self.schemas, staged, self.clock)
 
+    def again(self) -> SnapshotLog:
+        """Return the log as another process opens it, which remembers nothing."""
+        return SnapshotLog(self.store, self.clock)
+
     def live(self, snapshot_id: int | None = None) -> str:
         """Return the live files as `name@level`, sorted."""
         snapshot = self.log.latest() if snapshot_id is None else self.log.snapshot(snapshot_id)

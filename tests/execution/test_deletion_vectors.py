@@ -18,7 +18,10 @@ from lakehouse_core.execution.tasks.deletion_index import IndexFolder, change_ve
 from lakehouse_core.planning.index_files import index_file_of
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.changes import Append, CommitKind, CommitMessage, StagedCommit
+from lakehouse_core.table.checksums import checksum
+from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import IndexManifestEntry
+from lakehouse_core.table.snapshot import snapshot_checksums
 
 
 class Marked:
@@ -149,8 +152,10 @@ def test_a_write_leaves_the_index_as_it_is(table):
 
     table.write()
 
-    assert table.log.latest().index_manifest == named
+    latest = table.log.latest()
+    assert latest.index_manifest == named
     assert 3 not in table.numbers()
+    assert snapshot_checksums(latest, "latest")[named] == checksum(table.log.store.read(manifest_key(named)))
 
 
 def test_a_compaction_leaves_marked_rows_out_and_their_vectors_go(table):

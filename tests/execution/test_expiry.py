@@ -452,7 +452,8 @@ def spoil_delta(table, snapshot_id, file):
     (entry,) = table.log.manifests.entries(manifest)
     data = encode_manifest([replace(entry, kind=EntryKind.DELETE, file=file)])
     table.store.write("manifest/manifest-hostile-0", data)
-    listed = encode_manifest_list([replace(manifest, file_name="manifest-hostile-0", file_size=len(data))])
+    manifest = replace(manifest, file_name="manifest-hostile-0", file_size=len(data), checksum=None)
+    listed = encode_manifest_list([manifest])
     table.store.write("manifest/manifest-list-hostile-0", listed)
     hostile = snapshot.model_copy(
         update={

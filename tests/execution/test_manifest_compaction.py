@@ -15,7 +15,8 @@ from lakehouse_core.format.avro_file import read_avro, write_avro
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.changes import CommitKind, StagedCommit
-from lakehouse_core.table.layout import snapshot_key
+from lakehouse_core.table.checksums import checksum
+from lakehouse_core.table.layout import manifest_key, snapshot_key
 from lakehouse_core.table.manifest import ManifestEntry, encode_manifest
 from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA
 from tests.execution.commit_vocabulary import CommitTable, commit_table
@@ -45,6 +46,23 @@ def entries(table: CommitTable) -> list[ManifestEntry]:
     latest = table.log.latest()
     assert latest is not None
     return sorted(table.log.live_entries(latest, with_stats=True), key=lambda one: one.file.file_name)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_compacted"), [({}, False), ({"manifest.merge_min_count": "4"}, False), ({}, True)]
+)
+def test_every_manifest_has_its_checksum_in_its_list_however_it_was_made(
+    options: dict[str, str], is_compacted: bool
+) -> None:
+    table = filled(10, **options)
+    if is_compacted:
+        table.commit(compacted(table, 11, ["f1", "f2"], "c"))
+        compact_manifests(table.log, table.schemas, table.clock)
+    latest = table.log.latest()
+    assert latest is not None
+
+    for manifest in table.log.manifests_of(latest):
+        assert manifest.checksum == checksum(table.store.read(manifest_key(manifest.file_name)))
 
 
 def test_a_table_of_many_commits_shrinks_to_one_manifest() -> None:

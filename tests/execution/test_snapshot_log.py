@@ -321,6 +321,16 @@ class TestManifests:
         with pytest.raises(CorruptTable, match=f"{latest.delta_manifest_list}: its blake2b-64 checksum is"):
             table.log.delta_manifests(latest)
 
+    def test_a_manifest_under_the_name_of_another_of_its_size_is_told_by_its_list(self, table: CommitTable) -> None:
+        latest = table.log.latest()
+        assert latest is not None
+        first, second = (manifest_key(manifest.file_name) for manifest in table.log.base_manifests(latest)[:2])
+        assert table.store.size(first) == table.store.size(second)
+        table.store.write(first, table.store.read(second))
+
+        with pytest.raises(CorruptTable, match=f"{first}: its blake2b-64 checksum is"):
+            table.again().live_entries(latest)
+
     def test_a_list_without_checksum_is_taken_as_it_is(self, table: CommitTable) -> None:
         latest = table.log.latest()
         assert latest is not None

@@ -96,6 +96,7 @@ def new_delta(table, snapshot_id, entries, **listed):
         "num_added_files": sum(entry.kind is EntryKind.ADD for entry in entries),
         "num_deleted_files": sum(entry.kind is EntryKind.DELETE for entry in entries),
         "schema_id": max(entry.file.schema_id for entry in entries),
+        "checksum": None,
         **listed,
     }
     list_data = encode_manifest_list([replace(manifest, **described)])

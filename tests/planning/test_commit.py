@@ -217,7 +217,7 @@ LISTS = WrittenLists(
     base=NamedListFile(name="base", size=1),
     delta=NamedListFile(name="delta", size=2),
     changelog=NamedListFile(name="changelog", size=3),
-    checksums="{}",
+    checksums={},
 )
 PREVIOUS = Snapshot(
     id=7,
@@ -267,7 +267,11 @@ def test_a_snapshot_carries_on_what_its_changes_do_not_touch() -> None:
         12,
         40,
     )
-    assert snapshot.properties == {"lakehouse.run-id": "mine", "lakehouse.nonce": "N", "lakehouse.checksums": "{}"}
+    assert snapshot.properties == {
+        "lakehouse.run-id": "mine",
+        "lakehouse.nonce": "N",
+        "lakehouse.checksums": '{"blake2b-64":{}}',
+    }
 
 
 def test_row_counts_add_up() -> None:

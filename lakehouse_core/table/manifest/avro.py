@@ -5,11 +5,13 @@ Source: Paimon format, "Avro metadata files".
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.avro_container import AvroContainer, open_container
 from lakehouse_core.format.avro_file import Record, records_of, write_avro
+from lakehouse_core.table.checksums import listed_checksums_from_header, listed_checksums_to_header
 from lakehouse_core.table.data_file import EMPTY_STATS, DataFile, FileSource, SimpleStats
 from lakehouse_core.table.manifest.avro_schemas import (
     INDEX_MANIFEST_SCHEMA,
@@ -47,11 +49,11 @@ def encode_manifest(
     return write_avro(schema, (_entry_record(entry) for entry in listed), codec=codec, metadata=metadata)
 
 
-def encode_manifest_list(
-    manifests: Iterable[ManifestFile], *, codec: str = "zstandard", metadata: Mapping[str, bytes] | None = None
-) -> bytes:
+def encode_manifest_list(manifests: Iterable[ManifestFile], *, codec: str = "zstandard") -> bytes:
     """Return the list file of `manifests`, in their order; it may be empty, as the base list of a first snapshot is."""
-    records = (_manifest_file_record(manifest) for manifest in manifests)
+    listed = list(manifests)
+    records = (_manifest_file_record(manifest) for manifest in listed)
+    metadata = listed_checksums_to_header([manifest.checksum for manifest in listed])
     return write_avro(MANIFEST_LIST_SCHEMA, records, codec=codec, metadata=metadata)
 
 
@@ -61,7 +63,13 @@ def encode_index_manifest(entries: Iterable[IndexManifestEntry], *, codec: str =
 
 def decode_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
     """Return the manifests of a list in order; `name` stands for the file in errors. Raises CorruptTable."""
-    return _decoded(open_container(data, name), _manifest_file, MANIFEST_VERSION)
+    container = open_container(data, name)
+    manifests = _decoded(container, _manifest_file, MANIFEST_VERSION)
+    checksums = listed_checksums_from_header(container.metadata, len(manifests), name)
+    return [
+        manifest if checksum is None else replace(manifest, checksum=checksum)
+        for manifest, checksum in zip(manifests, checksums, strict=True)
+    ]
 
 
 def decode_index_manifest(data: bytes, name: str) -> list[IndexManifestEntry]:

@@ -49,6 +49,8 @@ class ManifestFile:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
+    # Of the manifest's bytes, as `table.checksums` makes it; lists of other engines have none.
+    checksum: str | None = None
 
 
 # Types of index files. Stored in every index manifest. Never change.

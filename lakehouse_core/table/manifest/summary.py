@@ -11,7 +11,12 @@ from lakehouse_core.table.stats import ColumnBounds, encode_stats
 
 
 def summarize_manifest(
-    entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], *, file_name: str, file_size: int
+    entries: Sequence[ManifestEntry],
+    partition_types: Sequence[DataType],
+    *,
+    file_name: str,
+    file_size: int,
+    checksum: str | None = None,
 ) -> ManifestFile:
     """Describe a manifest of `entries` (at least one), stored under `file_name` with `file_size` bytes."""
     levels = [entry.file.level for entry in entries]
@@ -35,6 +40,7 @@ def summarize_manifest(
         max_row_id=(
             max((entry.file.first_row_id or 0) + entry.file.row_count - 1 for entry in entries) if has_row_ids else None
         ),
+        checksum=checksum,
     )
 
 
