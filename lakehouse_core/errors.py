@@ -18,9 +18,55 @@ LakehouseError
 └── CorruptTable             stored bytes contradict the spec or each other: stop, keep the evidence
 """
 
+import reprlib
+from typing import Final
+
+# One line of a terminal's log, with the advice at its end.
+_LONGEST_HEAD: Final = 1_500
+_LONGEST_TAIL: Final = 500
+_LONGEST_VALUE: Final = 120
+
 
 class LakehouseError(Exception):
-    """The root of everything the core raises on purpose."""
+    """The root of everything the core raises on purpose. Its text is one line that every terminal can show."""
+
+    def __str__(self) -> str:
+        return _one_line(super().__str__())
+
+
+def shown(value: object) -> str:
+    """Return a value that somebody sent as a message shows it: what `repr` says, cut to a short line."""
+    return _one_line(_VALUES.repr(value))
+
+
+class _Values(reprlib.Repr):
+    """What `repr` says, cut inside long and deep values, also where the value's own cannot be asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 4
+        self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 12
+        self.maxstring = self.maxother = _LONGEST_VALUE
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python turns no longer integer into text.
+        return super().repr_int(x, level) if x.bit_length() < 10_000 else f"<an integer of {x.bit_length()} bits>"
+
+    def repr_str(self, x: str, level: int) -> str:
+        return super().repr_str(x, level) if type(x) is str else self.repr_instance(x, level)
+
+
+_VALUES: Final = _Values()
+
+
+def _one_line(text: str) -> str:
+    if len(text) > _LONGEST_HEAD + _LONGEST_TAIL:
+        text = f"{text[:_LONGEST_HEAD]} … {text[-_LONGEST_TAIL:]}"
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
 
 
 class NotFound(LakehouseError):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
 from typing import Any, Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.where import parse_where
 from lakehouse_core.table.changes import DynamicOverwrite, StaticOverwrite, WriteMode
@@ -21,7 +21,7 @@ def bound_condition(where: str | Predicate | None) -> Callable[[TableSchema], Pr
     if condition is None:
         return lambda schema: None
     if not is_predicate(condition):
-        raise InvalidRequest(f"where={where!r}: expected SQL text, or a condition such as col('id') > 10.")
+        raise InvalidRequest(f"where={shown(where)}: expected SQL text, or a condition such as col('id') > 10.")
     return lambda schema: bind(condition, schema.fields)
 
 
@@ -29,7 +29,7 @@ def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, sc
     """Return what an overwrite replaces; `dynamic` None: what the option of a partitioned table says."""
     if partition is not None:
         if not partition:
-            raise InvalidRequest(f"partition={partition!r} names no partition: leave it out, or say which.")
+            raise InvalidRequest(f"partition={shown(partition)} names no partition: leave it out, or say which.")
         if dynamic:
             raise InvalidRequest("overwrite takes a partition, or dynamic=True for those that the data has: not both.")
         return StaticOverwrite(partition_texts(partition, schema))
@@ -43,7 +43,9 @@ def cache_directory(cache: str | PurePath | None) -> str | None:
     if cache is None:
         return None
     if not isinstance(cache, str | PurePath) or not str(cache):
-        raise InvalidRequest(f"cache={cache!r}: expected the path of a directory, or nothing for one of this process.")
+        raise InvalidRequest(
+            f"cache={shown(cache)}: expected the path of a directory, or nothing for one of this process."
+        )
     return str(cache)
 
 
@@ -52,14 +54,14 @@ def idle_millis(partition_idle: timedelta | None) -> int:
     if partition_idle is None:
         return 0
     if not isinstance(partition_idle, timedelta) or partition_idle < timedelta():
-        raise InvalidRequest(f"partition_idle={partition_idle!r}: expected a timedelta of 0 or more.")
+        raise InvalidRequest(f"partition_idle={shown(partition_idle)}: expected a timedelta of 0 or more.")
     return partition_idle // _MILLISECOND
 
 
 def count_of(name: str, count: int | None) -> int | None:
     """Return a number of snapshots, given as the argument `name`."""
     if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
-        raise InvalidRequest(f"{name}={count!r}: expected a number of snapshots.")
+        raise InvalidRequest(f"{name}={shown(count)}: expected a number of snapshots.")
     return count
 
 
@@ -74,11 +76,11 @@ def age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int 
             zoned = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
             return now_millis - (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
         case _:
-            raise InvalidRequest(f"older_than={older_than!r}: expected a timedelta or a datetime.")
+            raise InvalidRequest(f"older_than={shown(older_than)}: expected a timedelta or a datetime.")
 
 
 def retention_millis(retention: timedelta | None) -> int | None:
     """Return None for None: a tag stays until it is deleted."""
     if retention is not None and not isinstance(retention, timedelta):
-        raise InvalidRequest(f"retention={retention!r}: expected a timedelta.")
+        raise InvalidRequest(f"retention={shown(retention)}: expected a timedelta.")
     return None if retention is None else retention // _MILLISECOND

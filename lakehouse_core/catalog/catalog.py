@@ -26,7 +26,7 @@ from lakehouse_core.catalog.reports import CompactionReport
 from lakehouse_core.catalog.system_tables import SystemTable
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.clock import Clock, SystemClock
-from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -59,7 +59,7 @@ def connect(
     if isinstance(warehouse, PurePath):
         warehouse = str(warehouse)
     if not isinstance(warehouse, str):
-        raise InvalidRequest(f"Warehouse {warehouse!r}: expected a file path or a file:// URI.")
+        raise InvalidRequest(f"Warehouse {shown(warehouse)}: expected a file path or a file:// URI.")
     if metastore is not None:
         raise UnsupportedFeature("connect: SQL catalogs (metastore=…) are not supported yet. Leave metastore out.")
     if storage:
@@ -112,13 +112,13 @@ class Catalog:
         """Create a database. Raises InvalidRequest for bad names, and for existing ones unless `exist_ok`."""
         check_new_name(name, "database")
         if name.casefold() == SYSTEM_DATABASE:
-            raise InvalidRequest(f"Invalid database name {name!r}: it is kept for system tables. Choose another.")
+            raise InvalidRequest(f"Invalid database name {shown(name)}: it is kept for system tables. Choose another.")
         known = self.databases()
         if name not in known:
             check_no_twin(name, known, "database")
             self._store.create_new(f"{_folder(name)}/{_DATABASE_MARK}", b"")
         elif not exist_ok:
-            raise InvalidRequest(f"Database {name!r} exists already. Pass exist_ok=True to accept that.")
+            raise InvalidRequest(f"Database {shown(name)} exists already. Pass exist_ok=True to accept that.")
 
     def drop_database(self, name: str, *, cascade: bool = False, missing_ok: bool = False) -> None:
         """Drop a database; with `cascade` its tables too. Raises NotFound, InvalidRequest when it has tables."""
@@ -129,7 +129,7 @@ class Catalog:
         tables = self.tables(name)
         if tables and not cascade:
             raise InvalidRequest(
-                f"Database {name!r} has {len(tables)} tables ({', '.join(tables[:5])}). "
+                f"Database {shown(name)} has {len(tables)} tables ({', '.join(tables[:5])}). "
                 "Drop them first, or pass cascade=True."
             )
         for table in tables:
@@ -138,7 +138,8 @@ class Catalog:
         self._store.delete_empty_folders(_folder(name))
         if self._has_database(name):
             raise InvalidRequest(
-                f"Database {name!r} holds files that belong to no table: {self._store.uri(_folder(name))} was kept. "
+                f"Database {shown(name)} holds files that belong to no table: {self._store.uri(_folder(name))} was "
+                "kept. "
                 "Look at them, then remove the folder."
             )
 
@@ -203,7 +204,7 @@ class Catalog:
         if not schemas.ids():
             if not self._has_database(database):
                 raise self._no_database(database)
-            raise NotFound(f"Table {name!r} does not exist. {near(table, self.tables(database))}")
+            raise NotFound(f"Table {shown(name)} does not exist. {near(table, self.tables(database))}")
         return Table(name, store, schemas=schemas, engine=self._engine, clock=self._clock)
 
     def system_table(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:
@@ -239,7 +240,7 @@ class Catalog:
         check_no_twin(table, others, "table")
         old = _table_folder(*split_name(source))
         if not self._store.rename_folder(old, _table_folder(database, table)):
-            raise InvalidRequest(f"Table {target!r} exists already, or its folder does. Choose another name.")
+            raise InvalidRequest(f"Table {shown(target)} exists already, or its folder does. Choose another name.")
         return self.table(target)
 
     def compact(
@@ -274,19 +275,19 @@ class Catalog:
     def _fitting(self, database: str, tables: str) -> list[str]:
         for noun, pattern in (("database", database), ("tables", tables)):
             if not isinstance(pattern, str):
-                raise InvalidRequest(f"{noun}={pattern!r}: expected a name, in which * stands for any characters.")
+                raise InvalidRequest(f"{noun}={shown(pattern)}: expected a name, in which * stands for any characters.")
         databases = [name for name in self.databases() if fnmatchcase(name, database)]
         if not databases:
-            raise NotFound(f"No database fits {database!r} in {self.uri}. {near(database, self.databases())}")
+            raise NotFound(f"No database fits {shown(database)} in {self.uri}. {near(database, self.databases())}")
         found = [f"{name}.{table}" for name in databases for table in self.tables(name) if fnmatchcase(table, tables)]
         if not found:
             known = [table for name in databases for table in self.tables(name)]
-            raise NotFound(f"No table fits {tables!r} in {', '.join(databases)}. {near(tables, known)}")
+            raise NotFound(f"No table fits {shown(tables)} in {', '.join(databases)}. {near(tables, known)}")
         return found
 
     def _existing(self, name: str, *, exist_ok: bool) -> Table:
         if not exist_ok:
-            raise InvalidRequest(f"Table {name!r} exists already. Pass exist_ok=True to accept that.")
+            raise InvalidRequest(f"Table {shown(name)} exists already. Pass exist_ok=True to accept that.")
         return self.table(name)
 
     def _has_database(self, name: str) -> bool:
@@ -294,7 +295,7 @@ class Catalog:
         return name in self.databases()
 
     def _no_database(self, name: str) -> NotFound:
-        return NotFound(f"Database {name!r} does not exist in {self.uri}. {near(name, self.databases())}")
+        return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {near(name, self.databases())}")
 
 
 def _declarations(schema: Any) -> ColumnDeclarations:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, shown
 
 SYSTEM_DATABASE: Final = "sys"
 DATABASE_SUFFIX: Final = ".db"
@@ -33,17 +33,17 @@ R = TypeVar("R")
 def split_name(name: str) -> tuple[str, str]:
     """Return database and table of `database.table`. Raises InvalidRequest, UnsupportedFeature for a branch."""
     if not isinstance(name, str):
-        raise InvalidRequest(f"Table name {name!r}: expected text as 'database.table'.")
+        raise InvalidRequest(f"Table name {shown(name)}: expected text as 'database.table'.")
     database, dot, table = name.partition(".")
     if not (dot and database and table):
-        raise InvalidRequest(f"Table name {name!r}: expected 'database.table'.")
+        raise InvalidRequest(f"Table name {shown(name)}: expected 'database.table'.")
     base, dollar, rest = table.partition("$")
     if dollar and rest.startswith("branch_"):
         raise UnsupportedFeature(f"{name}: branches cannot be opened yet. Open {database}.{base}.")
     if dollar:
         raise InvalidRequest(
-            f"{name} is a system table: call system_table({name!r}), or open {database}.{base} and call "
-            f"system({rest!r})."
+            f"{name} is a system table: call system_table({shown(name)}), or open {database}.{base} and call "
+            f"system({shown(rest)})."
         )
     check_part(database, "database")
     check_part(table, "table")
@@ -54,23 +54,25 @@ def split_system_name(name: str) -> tuple[str, str]:
     """Return table and system table of `database.table$system`. Raises InvalidRequest for a name without `$`."""
     table, dollar, system = name.partition("$") if isinstance(name, str) else ("", "", "")
     if not (dollar and table and system):
-        raise InvalidRequest(f"System table name {name!r}: expected 'database.table$name', as in 'sales.orders$files'.")
+        raise InvalidRequest(
+            f"System table name {shown(name)}: expected 'database.table$name', as in 'sales.orders$files'."
+        )
     return table, system
 
 
 def check_part(name: str, noun: str) -> None:
     """Refuse what is no single, visible part of a path; every existing name passes that another engine could make."""
     if not isinstance(name, str):
-        raise InvalidRequest(f"Invalid {noun} name {name!r}: expected text.")
+        raise InvalidRequest(f"Invalid {noun} name {shown(name)}: expected text.")
     if problem := _unsafe(name):
-        raise InvalidRequest(f"Invalid {noun} name {_shown(name)}: {problem}. Use letters, digits, '_' and '-'.")
+        raise InvalidRequest(f"Invalid {noun} name {shown(name)}: {problem}. Use letters, digits, '_' and '-'.")
 
 
 def check_new_name(name: str, noun: str) -> None:
     """Refuse a new database or table name that some file system or engine would trip over."""
     check_part(name, noun)
     if problem := _unportable(name):
-        raise InvalidRequest(f"Invalid {noun} name {_shown(name)}: {problem}. Use letters, digits, '_' and '-'.")
+        raise InvalidRequest(f"Invalid {noun} name {shown(name)}: {problem}. Use letters, digits, '_' and '-'.")
 
 
 def check_no_twin(name: str, existing: Iterable[str], noun: str) -> None:
@@ -78,7 +80,8 @@ def check_no_twin(name: str, existing: Iterable[str], noun: str) -> None:
     for other in existing:
         if other != name and other.casefold() == name.casefold():
             raise InvalidRequest(
-                f"Invalid {noun} name {name!r}: it differs from the {noun} {other!r} only by case. Choose another."
+                f"Invalid {noun} name {shown(name)}: it differs from the {noun} {shown(other)} only by case. Choose "
+                "another."
             )
 
 
@@ -90,8 +93,8 @@ def near(name: str, existing: Iterable[str]) -> str:
         return f"Did you mean {' or '.join(map(repr, matches))}?"
     if not known:
         return "There is none."
-    shown = ", ".join(known[:10]) + (" …" if len(known) > 10 else "")
-    return f"There are: {shown}."
+    listed = ", ".join(known[:10]) + (" …" if len(known) > 10 else "")
+    return f"There are: {listed}."
 
 
 @contextmanager
@@ -121,9 +124,9 @@ def _unsafe(name: str) -> str | None:
         return "it is empty"
     for character in name:
         if character in "/\\":
-            return f"{character!r} is not allowed"
+            return f"{shown(character)} is not allowed"
         if unicodedata.category(character) in ("Cc", "Cs"):
-            return f"the control character {character!r} is not allowed"
+            return f"the control character {shown(character)} is not allowed"
     if name.startswith("."):
         return "it begins with '.'"
     if len(name.encode()) > _LONGEST_BYTES:
@@ -134,13 +137,9 @@ def _unsafe(name: str) -> str | None:
 def _unportable(name: str) -> str | None:
     for character in name:
         if not (character.isalnum() or character in "_-"):
-            return f"{character!r} is not allowed"
+            return f"{shown(character)} is not allowed"
     if unicodedata.normalize("NFC", name) != name:
         return "it is not in Unicode's composed form (NFC), so that a twin would look the same"
     if name.casefold() in _DEVICES:
         return "it names a device on some systems"
     return None
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= 60 else name[:57] + "...")

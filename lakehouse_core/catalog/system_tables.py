@@ -27,7 +27,7 @@ from lakehouse_core.catalog.system_rows import (
     statistics_rows,
     tag_rows,
 )
-from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.read_points import state_at
 from lakehouse_core.execution.scan import ReadRequest, guarded, plan_read, read_point, read_tasks
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -112,7 +112,7 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
     if name not in SYSTEM_TABLES:
         near = difflib.get_close_matches(str(name), SYSTEM_TABLES, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"There are: {', '.join(SYSTEM_TABLES)}."
-        raise NotFound(f"{source.table}: there is no system table {name!r}. {hint}")
+        raise NotFound(f"{source.table}: there is no system table {shown(name)}. {hint}")
     full_name = f"{source.table}${name}"
     if name in _OF_ROWS:
         return _of_rows(name, full_name, source)

@@ -51,7 +51,7 @@ from lakehouse_core.catalog.scan import ChangesScan, Scan
 from lakehouse_core.catalog.staged import StagedCommit
 from lakehouse_core.catalog.system_tables import SystemSource, SystemTable, system_table
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CorruptTable, InvalidRequest
+from lakehouse_core.errors import CorruptTable, InvalidRequest, shown
 from lakehouse_core.execution.alter import alter
 from lakehouse_core.execution.changes import plan_changes, plan_diff
 from lakehouse_core.execution.commit import CommitResult, commit, commit_once
@@ -367,7 +367,7 @@ class Table:
         Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again), StaleCommit.
         """
         if not isinstance(staged, StagedCommit):
-            raise InvalidRequest(f"commit({staged!r}): expected what stage or StagedCommit.from_json returned.")
+            raise InvalidRequest(f"commit({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
         if staged.table != self.name:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
         return self._committed(staged, commit(self._log, self._schemas, staged, self._clock))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, get_args
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CommitConflict, InvalidRequest, WriteOutcomeUnknown
+from lakehouse_core.errors import CommitConflict, InvalidRequest, WriteOutcomeUnknown, shown
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.planning.alter import apply_changes
@@ -26,7 +26,7 @@ def alter(
         raise InvalidRequest("alter: give at least one change, such as AddColumn('note', 'STRING').")
     for change in changes:
         if not isinstance(change, get_args(SchemaChange)):
-            raise InvalidRequest(f"alter: {change!r} is no change, such as AddColumn('note', 'STRING').")
+            raise InvalidRequest(f"alter: {shown(change)} is no change, such as AddColumn('note', 'STRING').")
     for _ in range(_ATTEMPTS):
         old = schemas.latest()
         has_snapshots = log.latest_id() is not None

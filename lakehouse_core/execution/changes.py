@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature, shown
 from lakehouse_core.execution.increments import (
     Increment,
     StateDiff,
@@ -74,7 +74,9 @@ def plan_diff(log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int
         increment = diff_of_tags(log, after, until)
         low, high = log.tag(after).snapshot.id, log.tag(until).snapshot.id
     elif isinstance(after, str) or isinstance(until, str):
-        raise InvalidRequest(f"diff: after={after!r} and until={until!r}: give two snapshot ids, or two tags.")
+        raise InvalidRequest(
+            f"diff: after={shown(after)} and until={shown(until)}: give two snapshot ids, or two tags."
+        )
     else:
         _check_range(after, until)
         low, high = after, until
@@ -111,7 +113,7 @@ def _schema(schemas: SchemaLog, table: str) -> TableSchema:
     schema = schemas.latest()
     if schema.has_field(ROW_KIND_COLUMN):
         raise UnsupportedFeature(
-            f"{table}: a column is named {ROW_KIND_COLUMN!r}, as that of the row kinds. Rename it."
+            f"{table}: a column is named {shown(ROW_KIND_COLUMN)}, as that of the row kinds. Rename it."
         )
     read_supported(schema, table=table)
     return schema
@@ -157,7 +159,7 @@ def _plan(
 def _check_range(after: int, until: int | None) -> None:
     for name, value in (("after", after), ("until", until)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise InvalidRequest(f"changes: {name}={value!r}: expected a snapshot id, or after=0 for all changes.")
+            raise InvalidRequest(f"changes: {name}={shown(value)}: expected a snapshot id, or after=0 for all changes.")
     if until is not None and until < after:
         raise InvalidRequest(f"The range ({after}, {until}] ends before it begins. Swap the two.")
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.received import received
 from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
@@ -154,7 +154,7 @@ def _column_of(rows: Sequence[Mapping[str, Any]], start: int, field: DataField) 
         try:
             values.append(arrow_value(to_internal(row.get(field.name), field.type), field.type))
         except InvalidRequest as error:
-            raise InvalidRequest(f"Row {start + index}, column {field.name!r}: {error}") from error
+            raise InvalidRequest(f"Row {start + index}, column {shown(field.name)}: {error}") from error
     return pa.array(values, arrow_type(field.type))
 
 
@@ -189,17 +189,21 @@ def _check_columns(names: Sequence[str], fields: Sequence[DataField], rowkind_co
     known = [field.name for field in fields]
     if len(set(names)) < len(names):
         twice = next(name for index, name in enumerate(names) if name in names[:index])
-        raise InvalidRequest(f"The data has two columns {twice!r}: rename or drop one.")
+        raise InvalidRequest(f"The data has two columns {shown(twice)}: rename or drop one.")
     for name in names:
         if name not in known and name != rowkind_column:
             near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]!r}?" if near else f" Columns: {', '.join(known)}."
-            raise InvalidRequest(f"The data has a column {name!r}, which the table does not have.{hint}")
+            hint = f" Did you mean {shown(near[0])}?" if near else f" Columns: {', '.join(known)}."
+            raise InvalidRequest(f"The data has a column {shown(name)}, which the table does not have.{hint}")
     if rowkind_column is not None and rowkind_column not in names:
-        raise InvalidRequest(f"The data has no column {rowkind_column!r}, which was to hold the row kinds: add it.")
+        raise InvalidRequest(
+            f"The data has no column {shown(rowkind_column)}, which was to hold the row kinds: add it."
+        )
     for field in fields:
         if not field.type.nullable and field.default_value is None and field.name not in names:
-            raise InvalidRequest(f"The data has no column {field.name!r}, which is {type_to_sql(field.type)}: add it.")
+            raise InvalidRequest(
+                f"The data has no column {shown(field.name)}, which is {type_to_sql(field.type)}: add it."
+            )
 
 
 def _cast(source: pa.DataType, field: DataField) -> Callable[[pa.Array], pa.Array]:
@@ -209,7 +213,8 @@ def _cast(source: pa.DataType, field: DataField) -> Callable[[pa.Array], pa.Arra
         return lambda array: array
     if not _fits(source, target):
         raise InvalidRequest(
-            f"Column {field.name!r} is {type_to_sql(field.type)} and the data has {source}: cast it to {target} first."
+            f"Column {shown(field.name)} is {type_to_sql(field.type)} and the data has {source}: cast it to {target} "
+            "first."
         )
     if _may_round(source, target):
         return lambda array: _exactly(array, target)
@@ -320,9 +325,9 @@ def _misfit_row(
         else:
             count = half
     # Python cannot hold every value (nanoseconds, far years), so Arrow prints it.
-    shown = " ".join(array.slice(start, 1).to_string().split())[1:-1].strip()
-    place = f"Row {misfits.first_row + start}, column {field.name!r}"
-    return InvalidRequest(f"{place}: {shown[:100]} does not fit {field.type} without loss. {misfits.advice}")
+    value = " ".join(array.slice(start, 1).to_string().split())[1:-1].strip()
+    place = f"Row {misfits.first_row + start}, column {shown(field.name)}"
+    return InvalidRequest(f"{place}: {value[:100]} does not fit {field.type} without loss. {misfits.advice}")
 
 
 def _converts(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> bool:

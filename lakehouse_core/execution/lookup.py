@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.lookup_keys import key_columns
 from lakehouse_core.execution.scan import ReadRequest, ScanPlan, guarded, plan_read, scan_schema
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -85,7 +85,7 @@ class TableLookup:
     def rows(self, keys: object, *, aligned: bool) -> pa.Table:
         """Return the rows of `keys`, in their order; of keys that are not there nothing, or nulls when `aligned`."""
         if not isinstance(aligned, bool):
-            raise InvalidRequest(f"aligned={aligned!r}: expected True or False.")
+            raise InvalidRequest(f"aligned={shown(aligned)}: expected True or False.")
         batch = key_columns(keys, self._plan.schema)
         row_of = np.full(batch.num_rows, -1, dtype=np.int64)
         parts: list[pa.Table] = []
@@ -104,7 +104,9 @@ class TableLookup:
         if plan.schema.is_append:
             raise InvalidRequest("the table has no primary key, so that no row has a name: read it with scan(where=…).")
         if plan.is_increment:
-            raise InvalidRequest(f"at={self._request.point!r} means changes, not a state: rows are looked up in one.")
+            raise InvalidRequest(
+                f"at={shown(self._request.point)} means changes, not a state: rows are looked up in one."
+            )
         self._plan = plan
         self._schema = scan_schema(plan)
         self._read = LookupRead(

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.input import input_batches
 from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, type_to_sql
 from lakehouse_core.table.schema import TableSchema
@@ -33,7 +33,7 @@ def key_columns(keys: object, schema: TableSchema) -> pa.RecordBatch:
     for field, column in zip(fields, found.columns, strict=True):
         if column.null_count:
             row = pc.index(column.is_null(), True).as_py()
-            raise InvalidRequest(f"keys: row {row} has null for {field.name!r}, a column of the primary key.")
+            raise InvalidRequest(f"keys: row {row} has null for {shown(field.name)}, a column of the primary key.")
     columns = [column.chunk(0) if column.num_chunks else pa.nulls(0, column.type) for column in found.columns]
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
@@ -101,7 +101,7 @@ def _check_names(found: Sequence[str], fields: Sequence[DataField]) -> None:
     for field in fields:
         if field.name not in found:
             raise InvalidRequest(
-                f"there is no column {field.name!r}, which is {type_to_sql(field.type)} and of the primary key "
+                f"there is no column {shown(field.name)}, which is {type_to_sql(field.type)} and of the primary key "
                 f"({', '.join(field.name for field in fields)}): add it. Found: {', '.join(map(str, found)) or 'none'}."
             )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, SnapshotExpired
+from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, SnapshotExpired, shown
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.options.units import parse_int
@@ -72,7 +72,7 @@ def state_at(log: SnapshotLog, schemas: SchemaLog, point: ReadPoint) -> ReadStat
             return _from_creation_time(log, point)
         case _:
             # Types alone do not keep a plain number out, and no row would be the answer.
-            raise InvalidRequest(f"at={point!r}: expected a point such as Latest(), AtSnapshot(id) or AsOf(time).")
+            raise InvalidRequest(f"at={shown(point)}: expected a point such as Latest(), AtSnapshot(id) or AsOf(time).")
 
 
 def moves_on(point: ReadPoint) -> bool:
@@ -91,7 +91,7 @@ def expiry_behind(log: SnapshotLog, tags: Mapping[str, int], oldest_id: int) -> 
         except NotFound as gone:
             return gone
         if held != snapshot_id:
-            return NotFound(f"Tag {name!r} was replaced meanwhile. Read again.")
+            return NotFound(f"Tag {shown(name)} was replaced meanwhile. Read again.")
     if tags:
         return None
     try:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
 from lakehouse_core.execution.read_points import ReadState, expiry_behind, moves_on, state_at
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -140,7 +140,8 @@ def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options:
     if point is not None:
         if options:
             raise InvalidRequest(
-                f"{table}: at={point!r} and options={dict(options)!r} both say what is read. Give one of them."
+                f"{table}: at={shown(point)} and options={shown(dict(options))} both say what is read. Give one of "
+                "them."
             )
         return point
     for key in options:
@@ -208,7 +209,7 @@ def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> 
     read_supported(schema, columns=needed, table=request.table)
     if request.with_row_kinds and schema.has_field(ROW_KIND_COLUMN):
         raise UnsupportedFeature(
-            f"{request.table}: a column is named {ROW_KIND_COLUMN!r}, as that of the row kinds. Rename it."
+            f"{request.table}: a column is named {shown(ROW_KIND_COLUMN)}, as that of the row kinds. Rename it."
         )
     return ScanPlan(
         table=request.table,
@@ -226,7 +227,7 @@ def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> 
 def _limit(request: ReadRequest) -> int | None:
     limit = request.limit
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise InvalidRequest(f"{request.table}: limit={limit!r}: expected a number of rows, 0 or more.")
+        raise InvalidRequest(f"{request.table}: limit={shown(limit)}: expected a number of rows, 0 or more.")
     return limit
 
 
@@ -248,7 +249,7 @@ def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> t
     if columns is None:
         return schema.column_names
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
-        raise InvalidRequest(f"{table}: columns={columns!r}: give a list with at least one column name.")
+        raise InvalidRequest(f"{table}: columns={shown(columns)}: give a list with at least one column name.")
     for name in columns:
         if not schema.has_field(name):
             near = difflib.get_close_matches(str(name), schema.column_names, n=3, cutoff=0.5)
@@ -257,9 +258,9 @@ def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> t
                 if near
                 else f"Columns: {', '.join(schema.column_names)}."
             )
-            raise InvalidRequest(f"{table}: there is no column {name!r}. {hint}")
+            raise InvalidRequest(f"{table}: there is no column {shown(name)}. {hint}")
     if len(set(columns)) < len(columns):
-        raise InvalidRequest(f"{table}: columns={list(columns)!r} names a column twice. Name each once.")
+        raise InvalidRequest(f"{table}: columns={shown(list(columns))} names a column twice. Name each once.")
     return tuple(columns)
 
 

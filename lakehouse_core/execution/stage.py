@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.precommit import with_joined_changelog, with_packed_files
@@ -59,8 +59,8 @@ def stage(
     overwritten(staged, schema)
     if rowkind_column is not None and schema.table_options.rowkind_field not in (None, rowkind_column):
         raise InvalidRequest(
-            f"{table}: rowkind_column is {rowkind_column!r}, and the table's option rowkind.field names "
-            f"{schema.table_options.rowkind_field!r}. Leave rowkind_column out."
+            f"{table}: rowkind_column is {shown(rowkind_column)}, and the table's option rowkind.field names "
+            f"{shown(schema.table_options.rowkind_field)}. Leave rowkind_column out."
         )
     # An overwrite has nothing before it; without buckets or keys nobody asks for the order of rows.
     goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0

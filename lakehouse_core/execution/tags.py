@@ -5,7 +5,7 @@ looks for tags. Both write before they read, so at least one of them sees the ot
 """
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import InvalidRequest, NotFound, SnapshotExpired, WriteOutcomeUnknown
+from lakehouse_core.errors import InvalidRequest, NotFound, SnapshotExpired, WriteOutcomeUnknown, shown
 from lakehouse_core.execution.deletion import Rehearsal, begin, rehearse, settle, skip_wait, unlink
 from lakehouse_core.execution.expiry import ExpiryResult, check_understood, deletion_result, tag_deletion
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -36,14 +36,16 @@ def create_tag(
     """
     _check_name(name)
     if retention_millis is not None and retention_millis <= 0:
-        raise InvalidRequest(f"Tag {name!r}: it is to be kept for {retention_millis} ms: give more than 0, or nothing.")
+        raise InvalidRequest(
+            f"Tag {shown(name)}: it is to be kept for {retention_millis} ms: give more than 0, or nothing."
+        )
     source_key, data = _source(log, snapshot_id)
     data, tag = _content(data, source_key, clock, retention_millis)
     key = tag_key(name)
     if not (name not in log.tags() if dry_run else _create(log, key, data)):
         held = log.tag(name).snapshot.id
         raise InvalidRequest(
-            f"Tag {name!r} is there already, at snapshot {held}: delete it first, or use another name."
+            f"Tag {shown(name)} is there already, at snapshot {held}: delete it first, or use another name."
         )
     if not dry_run and not _is_there(log, source_key, tag.snapshot.id):
         # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.
@@ -51,7 +53,7 @@ def create_tag(
         unlink(log, deletion)
         skip_wait(log.store, deletion)
         raise SnapshotExpired(
-            f"Snapshot {tag.snapshot.id} expired while tag {name!r} was made, so there is no such tag. "
+            f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was made, so there is no such tag. "
             f"The earliest snapshot is {log.earliest_id()}."
         )
     return tag
@@ -75,7 +77,7 @@ def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *,
 
 def _check_name(name: str) -> None:
     if not isinstance(name, str):
-        raise InvalidRequest(f"Tag {name!r}: its name is text.")
+        raise InvalidRequest(f"Tag {shown(name)}: its name is text.")
     fault = None
     if not name.strip():
         fault = "it is blank"
@@ -84,7 +86,7 @@ def _check_name(name: str) -> None:
     elif len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME_BYTES:
         fault = f"it has more than {_LONGEST_NAME_BYTES} bytes"
     if fault is not None:
-        raise InvalidRequest(f"Tag {name!r:.60}: {fault}. Use letters, digits, '-', '_' and '.'.")
+        raise InvalidRequest(f"Tag {shown(name)}: {fault}. Use letters, digits, '-', '_' and '.'.")
 
 
 def _source(log: SnapshotLog, snapshot_id: int | None) -> tuple[str, bytes]:

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.options.concerns import LEAST_SPILL_FILES, CompactionOptions, LookupOptions
 from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE, under_current_names
@@ -65,7 +65,7 @@ def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
     names = tuple(columns)
     for key, value in options.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidRequest(f"Option {key!r} = {value!r}: keys and values of options are text.")
+            raise InvalidRequest(f"Option {shown(key)} = {shown(value)}: keys and values of options are text.")
         if not _check_pattern(key, value, names):
             _check_value(known_key(key), key, value)
 
@@ -121,11 +121,13 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
     ):
         hidden = prefix[:1] in (".", "_") and key != "partition.default-name"
         if not prefix.strip() or hidden or set(prefix) & set("/\\\0"):
-            raise InvalidRequest(f"Option {key} is {prefix!r}: expected a part of a file name.")
+            raise InvalidRequest(f"Option {key} is {shown(prefix)}: expected a part of a file name.")
     scan_start(options)
     folder = parsed.data_file_directory
     if folder is not None and any(part in ("", ".", "..") for part in folder.split("/")):
-        raise InvalidRequest(f"Option data-file.path-directory is {folder!r}: expected a folder below the table's.")
+        raise InvalidRequest(
+            f"Option data-file.path-directory is {shown(folder)}: expected a folder below the table's."
+        )
 
 
 def _check_lookup(options: LookupOptions) -> None:
@@ -265,7 +267,7 @@ def _check_field_key(key: str, columns: Sequence[str]) -> None:
         endings = [ending for ending, treatment in FIELD_ENDINGS.items() if treatment is Treatment.HONOURED]
         advice = f"did you mean fields.{column}.{near[0]}?" if near else f"it may end in .{', .'.join(endings)}."
         unknown = [
-            f" There is no column {name!r}: {_existing(name, columns)}"
+            f" There is no column {shown(name)}: {_existing(name, columns)}"
             for name in column.split(",")
             if name not in columns
         ]
@@ -280,7 +282,8 @@ def _check_field_key(key: str, columns: Sequence[str]) -> None:
 def _check_column(key: str, column: str, columns: Sequence[str]) -> None:
     if column not in columns:
         raise InvalidRequest(
-            f"Option {key} names the column {column!r}, which the table does not have: {_existing(column, columns)}"
+            f"Option {key} names the column {shown(column)}, which the table does not have: "
+            f"{_existing(column, columns)}"
         )
 
 

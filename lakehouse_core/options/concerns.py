@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.options.source import Source
 
 DYNAMIC_BUCKET: Final = -1
@@ -365,7 +365,7 @@ def parse_stats_mode(key: str, text: str) -> str:
     """Return none, counts, full or truncate(n), n ≥ 1, in lower case. Raises InvalidRequest naming the option."""
     match = _STATS_MODE.fullmatch(text.strip())
     if match is None or (match["length"] and int(match["length"]) == 0):
-        raise InvalidRequest(f"Option {key} is {text!r}: expected none, counts, full or truncate(16).")
+        raise InvalidRequest(f"Option {key} is {shown(text)}: expected none, counts, full or truncate(16).")
     return f"truncate({int(match['length'])})" if match["length"] else match[0].lower()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.options.units import parse_float, parse_int, parse_names, parse_size
 
 _PREFIX: Final = "file-index."
@@ -76,14 +76,14 @@ def check_index_option(key: str, value: str) -> tuple[str, ...]:
     kind = next((kind for kind in IndexKind if rest.startswith(f"{kind}.")), None)
     if kind is None:
         word = rest.partition(".")[0]
-        raise InvalidRequest(f"Option {key}: there is no index {word!r}{_near(word, tuple(IndexKind))}")
+        raise InvalidRequest(f"Option {key}: there is no index {shown(word)}{_near(word, tuple(IndexKind))}")
     rest = rest.removeprefix(f"{kind}.")
     if rest == _COLUMNS:
         return parse_names(value)
     column, _, setting = rest.rpartition(".")
     if not column or setting not in _SETTINGS[kind]:
         raise InvalidRequest(
-            f"Option {key}: a {kind} index has no setting {setting!r}{_near(setting, _SETTINGS[kind])}"
+            f"Option {key}: a {kind} index has no setting {shown(setting)}{_near(setting, _SETTINGS[kind])}"
         )
     _indexed(kind, column, {key: value})
     return (column,)

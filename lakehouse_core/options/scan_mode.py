@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.options.keys import FORMER_NAMES, under_current_names
 from lakehouse_core.options.known import KNOWN
 from lakehouse_core.options.units import parse_word
@@ -59,7 +59,9 @@ def scan_start(options: Mapping[str, str]) -> ScanStart:
     """Return what the options ask for; other options mean nothing. Raises InvalidRequest where they do not fit."""
     for key in (SCAN_KEYS | FORMER_NAMES.keys()) & options.keys():
         if not isinstance(options[key], str):
-            raise InvalidRequest(f"Option {key!r} = {options[key]!r}: values of options are text. Put it in quotes.")
+            raise InvalidRequest(
+                f"Option {shown(key)} = {shown(options[key])}: values of options are text. Put it in quotes."
+            )
     current = under_current_names(options)
     given = [key for key in _START_KEYS if key in current]
     mode = _mode(current.get(SCAN_MODE_KEY), given)

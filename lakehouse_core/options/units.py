@@ -6,7 +6,7 @@ Source: Paimon's `MemorySize.parseBytes` and `TimeUtils.parseDuration`, asked: a
 import re
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 
 _NUMBER_AND_UNIT: Final = re.compile(r"\s*(\d{1,19})\s*([a-zµ]*)\s*", re.IGNORECASE)
 _SIZE_UNITS: Final = {
@@ -107,4 +107,4 @@ def _number_and_unit(key: str, text: str, units: dict[str, int], expected: str) 
 
 
 def _wrong(key: str, text: str, expected: str) -> InvalidRequest:
-    return InvalidRequest(f"Option {key} is {text[:100]!r}: expected {expected}.")
+    return InvalidRequest(f"Option {key} is {shown(text)}: expected {expected}.")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.format.cast import can_cast
 from lakehouse_core.format.data_types import (
     STRING_ROOTS,
@@ -103,12 +103,12 @@ def _path(name: Column) -> tuple[str, ...]:
     path = (name,) if isinstance(name, str) else name
     if not isinstance(path, tuple) or not path or not all(isinstance(part, str) for part in path):
         raise InvalidRequest(
-            f"A change names no column by {name!r}: give a name, or a tuple of names that leads to a nested field."
+            f"A change names no column by {shown(name)}: give a name, or a tuple of names that leads to a nested field."
         )
     return path
 
 
-def _shown(path: Sequence[str]) -> str:
+def _named(path: Sequence[str]) -> str:
     return ".".join(path)
 
 
@@ -140,7 +140,7 @@ def _edit_within(
             return replace(data_type, value=_edit_within(value, rest, edit, whole))
         case AtomicType() | ArrayType() | MapType() | MultisetType():
             raise InvalidRequest(
-                f"{_shown(whole)}: {type_to_sql(data_type)} has no part {step!r} that could change: a ROW has its "
+                f"{_named(whole)}: {type_to_sql(data_type)} has no part {shown(step)} that could change: a ROW has its "
                 "fields, an ARRAY element, a MAP value."
             )
 
@@ -152,7 +152,7 @@ def _edit_row(
 
     def edit_type(data_type: DataType) -> DataType:
         if not isinstance(data_type, RowType):
-            raise InvalidRequest(f"{_shown(path)}: {type_to_sql(data_type)} has no fields, only a ROW has.")
+            raise InvalidRequest(f"{_named(path)}: {type_to_sql(data_type)} has no fields, only a ROW has.")
         return replace(data_type, fields=tuple(edit(data_type.fields)))
 
     return _edit(schema, path[:-1], edit_type)
@@ -170,8 +170,8 @@ def _index(fields: Sequence[DataField], name: str, path: Sequence[str]) -> int:
     names = [field.name for field in fields]
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"Columns: {', '.join(names)}."
-        raise InvalidRequest(f"There is no column {_shown((*path[:-1], name))}. {hint}")
+        hint = f"Did you mean {shown(near[0])}?" if near else f"Columns: {', '.join(names)}."
+        raise InvalidRequest(f"There is no column {_named((*path[:-1], name))}. {hint}")
     return names.index(name)
 
 
@@ -180,7 +180,7 @@ def _add_column(schema: TableSchema, change: AddColumn) -> TableSchema:
     data_type = parse_type(change.type)
     if not data_type.nullable:
         raise InvalidRequest(
-            f"Column {_shown(path)}: a new column is NULL in the rows that are there; drop the NOT NULL."
+            f"Column {_named(path)}: a new column is NULL in the rows that are there; drop the NOT NULL."
         )
     declared = DataField(UNASSIGNED, path[-1], data_type, change.comment)
     (field,), next_id = assign_field_ids([declared], schema.highest_field_id + 1)
@@ -191,7 +191,7 @@ def _add_column(schema: TableSchema, change: AddColumn) -> TableSchema:
 
     def insert(fields: tuple[DataField, ...]) -> list[DataField]:
         if any(other.name == field.name for other in fields):
-            raise InvalidRequest(f"Column {_shown(path)} exists already: choose another name.")
+            raise InvalidRequest(f"Column {_named(path)} exists already: choose another name.")
         if len(path) == 1:
             check_no_twin(field.name, (other.name for other in fields))
         others = list(fields)
@@ -204,7 +204,7 @@ def _add_column(schema: TableSchema, change: AddColumn) -> TableSchema:
 def _place(others: Sequence[DataField], path: Sequence[str], first: bool, after: str | None, before: str | None) -> int:
     """Return the index among the other fields; the end when no place is given."""
     if sum((first, after is not None, before is not None)) > 1:
-        raise InvalidRequest(f"Column {_shown(path)}: give one of first, after and before.")
+        raise InvalidRequest(f"Column {_named(path)}: give one of first, after and before.")
     if first:
         return 0
     if after is not None:
@@ -222,7 +222,7 @@ def _drop_column(schema: TableSchema, path: tuple[str, ...]) -> TableSchema:
     def drop(fields: tuple[DataField, ...]) -> list[DataField]:
         index = _index(fields, path[-1], path)
         if len(fields) == 1:
-            raise InvalidRequest(f"Column {_shown(path)} is the last one: a table, like a ROW, needs one.")
+            raise InvalidRequest(f"Column {_named(path)} is the last one: a table, like a ROW, needs one.")
         return [field for position, field in enumerate(fields) if position != index]
 
     dropped = _edit_row(schema, path, drop)
@@ -255,13 +255,13 @@ def _update_type(schema: TableSchema, path: tuple[str, ...], target: DataType) -
 def _retyped(schema: TableSchema, path: Sequence[str], target: DataType, source: DataType) -> DataType:
     if not isinstance(target, AtomicType) or (not isinstance(source, AtomicType) and target.root not in STRING_ROOTS):
         raise InvalidRequest(
-            f"Column {_shown(path)}: {type_to_sql(source)} cannot become {type_to_sql(target)}; change the parts of a "
+            f"Column {_named(path)}: {type_to_sql(source)} cannot become {type_to_sql(target)}; change the parts of a "
             "type one by one, by a path such as ('column', 'element')."
         )
     is_explicit = can_cast(source, target, explicit=True) and not can_cast(source, target)
     if is_explicit and schema.table_options.explicit_casts_disabled:
         raise InvalidRequest(
-            f"Column {_shown(path)}: {type_to_sql(source)} becomes {type_to_sql(target)} by an explicit cast only, and "
+            f"Column {_named(path)}: {type_to_sql(source)} becomes {type_to_sql(target)} by an explicit cast only, and "
             "disable-explicit-type-casting is true: set it to false, or add a new column."
         )
     if is_explicit or can_cast(source, target):
@@ -269,7 +269,7 @@ def _retyped(schema: TableSchema, path: Sequence[str], target: DataType, source:
             _check_not_null(schema, path, source)
         return with_nullable(target, source.nullable and target.nullable)
     raise InvalidRequest(
-        f"Column {_shown(path)}: {type_to_sql(source)} cannot become {type_to_sql(target)}: values could not be read."
+        f"Column {_named(path)}: {type_to_sql(source)} cannot become {type_to_sql(target)}: values could not be read."
     )
 
 
@@ -288,7 +288,7 @@ def _update_nullability(schema: TableSchema, path: tuple[str, ...], nullable: bo
 def _check_not_null(schema: TableSchema, path: Sequence[str], source: DataType) -> None:
     if source.nullable and schema.table_options.null_to_not_null_disabled:
         raise InvalidRequest(
-            f"Column {_shown(path)} may hold nulls already: set alter-column-null-to-not-null.disabled to false if you "
+            f"Column {_named(path)} may hold nulls already: set alter-column-null-to-not-null.disabled to false if you "
             "are sure that it does not."
         )
 
@@ -309,7 +309,7 @@ def _rename_column(schema: TableSchema, path: tuple[str, ...], new_name: str) ->
     def rename(fields: tuple[DataField, ...]) -> list[DataField]:
         index = _index(fields, path[-1], path)
         if any(field.name == new_name for field in fields):
-            raise InvalidRequest(f"Column {_shown((*path[:-1], new_name))} exists already: choose another name.")
+            raise InvalidRequest(f"Column {_named((*path[:-1], new_name))} exists already: choose another name.")
         if len(path) == 1:
             check_no_twin(new_name, (other.name for other in fields if other.name != path[0]))
         return [replace(field, name=new_name) if position == index else field for position, field in enumerate(fields)]

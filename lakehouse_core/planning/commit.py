@@ -10,7 +10,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final, assert_never
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import parse_literal
 from lakehouse_core.planning.conflicts import Conflict, find_conflicts
@@ -94,17 +94,17 @@ def check_staged(staged: StagedCommit) -> None:
     identifier = staged.commit_identifier
     if isinstance(identifier, bool) or not isinstance(identifier, int) or not 0 <= identifier <= BATCH_IDENTIFIER:
         raise InvalidRequest(
-            f"Commit identifier {identifier!r} of {staged.commit_user}: expected 0 to {BATCH_IDENTIFIER}."
+            f"Commit identifier {shown(identifier)} of {staged.commit_user}: expected 0 to {BATCH_IDENTIFIER}."
         )
     if not isinstance(staged.mode, Append | StaticOverwrite | DynamicOverwrite):
         raise InvalidRequest(
-            f"mode={staged.mode!r}: expected Append(), StaticOverwrite(partition) or DynamicOverwrite()."
+            f"mode={shown(staged.mode)}: expected Append(), StaticOverwrite(partition) or DynamicOverwrite()."
         )
     for name, value in staged.properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidRequest(f"Snapshot property {name!r} = {value!r}: names and values are text.")
+            raise InvalidRequest(f"Snapshot property {shown(name)} = {shown(value)}: names and values are text.")
     if taken := sorted(RESERVED_PROPERTIES & staged.properties.keys()):
-        raise InvalidRequest(f"Snapshot property {taken[0]!r} is reserved for the committer. Choose another name.")
+        raise InvalidRequest(f"Snapshot property {shown(taken[0])} is reserved for the committer. Choose another name.")
     if not isinstance(staged.mode, Append) and any(
         message.deleted_files or message.deleted_index_files for message in staged.messages
     ):
@@ -364,7 +364,7 @@ def _static_scope(partition: Mapping[str, str], schema: TableSchema) -> Callable
     keys = schema.partition_keys
     if unknown := sorted(partition.keys() - set(keys)):
         raise InvalidRequest(
-            f"Column {unknown[0]!r} is no partition key. The partition keys are: {', '.join(keys) or 'none'}."
+            f"Column {shown(unknown[0])} is no partition key. The partition keys are: {', '.join(keys) or 'none'}."
         )
     types = [field.type for field in schema.partition_fields]
     default_name = schema.table_options.partition_default_name

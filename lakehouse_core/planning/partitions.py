@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types import DataField, to_internal
 from lakehouse_core.format.partition_path import partition_spec_text
 from lakehouse_core.table.predicate import Compare, Comparison, IsNull, Predicate, all_of
@@ -17,7 +17,7 @@ def partition_values(partition: Mapping[str, Any], schema: TableSchema) -> dict[
     Raises InvalidRequest for a column that the table is not partitioned by, and for a value that it cannot hold.
     """
     if not isinstance(partition, Mapping):
-        raise InvalidRequest(f"partition={partition!r}: expected a dict from columns to values.")
+        raise InvalidRequest(f"partition={shown(partition)}: expected a dict from columns to values.")
     return {name: _value(_partition_field(name, schema), value) for name, value in partition.items()}
 
 
@@ -41,14 +41,14 @@ def _partition_field(name: str, schema: TableSchema) -> DataField:
     if name in schema.partition_keys:
         return schema.field(name)
     if not schema.partition_keys:
-        raise InvalidRequest(f"Partition column {name!r}: the table is not partitioned. Leave the partition out.")
+        raise InvalidRequest(f"Partition column {shown(name)}: the table is not partitioned. Leave the partition out.")
     near = difflib.get_close_matches(name, schema.partition_keys, n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]!r}?" if near else f"It is partitioned by {', '.join(schema.partition_keys)}."
-    raise InvalidRequest(f"Partition column {name!r}: the table is not partitioned by it. {hint}")
+    hint = f"Did you mean {shown(near[0])}?" if near else f"It is partitioned by {', '.join(schema.partition_keys)}."
+    raise InvalidRequest(f"Partition column {shown(name)}: the table is not partitioned by it. {hint}")
 
 
 def _value(field: DataField, value: Any) -> Any:
     try:
         return to_internal(value, field.type)
     except InvalidRequest as error:
-        raise InvalidRequest(f"Partition {field.name}={value!r}: {error}") from error
+        raise InvalidRequest(f"Partition {field.name}={shown(value)}: {error}") from error

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, CommitKind
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -24,7 +24,7 @@ class AtSnapshot:
 
     def __post_init__(self) -> None:
         if isinstance(self.id, bool) or not isinstance(self.id, int):
-            raise InvalidRequest(f"AtSnapshot({self.id!r}): expected a snapshot id, a whole number from 1.")
+            raise InvalidRequest(f"AtSnapshot({shown(self.id)}): expected a snapshot id, a whole number from 1.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ class AtVersion:
 
     def __post_init__(self) -> None:
         if not isinstance(self.version, str):
-            raise InvalidRequest(f"AtVersion({self.version!r}): expected the name of a tag, or '12' or 'watermark-12'.")
+            raise InvalidRequest(
+                f"AtVersion({shown(self.version)}): expected the name of a tag, or '12' or 'watermark-12'."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class AtWatermark:
 
     def __post_init__(self) -> None:
         if isinstance(self.watermark, bool) or not isinstance(self.watermark, int):
-            raise InvalidRequest(f"AtWatermark({self.watermark!r}): expected a whole number.")
+            raise InvalidRequest(f"AtWatermark({shown(self.watermark)}): expected a whole number.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _check_time(time: object, name: str) -> None:
     if not isinstance(time, datetime):
-        raise InvalidRequest(f"{name}({time!r}): expected a datetime.")
+        raise InvalidRequest(f"{name}({shown(time)}): expected a datetime.")
 
 
 def millis_of(time: datetime) -> int:

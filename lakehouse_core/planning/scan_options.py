@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.options import ScanMode, parse_bool, scan_start
 from lakehouse_core.options.units import parse_int, parse_word
 from lakehouse_core.planning.read_point import (
@@ -58,7 +58,7 @@ def _increment(key: str, text: str, options: Mapping[str, str]) -> ReadPoint:
         return Between(start=low, end=high, mode=mode, tags_as_ids=parse_bool(as_ids_key, as_ids))
     earlier, later = _times(text)
     if later < earlier:
-        raise InvalidRequest(f"Option {key} is {text!r}: it ends before it begins. Swap the two.")
+        raise InvalidRequest(f"Option {key} is {shown(text)}: it ends before it begins. Swap the two.")
     return BetweenTimes(start_millis=earlier, end_millis=later, mode=mode)
 
 
@@ -80,7 +80,7 @@ def _time(text: str, key: str) -> datetime:
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise InvalidRequest(f"Option {key} is {text!r}: expected a time such as 2013-01-31 23:59:59.") from error
+        raise InvalidRequest(f"Option {key} is {shown(text)}: expected a time such as 2013-01-31 23:59:59.") from error
 
 
 def _times(text: str) -> tuple[int, int]:
@@ -94,7 +94,9 @@ def _times(text: str) -> tuple[int, int]:
 def _pair(text: str, key: str) -> tuple[str, str]:
     low, comma, high = text.partition(",")
     if not comma or not low or not high or "," in high:
-        raise InvalidRequest(f"Option {key} is {text!r}: expected start and end with a comma between them, as in 5,10.")
+        raise InvalidRequest(
+            f"Option {key} is {shown(text)}: expected start and end with a comma between them, as in 5,10."
+        )
     return low, high
 
 

@@ -14,7 +14,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokens import Tokenizer
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types import AtomicType, Root, from_internal, parse_literal
 from lakehouse_core.table.predicate import (
     And,
@@ -52,11 +52,11 @@ def parse_where(text: str) -> Predicate:
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         place = f" at character {first['col']}" if first.get("col") else ""
-        raise InvalidRequest(f"Condition {_shown(text)} is no SQL{place}. {_ALLOWED}") from error
+        raise InvalidRequest(f"Condition {shown(text)} is no SQL{place}. {_ALLOWED}") from error
     except SqlglotError as error:
-        raise InvalidRequest(f"Condition {_shown(text)} is no SQL: a quote is not closed. {_ALLOWED}") from error
+        raise InvalidRequest(f"Condition {shown(text)} is no SQL: a quote is not closed. {_ALLOWED}") from error
     except RecursionError as error:
-        raise InvalidRequest(f"Condition {_shown(text)} is nested too deeply: use IN for long lists.") from error
+        raise InvalidRequest(f"Condition {shown(text)} is nested too deeply: use IN for long lists.") from error
 
 
 _COMPARISONS: Final[dict[type, Comparison]] = {
@@ -139,7 +139,7 @@ def _like(node: Any) -> Predicate:
         raise _refused(node, "LIKE with anything but a text")
     prefix = pattern.removesuffix("%")
     if any(wildcard in prefix for wildcard in "%_\\"):
-        raise _refused(node, f"the pattern {pattern!r} (only a trailing % is)")
+        raise _refused(node, f"the pattern {shown(pattern)} (only a trailing % is)")
     found: Predicate = Compare(column, Comparison.EQUAL, pattern) if prefix == pattern else StartsWith(column, prefix)
     return Not(found) if node.args.get("negate") else found
 
@@ -210,7 +210,7 @@ def _number(node: Any, text: str) -> int | Decimal:
     try:
         return Decimal(text)
     except ArithmeticError as error:
-        raise _refused(node, f"the number {text[:50]!r}") from error
+        raise _refused(node, f"the number {shown(text[:50])}") from error
 
 
 def _bytes(node: Any) -> bytes:
@@ -235,8 +235,4 @@ def _typed(node: Any) -> Any:
 
 
 def _refused(node: Any, piece: str) -> InvalidRequest:
-    return InvalidRequest(f"Condition {_shown(node.sql())}: {piece} is not understood. {_ALLOWED}")
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 100 else text[:97] + "...")
+    return InvalidRequest(f"Condition {shown(node.sql())}: {piece} is not understood. {_ALLOWED}")

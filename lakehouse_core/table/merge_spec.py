@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.format.data_types import ArrayType, DataField, DataType, MapType, RowType, type_to_sql
 from lakehouse_core.options import (
     MergeEngine,
@@ -200,7 +200,7 @@ def _check_removal(
         if name not in sequence_fields:
             known = f"it takes {', '.join(sequence_fields)}" if sequence_fields else "the table has no sequence group"
             raise InvalidRequest(
-                f"{REMOVE_ON_SEQUENCE_GROUP} names {name!r}, which is no field of a sequence group: {known}."
+                f"{REMOVE_ON_SEQUENCE_GROUP} names {shown(name)}, which is no field of a sequence group: {known}."
             )
 
 
@@ -253,7 +253,7 @@ def _check_ordered(schema: Mergeable, key: str, name: str) -> None:
 def _check_group_column(schema: Mergeable, key: str, name: str) -> None:
     if all(column.name != name for column in schema.fields):
         blanks = " Leave out the blanks beside the commas." if name != name.strip() else ""
-        raise InvalidRequest(f"Option {key} names {name!r}, which is no column.{blanks}")
+        raise InvalidRequest(f"Option {key} names {shown(name)}, which is no column.{blanks}")
     if name in schema.primary_keys:
         raise InvalidRequest(
             f"Option {key} names {name}, which is part of the primary key: it is the same in all records of a key and "
@@ -347,7 +347,7 @@ def _check_nested(function: AggregateFunction, *, has_strategy: bool) -> None:
         for name in names:
             if name not in fields:
                 raise InvalidRequest(
-                    f"Option {prefix}{ending} names {name!r}, which is no field of the column's rows: they have "
+                    f"Option {prefix}{ending} names {shown(name)}, which is no field of the column's rows: they have "
                     f"{', '.join(fields)}."
                 )
     for name in function.nested_sequence_fields:
@@ -366,7 +366,8 @@ def _check_time_field(function: AggregateFunction) -> None:
     name = function.time_field if function.time_field is not None else function.type.value.fields[-1].name
     if name not in fields:
         raise InvalidRequest(
-            f"Option {option} names {name!r}, which is no field of the column's rows: they have {', '.join(fields)}."
+            f"Option {option} names {shown(name)}, which is no field of the column's rows: they have "
+            f"{', '.join(fields)}."
         )
     if not is_character_string(fields[name].type):
         raise InvalidRequest(

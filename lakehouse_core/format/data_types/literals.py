@@ -5,7 +5,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types.days import MILLIS_PER_DAY, Timestamp, days_of, split_nanos
 from lakehouse_core.format.data_types.fitting import (
     EXAMPLES,
@@ -34,7 +34,7 @@ def parse_literal(text: str, data_type: DataType) -> Any:
     Strings are taken as they are and binaries as UTF-8. Raises InvalidRequest when the text does not parse or fit.
     """
     if not isinstance(data_type, AtomicType) or data_type.root is Root.VARIANT:
-        raise InvalidRequest(f"{text[:100]!r}: text cannot stand for a value of {type_to_sql(data_type)}.")
+        raise InvalidRequest(f"{shown(text[:100])}: text cannot stand for a value of {type_to_sql(data_type)}.")
     root = data_type.root
     if root in STRING_ROOTS:
         return text

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.format.data_types.types import (
     MAX_DECIMAL_PRECISION,
     MAX_LENGTH,
@@ -132,10 +132,10 @@ def _from_json(source: str | Mapping[str, Any], depth: int) -> DataType:
     if isinstance(source, str):
         return _SqlText(source).whole_type(depth)
     if not isinstance(source, Mapping):
-        raise InvalidRequest(f"{source!r} is no data type: expected text such as INT NOT NULL, or an object.")
+        raise InvalidRequest(f"{shown(source)} is no data type: expected text such as INT NOT NULL, or an object.")
     word = source.get("type")
     if not isinstance(word, str):
-        raise InvalidRequest(f"{dict(source)!r} is no data type: its 'type' must be ARRAY, MULTISET, MAP or ROW.")
+        raise InvalidRequest(f"{shown(dict(source))} is no data type: its 'type' must be ARRAY, MULTISET, MAP or ROW.")
     nullable = "NOT NULL" not in word
     if word.startswith("ARRAY"):
         return ArrayType(_from_json(_part(source, "element"), depth + 1), nullable)
@@ -147,28 +147,28 @@ def _from_json(source: str | Mapping[str, Any], depth: int) -> DataType:
     if word.startswith("ROW"):
         fields = _part(source, "fields")
         if not isinstance(fields, list):
-            raise InvalidRequest(f"The fields of a ROW are {fields!r}: expected a list of fields.")
+            raise InvalidRequest(f"The fields of a ROW are {shown(fields)}: expected a list of fields.")
         return RowType(tuple(_field(field, depth + 1) for field in fields), nullable)
     _refuse_foreign(word.split(maxsplit=1)[0] if word.split() else word)
-    raise InvalidRequest(f"{word!r} is no constructed type: expected ARRAY, MULTISET, MAP or ROW.")
+    raise InvalidRequest(f"{shown(word)} is no constructed type: expected ARRAY, MULTISET, MAP or ROW.")
 
 
 def _part(source: Mapping[str, Any], name: str) -> Any:
     if name not in source:
-        raise InvalidRequest(f"The type {source.get('type')} has no {name!r}: it needs one.")
+        raise InvalidRequest(f"The type {source.get('type')} has no {shown(name)}: it needs one.")
     return source[name]
 
 
 def _field(source: Any, depth: int) -> DataField:
     if not isinstance(source, Mapping):
-        raise InvalidRequest(f"{source!r} is no field: expected an object with id, name and type.")
+        raise InvalidRequest(f"{shown(source)} is no field: expected an object with id, name and type.")
     field_id, name = source.get("id"), source.get("name")
     if not isinstance(field_id, int) or isinstance(field_id, bool) or not isinstance(name, str) or "type" not in source:
-        raise InvalidRequest(f"The field {dict(source)!r} needs an integer id, a name and a type.")
+        raise InvalidRequest(f"The field {shown(dict(source))} needs an integer id, a name and a type.")
     description, default_value = source.get("description"), source.get("defaultValue")
     for label, text in (("description", description), ("defaultValue", default_value)):
         if text is not None and not isinstance(text, str):
-            raise InvalidRequest(f"The {label} of field {name} is {text!r}: expected text.")
+            raise InvalidRequest(f"The {label} of field {name} is {shown(text)}: expected text.")
     return DataField(field_id, name, _from_json(source["type"], depth), description, default_value)
 
 
@@ -188,14 +188,14 @@ class _SqlText:
         while position < end:
             match = _TOKEN.match(text, position)
             if match is None or match.lastgroup is None:
-                raise self._error(f"unexpected {text[position:].strip()[:10]!r}")
+                raise self._error(f"unexpected {shown(text[position:].strip()[:10])}")
             self._tokens.append((match.lastgroup, match[match.lastgroup]))
             position = match.end()
 
     def whole_type(self, depth: int) -> DataType:
         result = self._type(depth)
         if self._next < len(self._tokens):
-            raise self._error(f"unexpected {self._tokens[self._next][1]!r} after the type")
+            raise self._error(f"unexpected {shown(self._tokens[self._next][1])} after the type")
         return result
 
     def _type(self, depth: int) -> DataType:
@@ -327,14 +327,14 @@ class _SqlText:
 
     def _expect(self, mark: str) -> None:
         if not self._accept(mark):
-            raise self._error(f"expected {mark!r}, found {self._peek()[1] or 'the end'!r}")
+            raise self._error(f"expected {shown(mark)}, found {shown(self._peek()[1] or 'the end')}")
 
     def _expect_words(self, *words: str) -> None:
         for word in words:
             if not self._accept_word(word):
-                raise self._error(f"expected {word}, found {self._peek()[1] or 'the end'!r}")
+                raise self._error(f"expected {word}, found {shown(self._peek()[1] or 'the end')}")
 
     def _error(self, problem: str) -> InvalidRequest:
         return InvalidRequest(
-            f"{self._text[:200]!r} is no data type: {problem}. Write for example DECIMAL(12, 2) NOT NULL."
+            f"{shown(self._text[:200])} is no data type: {problem}. Write for example DECIMAL(12, 2) NOT NULL."
         )

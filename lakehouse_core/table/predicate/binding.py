@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, Final, assert_never
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types import (
     INTEGER_BITS,
     STRING_ROOTS,
@@ -50,7 +50,7 @@ def _bind(predicate: Predicate, fields: Mapping[str, DataField]) -> Predicate:
             kind = _ordered_type(_field(column, fields))
             if kind.root not in STRING_ROOTS or not isinstance(prefix, str):
                 raise InvalidRequest(
-                    f"Column {column!r} is {type_to_sql(kind)} and the prefix {prefix!r}: "
+                    f"Column {shown(column)} is {type_to_sql(kind)} and the prefix {shown(prefix)}: "
                     "only text columns can be tested for a prefix."
                 )
             return predicate
@@ -73,14 +73,15 @@ def _field(column: str, fields: Mapping[str, DataField]) -> DataField:
         return fields[column]
     near = difflib.get_close_matches(column, fields, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Columns: {', '.join(fields)}."
-    raise InvalidRequest(f"Condition on column {column!r}, which the table does not have. {hint}")
+    raise InvalidRequest(f"Condition on column {shown(column)}, which the table does not have. {hint}")
 
 
 def _ordered_type(field: DataField) -> AtomicType:
     if isinstance(field.type, AtomicType) and field.type.root not in _UNORDERED:
         return field.type
     raise InvalidRequest(
-        f"Column {field.name!r} is {type_to_sql(field.type)}, which cannot be compared: only IS NULL applies to it."
+        f"Column {shown(field.name)} is {type_to_sql(field.type)}, which cannot be compared: only IS NULL applies to "
+        "it."
     )
 
 
@@ -116,11 +117,11 @@ def _bind_in(column: str, values: tuple[Any, ...], kind: AtomicType) -> In:
 
 def _literal(column: str, value: Any, kind: AtomicType) -> Any:
     if value is None:
-        raise InvalidRequest(f"Column {column!r} is compared with NULL, which is never true: use IS NULL.")
+        raise InvalidRequest(f"Column {shown(column)} is compared with NULL, which is never true: use IS NULL.")
     try:
         return to_internal(value, kind)
     except InvalidRequest as error:
-        raise InvalidRequest(f"Condition on column {column!r}: {error}") from error
+        raise InvalidRequest(f"Condition on column {shown(column)}: {error}") from error
 
 
 def _exact(value: Any, kind: AtomicType) -> Decimal | None:

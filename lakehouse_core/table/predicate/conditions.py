@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias, assert_never, cast
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 
 
 class Comparison(StrEnum):
@@ -131,7 +131,7 @@ class Column:
 def col(name: str) -> Column:
     """Return the column `name`, ready to be compared. Raises InvalidRequest unless it is text."""
     if not isinstance(name, str):
-        raise InvalidRequest(f"col({name!r}): expected the name of a column.")
+        raise InvalidRequest(f"col({shown(name)}): expected the name of a column.")
     return Column(name)
 
 

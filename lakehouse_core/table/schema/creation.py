@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types import (
     UNASSIGNED,
     DataField,
@@ -41,9 +41,9 @@ def new_schema(
     """
     columns = _columns(fields)
     if not isinstance(options or {}, Mapping):
-        raise InvalidRequest(f"options={options!r}: expected a dict from names to texts.")
+        raise InvalidRequest(f"options={shown(options)}: expected a dict from names to texts.")
     if comment is not None and not isinstance(comment, str):
-        raise InvalidRequest(f"comment={comment!r}: expected text.")
+        raise InvalidRequest(f"comment={shown(comment)}: expected text.")
     check_columns(columns)
     names = [column.name for column in columns]
     for index, name in enumerate(names):
@@ -85,7 +85,8 @@ def _columns(fields: ColumnDeclarations) -> list[DataField]:
     if isinstance(fields, Sequence) and all(isinstance(field, DataField) for field in fields):
         return list(fields)
     raise InvalidRequest(
-        f"schema={fields!r}: expected a dict from column names to SQL types, a pyarrow Schema or a Spark StructType."
+        f"schema={shown(fields)}: expected a dict from column names to SQL types, a pyarrow Schema or a Spark "
+        "StructType."
     )
 
 
@@ -99,7 +100,7 @@ def _declared(name: str, text: str) -> DataType:
 def _key(option: str, names: Sequence[str], options: dict[str, str]) -> tuple[str, ...]:
     """Take the key from the declaration or, removing it there, from the option of that name."""
     if isinstance(names, str):
-        raise InvalidRequest(f"The {option} is the text {names!r}: give a list of column names.")
+        raise InvalidRequest(f"The {option} is the text {shown(names)}: give a list of column names.")
     if option not in options:
         return tuple(names)
     if names:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.format.data_types import (
     BINARY_ROOTS,
     STRING_ROOTS,
@@ -76,7 +76,8 @@ def check_columns(fields: Sequence[DataField]) -> None:
     for field in fields:
         if field.name in RESERVED_NAMES or field.name.startswith(RESERVED_PREFIX):
             raise InvalidRequest(
-                f"Column {field.name!r}: the name is reserved, as are {', '.join(sorted(RESERVED_NAMES))} and every "
+                f"Column {shown(field.name)}: the name is reserved, as are {', '.join(sorted(RESERVED_NAMES))} and "
+                "every "
                 f"name that starts with {RESERVED_PREFIX}. Choose another."
             )
         _check_nested(field.type, field.name)
@@ -85,11 +86,15 @@ def check_columns(fields: Sequence[DataField]) -> None:
 def _check_names(names: Sequence[str], owner: str) -> None:
     for name, count in Counter(names).items():
         if not isinstance(name, str) or not name.strip():
-            raise InvalidRequest(f"{owner} has a column named {name!r}: a name needs a character that is not blank.")
+            raise InvalidRequest(
+                f"{owner} has a column named {shown(name)}: a name needs a character that is not blank."
+            )
         if count > 1:
-            raise InvalidRequest(f"{owner} has {count} columns named {name!r}: names must differ.")
+            raise InvalidRequest(f"{owner} has {count} columns named {shown(name)}: names must differ.")
         if any("\ud800" <= character <= "\udfff" for character in name):
-            raise InvalidRequest(f"{owner} has a column named {name!r}, which is not valid Unicode: choose another.")
+            raise InvalidRequest(
+                f"{owner} has a column named {shown(name)}, which is not valid Unicode: choose another."
+            )
 
 
 def check_no_twin(name: str, others: Iterable[str]) -> None:
@@ -99,7 +104,9 @@ def check_no_twin(name: str, others: Iterable[str]) -> None:
     """
     for other in others:
         if other != name and other.casefold() == name.casefold():
-            raise InvalidRequest(f"Column {name!r} differs from column {other!r} only by case. Choose another name.")
+            raise InvalidRequest(
+                f"Column {shown(name)} differs from column {shown(other)} only by case. Choose another name."
+            )
 
 
 def _check_nested(data_type: DataType, path: str) -> None:
@@ -135,12 +142,12 @@ def _check_keys(schema: TableSchema) -> None:
         for name, count in Counter(names).items():
             if not schema.has_field(name):
                 raise InvalidRequest(
-                    f"The {what} key names column {name!r}, which the table does not have: "
+                    f"The {what} key names column {shown(name)}, which the table does not have: "
                     f"take some of {', '.join(schema.column_names)}."
                 )
             field = schema.field(name)
             if count > 1:
-                raise InvalidRequest(f"The {what} key names column {name!r} {count} times: once is enough.")
+                raise InvalidRequest(f"The {what} key names column {shown(name)} {count} times: once is enough.")
             if not isinstance(field.type, AtomicType):
                 raise InvalidRequest(
                     f"Column {name} is {type_to_sql(field.type)}, which cannot be part of the {what} key: "
@@ -297,7 +304,8 @@ def _check_partition_times(schema: TableSchema) -> None:
     if unknown and unknown[0] not in (options.formatter or ""):
         names = ", ".join(f"${name}" for name in schema.partition_keys) or "no columns"
         raise InvalidRequest(
-            f"Option partition.timestamp-pattern is {options.pattern!r}: {unknown[0]} names no partition column; the "
+            f"Option partition.timestamp-pattern is {shown(options.pattern)}: {unknown[0]} names no partition "
+            "column; the "
             f"table is partitioned by {names}."
         )
     formatter = options.formatter
@@ -330,7 +338,7 @@ def _time_field(schema: TableSchema, name: str) -> DataField:
 def _named(schema: TableSchema, option: str, name: str) -> DataField:
     if not schema.has_field(name):
         raise InvalidRequest(
-            f"{option} names {name!r}, which is no column: the table has {', '.join(schema.column_names)}."
+            f"{option} names {shown(name)}, which is no column: the table has {', '.join(schema.column_names)}."
         )
     return schema.field(name)
 
