@@ -8,6 +8,7 @@ import lakehouse_core as lc
 from assets.failures import retrying_what_may_pass
 from assets.inflow import Inflow
 from assets.metadata import findings
+from assets.progress import logged_progress
 from assets.specs import TableSpec
 from assets.state import read_state
 from resources import LakehouseResource
@@ -41,7 +42,7 @@ def table_checks(spec: TableSpec, key: dg.AssetKey, inflow: Inflow) -> dg.AssetC
             table = lakehouse.local_catalog().table(spec.identifier)
             state = read_state(table)
             if "verify" in wanted:
-                yield _verify(table, key)
+                yield _verify(context, table, key)
             if "source_row_count" in wanted:
                 expected, through = inflow.expected_rows(table, context.resources)
                 yield _source_row_count(table, key, expected, through)
@@ -53,8 +54,8 @@ def table_checks(spec: TableSpec, key: dg.AssetKey, inflow: Inflow) -> dg.AssetC
     return checks
 
 
-def _verify(table: lc.Table, key: dg.AssetKey) -> dg.AssetCheckResult:
-    report = table.verify()
+def _verify(context: dg.AssetCheckExecutionContext, table: lc.Table, key: dg.AssetKey) -> dg.AssetCheckResult:
+    report = table.verify(progress=logged_progress(context.log.info))
     return dg.AssetCheckResult(
         asset_key=key,
         check_name="verify",

@@ -33,6 +33,7 @@ from assets.metadata import (
     staged_metadata,
     state_metadata,
 )
+from assets.progress import logged_progress
 from assets.specs import TableSpec
 from assets.state import RUN_ID, TableState, read_state
 from resources import LakehouseResource, spark_app_id, spark_job
@@ -143,6 +144,7 @@ def _ingest(names: _Names) -> dg.AssetsDefinition:
                 delivery.read,
                 commit_user=delivery.user,
                 rowkind_column=delivery.rowkind_column,
+                progress=logged_progress(context.log.info),
             ):
                 staged.append(part)
                 if (partition := names.partition_of(part.batch)) is not None:
@@ -185,6 +187,7 @@ def _table(names: _Names) -> dg.AssetsDefinition:
                 commit_user=delivery.user,
                 run_id=context.run.run_id,
                 tag_batches=spec.tag_batches,
+                progress=logged_progress(context.log.info),
             ):
                 committed.append(part)
                 if part.report is not None and part.report.compaction_failure is not None:
@@ -246,7 +249,12 @@ def _compact_full(names: _Names) -> dg.AssetsDefinition:
             context,
             names,
             "compact_full",
-            lambda t: t.compact(full=True, dry_run=config.dry_run, properties={RUN_ID: context.run.run_id}),
+            lambda t: t.compact(
+                full=True,
+                dry_run=config.dry_run,
+                properties={RUN_ID: context.run.run_id},
+                progress=logged_progress(context.log.info),
+            ),
         )
 
     return compact_full
@@ -270,6 +278,7 @@ def _expire(names: _Names) -> dg.AssetsDefinition:
                 retain_min=config.retain_min,
                 older_than=older_than,
                 dry_run=config.dry_run,
+                progress=logged_progress(context.log.info),
             ),
         )
 

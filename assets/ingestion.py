@@ -120,6 +120,7 @@ def stage_batches(
     *,
     commit_user: str,
     rowkind_column: str | None = None,
+    progress: Callable[[lc.Progress], None] | None = None,
 ) -> Iterator[Staged]:
     """Write the files of each batch and keep its staged commit in the table's folder, one batch after the other.
 
@@ -141,6 +142,7 @@ def stage_batches(
                 rowkind_column=rowkind_column,
                 properties={BATCH: batch.key} if batch.key else {},
                 behind=uncommitted,
+                progress=progress,
             )
             table.keep_pending(staged)
         uncommitted.append(staged)
@@ -154,7 +156,13 @@ def stage_batches(
 
 
 def commit_batches(
-    table: lc.Table, batches: Iterable[Batch], *, commit_user: str, run_id: str, tag_batches: bool
+    table: lc.Table,
+    batches: Iterable[Batch],
+    *,
+    commit_user: str,
+    run_id: str,
+    tag_batches: bool,
+    progress: Callable[[lc.Progress], None] | None = None,
 ) -> Iterator[Committed]:
     """Commit each staged batch, oldest first, and tag the table after it.
 
@@ -178,7 +186,7 @@ def commit_batches(
                 f"{table.name}: nothing is staged under {commit_user} for batch {batch.key or 'whole load'}; "
                 "materialise its ingest asset first, in the same run or a re-execution of it."
             )
-        report = commit_staged(table, staged, run_id)
+        report = commit_staged(table, staged, run_id, progress=progress)
         if tag_batches and batch.key is not None and report.snapshot_id is not None:
             _tag(table, f"batch-{batch.key}", report.snapshot_id)
         finished.append(staged)
@@ -187,9 +195,15 @@ def commit_batches(
         table.forget_pending(staged)
 
 
-def commit_staged(table: lc.Table, staged: lc.StagedCommit, run_id: str) -> lc.CommitReport:
+def commit_staged(
+    table: lc.Table,
+    staged: lc.StagedCommit,
+    run_id: str,
+    *,
+    progress: Callable[[lc.Progress], None] | None = None,
+) -> lc.CommitReport:
     """Commit; the snapshot says which run made it, so that one can go from either to the other."""
-    return table.commit(replace(staged, properties={**staged.properties, RUN_ID: run_id}))
+    return table.commit(replace(staged, properties={**staged.properties, RUN_ID: run_id}), progress=progress)
 
 
 def _tag(table: lc.Table, name: str, snapshot_id: int) -> None:

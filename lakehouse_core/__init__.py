@@ -3,6 +3,8 @@
 What is named here is the front door and stays; nothing else is public.
 """
 
+import logging
+
 from lakehouse_core.catalog.catalog import Catalog, connect
 from lakehouse_core.catalog.lookups import Lookups
 from lakehouse_core.catalog.records import (
@@ -45,6 +47,7 @@ from lakehouse_core.errors import (
     UnsupportedFeature,
     WriteOutcomeUnknown,
 )
+from lakehouse_core.execution.progress import LOGGER, Progress
 from lakehouse_core.planning.read_point import (
     AsOf,
     AtSnapshot,
@@ -112,6 +115,7 @@ __all__ = [
     "MoveColumn",
     "NotFound",
     "PlanTooLarge",
+    "Progress",
     "ReadPoint",
     "Records",
     "RemoveOption",
@@ -144,3 +148,6 @@ __all__ = [
     "col",
     "connect",
 ]
+
+# Silent unless the program that imports it says where to log.
+logging.getLogger(LOGGER).addHandler(logging.NullHandler())

@@ -29,6 +29,7 @@ from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.execution.progress import Listener, Watch, unfailing
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.storage import ObjectStore, open_store, parse_location
 from lakehouse_core.table.layout import SCHEMA_FOLDER
@@ -252,20 +253,29 @@ class Catalog:
         partition_idle: timedelta | None = None,
         dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
     ) -> tuple[CompactionReport, ...]:
         """Compact each table whose name and database fit, one after the other, as `Table.compact` does.
 
         `database` None: in all of them. In names `*` stands for any characters, `?` for one and `[…]` for one of some.
-        Returns a report for each table, by name; one that fails says so in `error`, and the others go on.
+        Returns a report for each table, by name; one that fails says so in `error`, and the others go on. `progress` is
+        told of each table, and of what goes on in it.
         Raises NotFound when no table fits, InvalidRequest.
         """
         # What no table can take is not each table's own failure.
         idle_millis(partition_idle)
         reports = []
-        for name in self._fitting("*" if database is None else database, tables):
+        names = self._fitting("*" if database is None else database, tables)
+        listener = None if progress is None else unfailing(progress)
+        for done, name in enumerate(names):
+            Watch("compact", name, listener).at("compacting the tables", done, len(names), "tables")
             try:
                 found = self.table(name).compact(
-                    full=full, partition_idle=partition_idle, dry_run=dry_run, properties=properties
+                    full=full,
+                    partition_idle=partition_idle,
+                    dry_run=dry_run,
+                    properties=properties,
+                    progress=listener,
                 )
             except LakehouseError as error:
                 found = CompactionReport(table=name, dry_run=dry_run, error=error)

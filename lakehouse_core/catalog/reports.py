@@ -3,14 +3,16 @@
 Nothing done is an answer too: `noop_reason` then says why, and the counts are zero.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.progress import LOGGER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,7 @@ class VerifyReport(Report):
 
 
 class _Clocked(Protocol):
+    name: str
     _clock: Clock
 
 
@@ -148,15 +151,50 @@ R = TypeVar("R", bound=Report)
 
 
 def timed(verb: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R]:
-    """Let a verb's report say how long it took, by the clock of its object."""
+    """Let a verb's report say how long it took, by the clock of its object, and log what came of it in one line."""
+    log = logging.getLogger(f"{LOGGER}.{verb.__name__}")
 
     @wraps(verb)
     def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
         started = self._clock.monotonic_seconds()
-        report = verb(self, *args, **kwargs)
-        return replace(report, duration_seconds=self._clock.monotonic_seconds() - started)
+        try:
+            report = verb(self, *args, **kwargs)
+        except BaseException as error:
+            # Its message may quote a row, and whoever called gets it whole.
+            seconds = self._clock.monotonic_seconds() - started
+            log.info("%s: failed after %.3f s: %s", self.name, seconds, type(error).__name__)
+            raise
+        report = replace(report, duration_seconds=self._clock.monotonic_seconds() - started)
+        log.info("%s: %s in %.3f s", self.name, outcome(report), report.duration_seconds)
+        return report
 
     return call
+
+
+_TOLD: Final = (
+    "files_added",
+    "files_removed",
+    "files_upgraded",
+    "rows_added",
+    "rows_removed",
+    "manifests_merged",
+    "snapshots_expired",
+)
+
+
+def outcome(report: Report) -> str:
+    """Return in a few words what came of a verb."""
+    if report.noop_reason is not None:
+        return f"nothing was done: {report.noop_reason}"
+    told = ["dry run"] if report.dry_run else []
+    if report.snapshot_id is not None:
+        told.append(f"snapshot {report.snapshot_id} ({report.commit_kind})")
+    for name in _TOLD:
+        if count := getattr(report, name, 0):
+            told.append(f"{count:,} {name.replace('_', ' ')}")
+    if isinstance(report, VerifyReport):
+        told.append(f"{len(report.findings)} findings")
+    return ", ".join(told) or "done"
 
 
 def plain(value: Any) -> Any:

@@ -62,6 +62,7 @@ from lakehouse_core.execution.expiry import expire
 from lakehouse_core.execution.lookup import TableLookup, look_up
 from lakehouse_core.execution.manifest_compaction import compact_manifests
 from lakehouse_core.execution.pending import forget_pending, keep_pending, load_pending
+from lakehouse_core.execution.progress import Listener, Watch
 from lakehouse_core.execution.read_points import state_at
 from lakehouse_core.execution.replay import ledger_at
 from lakehouse_core.execution.scan import ReadRequest, plan_read
@@ -297,19 +298,27 @@ class Table:
     # Writing.
 
     @names_table
+    @timed
     def write(
-        self, data: object, *, rowkind_column: str | None = None, properties: Mapping[str, str] | None = None
+        self,
+        data: object,
+        *,
+        rowkind_column: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
     ) -> CommitReport:
         """Append rows, or merge them in by key, and commit. `properties` go into the snapshot.
 
         `data`: a pyarrow Table, RecordBatch or RecordBatchReader, a list of dicts, or a Spark DataFrame; columns go by
-        name, one that is missing is null. `rowkind_column` holds +I, -U, +U or -D for each row.
+        name, one that is missing is null. `rowkind_column` holds +I, -U, +U or -D for each row. `progress` is called
+        with a Progress from time to time, in this thread; what it raises is logged and stops nothing.
         Raises InvalidRequest naming row (from 0) and column before anything is committed, UnsupportedFeature,
         CommitConflict, CommitTimeout, CommitOutcomeUnknown, StorageUnavailable, StorageFull.
         """
-        return self._write(data, Append(), rowkind_column, properties)
+        return self._write(data, Append(), rowkind_column, properties, Watch("write", self.name, progress))
 
     @names_table
+    @timed
     def overwrite(
         self,
         data: object,
@@ -317,13 +326,15 @@ class Table:
         partition: Mapping[str, Any] | None = None,
         dynamic: bool | None = None,
         properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
     ) -> CommitReport:
         """Replace rows: of one `partition` (some of its columns are enough); with `dynamic` those of the partitions
         that are in `data`; otherwise the whole table. Left open, a partitioned table's option decides (dynamic).
 
         Raises as `write` does, and CommitConflict where others added rows to what it replaces.
         """
-        return self._write(data, overwrite_mode(partition, dynamic, self.schema), None, properties)
+        watch = Watch("overwrite", self.name, progress)
+        return self._write(data, overwrite_mode(partition, dynamic, self.schema), None, properties, watch)
 
     @names_table
     def stage(
@@ -336,30 +347,27 @@ class Table:
         mode: WriteMode = Append(),  # noqa: B008
         properties: Mapping[str, str] | None = None,
         behind: Sequence[StagedCommit] = (),
+        progress: Listener | None = None,
     ) -> StagedCommit:
         """Write files that nobody sees yet; `commit` makes them a snapshot, once for each user and identifier.
 
         `commit_identifier` is 0 or more and rises with each commit of a user. `behind`: what is staged already and will
         be committed first; the new rows count as later than its rows. Raises as `write` does until it commits.
         """
-        staged = stage(
-            self._log,
-            self._schemas,
-            self._engine,
+        return self._stage(
             data,
-            table=self.name,
+            Watch("stage", self.name, progress),
             commit_user=commit_user,
             commit_identifier=commit_identifier,
             rowkind_column=rowkind_column,
             mode=mode,
-            properties=properties or {},
+            properties=properties,
             behind=behind,
         )
-        return StagedCommit.of(staged)
 
     @names_table
     @timed
-    def commit(self, staged: StagedCommit) -> CommitReport:
+    def commit(self, staged: StagedCommit, *, progress: Listener | None = None) -> CommitReport:
         """Make a staged commit a snapshot. Safe to repeat: a user and identifier that were committed change nothing.
 
         A table that is not `write-only` is then compacted where its options ask for it, which is a snapshot of its own.
@@ -370,7 +378,9 @@ class Table:
             raise InvalidRequest(f"commit({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
         if staged.table != self.name:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
-        return self._committed(staged, commit(self._log, self._schemas, staged, self._clock))
+        watch = Watch("commit", self.name, progress)
+        watch.at("committing")
+        return self._committed(staged, commit(self._log, self._schemas, staged, self._clock), watch)
 
     @names_table
     def keep_pending(self, staged: StagedCommit) -> None:
@@ -410,6 +420,7 @@ class Table:
         partition_idle: timedelta | None = None,
         dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
     ) -> CompactionReport:
         """Rewrite files into fewer: with `full` every bucket into its top level, else what the strategy picks in each.
 
@@ -430,6 +441,7 @@ class Table:
             dry_run=dry_run,
             properties=properties or {},
             table=self.name,
+            watch=Watch("compact", self.name, progress),
         )
         return answers.compaction_report(self.name, result, before, dry_run=dry_run)
 
@@ -454,6 +466,7 @@ class Table:
         retain_min: int | None = None,
         older_than: timedelta | datetime | None = None,
         dry_run: bool = False,
+        progress: Listener | None = None,
     ) -> ExpiryReport:
         """Let old snapshots go, and the files that only they needed; what is not given is the table's option.
 
@@ -469,6 +482,7 @@ class Table:
             retain_min=count_of("retain_min", retain_min),
             max_age_millis=age_millis(older_than, self._clock.now_millis()),
             dry_run=dry_run,
+            watch=Watch("expire_snapshots", self.name, progress),
         )
         return answers.expiry_report(self.name, result, dry_run=dry_run)
 
@@ -501,14 +515,15 @@ class Table:
 
     @names_table
     @timed
-    def verify(self, *, data: bool = False) -> VerifyReport:
+    def verify(self, *, data: bool = False, progress: Listener | None = None) -> VerifyReport:
         """Check what the table promises, metadata and files. Finding something is an answer, not an error.
 
         Reads the metadata of every snapshot, tag and changelog, and the size of each file they name; with `data` also
         every page of every Parquet file among them, which takes as long as reading all of the table's history. Writes
         nothing. Raises NotFound, StorageUnavailable.
         """
-        findings = verify(self._log, self._schemas, reads_data=data)
+        watch = Watch("verify", self.name, progress)
+        findings = verify(self._log, self._schemas, reads_data=data, watch=watch)
         try:
             latest_id = self._log.latest_id()
         except CorruptTable:
@@ -516,24 +531,57 @@ class Table:
             latest_id = None
         return VerifyReport(table=self.name, snapshot_id_before=latest_id, findings=findings)
 
-    @timed
     def _write(
         self,
         data: object,
         mode: WriteMode,
         rowkind_column: str | None,
         properties: Mapping[str, str] | None,
+        watch: Watch,
     ) -> CommitReport:
-        staged = self.stage(
+        staged = self._stage(
             data,
+            watch,
             commit_user=self._clock.uuid(),
             commit_identifier=BATCH_IDENTIFIER,
             rowkind_column=rowkind_column,
             mode=mode,
             properties=properties,
         )
-        return self._committed(staged, commit_once(self._log, self._schemas, staged, self._clock, named_by="the write"))
+        watch.at("committing")
+        result = commit_once(self._log, self._schemas, staged, self._clock, named_by="the write")
+        return self._committed(staged, result, watch)
 
-    def _committed(self, staged: StagedCommit, result: CommitResult) -> CommitReport:
-        compaction = compact_written(self._log, self._schemas, self._engine, staged, replayed=result.replayed)
+    def _stage(
+        self,
+        data: object,
+        watch: Watch,
+        *,
+        commit_user: str,
+        commit_identifier: int,
+        rowkind_column: str | None,
+        mode: WriteMode,
+        properties: Mapping[str, str] | None,
+        behind: Sequence[StagedCommit] = (),
+    ) -> StagedCommit:
+        staged = stage(
+            self._log,
+            self._schemas,
+            self._engine,
+            data,
+            table=self.name,
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+            rowkind_column=rowkind_column,
+            mode=mode,
+            properties=properties or {},
+            behind=behind,
+            watch=watch,
+        )
+        return StagedCommit.of(staged)
+
+    def _committed(self, staged: StagedCommit, result: CommitResult, watch: Watch) -> CommitReport:
+        compaction = compact_written(
+            self._log, self._schemas, self._engine, staged, replayed=result.replayed, watch=watch
+        )
         return answers.commit_report(staged, result, compaction)

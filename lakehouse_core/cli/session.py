@@ -12,6 +12,7 @@ from lakehouse_core.catalog.table import Table
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.tasks.write import WriteTask
 from lakehouse_core.storage import open_store, parse_location
 from lakehouse_core.table.changes import CommitMessage
@@ -33,10 +34,10 @@ class WatchedEngine:
                 bar.advance(shown)
                 yield result
 
-    def write(self, task: WriteTask, data: object) -> list[CommitMessage]:
+    def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> list[CommitMessage]:
         with _bar() as bar:
             bar.add_task(self._verb, total=None)
-            return self._engine.write(task, data)
+            return self._engine.write(task, data, watch)
 
 
 def open_catalog(context: click.Context) -> Catalog:

@@ -184,6 +184,7 @@ class _BranchCheck:
 
     def _metadata(self, rooted: Rooted) -> None:
         root = rooted.root
+        self._inspection.begin(rooted)
         self._inspection.exist(metadata_files(root), root.key)
         if rooted.snapshot.schema_id not in self._branch.schemas:
             self._inspection.report([schema_missing(root.key, rooted.snapshot.schema_id)], root.key)

@@ -12,6 +12,7 @@ from lakehouse_core.execution.compaction_scope import FilesByBucket, Scope, file
 from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.precommit import with_joined_changelog
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.rewrite import RewriteTask, run_rewrite
@@ -80,6 +81,7 @@ def compact(
     table: str = "",
     identity: tuple[str, int] | None = None,
     tells: bool = True,
+    watch: Watch = NOBODY,
 ) -> CompactionResult:
     """Compact the buckets in `scope`.
 
@@ -88,6 +90,7 @@ def compact(
     when every bucket lost to another commit, InvalidRequest, UnsupportedFeature, CorruptTable, TaskFailed.
     """
     name = table or log.store.uri("")
+    watch.at("planning the compaction")
     schema = schemas.latest()
     write_supported(schema, table=name)
     expiry = record_expiry(schema, now_millis=log.clock.now_millis())
@@ -111,7 +114,8 @@ def compact(
     if dry_run or not buckets:
         return planned
     tasks = _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry)
-    messages = _run(log, schema, engine(), tasks, indexes)
+    messages = _run(log, schema, engine(), tasks, indexes, watch=watch)
+    watch.at("committing the compaction")
     commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
         table=name,
@@ -240,11 +244,15 @@ def _run(
     engine: Engine,
     tasks: Sequence[RewriteTask],
     indexes: Sequence[IndexManifestEntry],
+    *,
+    watch: Watch,
 ) -> tuple[CommitMessage, ...]:
     """Return what the tasks made, one message for each bucket; where one fails, the outputs of all are deleted."""
     messages: Sequence[CommitMessage] = ()
     try:
+        done = watch.counting("compacting", len(tasks), "tasks")
         for text in engine.run(run_rewrite, tasks):
+            done(1)
             messages = (*messages, *messages_from_json(text))
         messages = without_vectors(log, schema, _joined(messages), indexes)
         return with_joined_changelog(log, schema, lambda: engine, messages)

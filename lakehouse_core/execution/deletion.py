@@ -4,10 +4,12 @@ A plan lies in the table from before its roots are unlinked until their files ar
 an earlier one left. Nothing here sleeps: a wait that is over is ended by whichever run comes next.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.roots import (
     FileReader,
     Roots,
@@ -45,6 +47,8 @@ from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
 CLEAN_FOLDERS_KEY = "snapshot.clean-empty-directories"
 
 _ATTEMPTS = 5
+# Files deleted before somebody is told how far it is.
+_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,14 @@ def interrupted(log: SnapshotLog) -> tuple[DeletionPlan, ...]:
     return tuple(plan for plan in _plans(log.store) if _is_unlinking(log.store, plan, boundary))
 
 
-def settle(log: SnapshotLog, schema: TableSchema, *, boundary: int, unlinked: Iterable[DeletionPlan] = ()) -> Deleted:
+def settle(
+    log: SnapshotLog,
+    schema: TableSchema,
+    *,
+    boundary: int,
+    unlinked: Iterable[DeletionPlan] = (),
+    watch: Watch = NOBODY,
+) -> Deleted:
     """Carry every plan of the table as far as it can go now; the roots of `unlinked` are known to be gone."""
     store = log.store
     grace_millis = schema.table_options.read_grace_millis
@@ -110,7 +121,7 @@ def settle(log: SnapshotLog, schema: TableSchema, *, boundary: int, unlinked: It
     due = tuple(
         plan for plan in plans if plan.uuid in at_once or is_due(plan, grace_millis=grace_millis, now_millis=now_millis)
     )
-    deleted = _delete(log, schema, due, boundary=boundary) if due else Deleted()
+    deleted = _delete(log, schema, due, boundary=boundary, watch=watch) if due else Deleted()
     waiting = (plan for plan in plans if plan.key not in deleted.plan_keys)
     return replace(
         deleted,
@@ -134,8 +145,11 @@ def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, bou
     return Deleted(files=_existing(store, dead), plan_keys=tuple(plan.key for plan in plans))
 
 
-def unlink(log: SnapshotLog, plan: DeletionPlan) -> None:
-    """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone."""
+def unlink(log: SnapshotLog, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
+    """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone.
+
+    `unlinked` is told of each root that is gone.
+    """
     store = log.store
     contents = [(root, data) for root in plan.roots if (data := read_root(store, root)) is not None]
     made = [(root, data) for root, data in contents if root.snapshot_id in plan.made_changelog_ids]
@@ -147,6 +161,8 @@ def unlink(log: SnapshotLog, plan: DeletionPlan) -> None:
             log.write_changelog_hints(ids[0], ids[-1])
     for root, _ in contents:
         delete_all(store, [root.key])
+        if unlinked is not None:
+            unlinked(1)
 
 
 def _leaves(plan: DeletionPlan, changelog_id: int) -> bool:
@@ -226,8 +242,11 @@ def _start_waiting(log: SnapshotLog, schema: TableSchema, plan: DeletionPlan, *,
     _advance(store, plan, waiting)
 
 
-def _delete(log: SnapshotLog, schema: TableSchema, due: Sequence[DeletionPlan], *, boundary: int) -> Deleted:
+def _delete(
+    log: SnapshotLog, schema: TableSchema, due: Sequence[DeletionPlan], *, boundary: int, watch: Watch
+) -> Deleted:
     store = log.store
+    watch.at("looking for what is still needed")
     dead, held = _proven(log, schema, due, Rehearsal(), boundary=boundary)
     files = _existing(store, dead)
     if files:
@@ -235,8 +254,12 @@ def _delete(log: SnapshotLog, schema: TableSchema, due: Sequence[DeletionPlan], 
             skip_wait(store, plan)
     batches = deletion_order({file.key: file for file in files})
     # While a commit not yet made holds some of the files, what names them must stay, else nobody finds them again.
+    gone = watch.counting("deleting", len(files), "files")
     for batch in batches[:1] if held else batches:
-        delete_all(store, [file.key for file in batch])
+        for start in range(0, len(batch), _AT_ONCE):
+            piece = batch[start : start + _AT_ONCE]
+            delete_all(store, [file.key for file in piece])
+            gone(len(piece))
     if parse_bool(CLEAN_FOLDERS_KEY, _option(schema, CLEAN_FOLDERS_KEY, "false")):
         _remove_empty_folders(store, files)
     if held:

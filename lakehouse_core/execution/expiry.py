@@ -19,6 +19,7 @@ from lakehouse_core.execution.deletion import (
     settle,
     unlink,
 )
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.roots import ids_in
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -82,6 +83,7 @@ def expire(
     retain_min: int | None = None,
     max_age_millis: int | None = None,
     dry_run: bool = False,
+    watch: Watch = NOBODY,
 ) -> ExpiryResult:
     """Expire snapshots, changelogs and tags, and delete what only they needed; None takes the table's options.
 
@@ -89,6 +91,7 @@ def expire(
     of a run for which no reader has to be waited for (`lakehouse.read.grace` 0).
     Raises CorruptTable when a root cannot be read: then nothing is deleted.
     """
+    watch.at("planning the expiry")
     schema = schemas.latest()
     table = log.store.uri("")
     check_understood(table, schema)
@@ -109,13 +112,14 @@ def expire(
         )
         deleted = rehearse(log, schema, rehearsal, boundary=max(plan.first_kept_id, state.boundary))
         return _result(state, plan, resumed, deletions, deleted)
+    unlinked = watch.counting("unlinking", sum(len(deletion.roots) for deletion in deletions), "snapshots")
     for deletion in deletions:
         begin(log.store, deletion)
         if deletion.kind is RootKind.SNAPSHOT:
             log.raise_boundary(deletion.first_kept_id)
             log.write_earliest_hint(deletion.first_kept_id)
-        unlink(log, deletion)
-    deleted = settle(log, schema, boundary=log.boundary(), unlinked=(*resumed.plans, *deletions))
+        unlink(log, deletion, unlinked)
+    deleted = settle(log, schema, boundary=log.boundary(), unlinked=(*resumed.plans, *deletions), watch=watch)
     return _result(state, plan, resumed, deletions, deleted)
 
 

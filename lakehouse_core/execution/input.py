@@ -68,6 +68,17 @@ def input_batches(
             )
 
 
+def row_count(data: object) -> int | None:
+    """Return how many rows `data` has, None where only taking them tells."""
+    match data:
+        case pa.Table() | pa.RecordBatch():
+            return int(data.num_rows)
+        case list() | tuple():
+            return len(data)
+        case _:
+            return None
+
+
 @dataclass(frozen=True, slots=True)
 class _Misfits:
     """How values that do not fit are told of."""

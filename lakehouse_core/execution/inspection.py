@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
 from lakehouse_core.execution.manifest_reader import ManifestReader
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.deletion_vectors import read_vectors
 from lakehouse_core.execution.tasks.merge_read import BucketFiles
@@ -44,8 +45,11 @@ class Rooted:
 class Inspection:
     """One pass over a table. Each damaged object is reported once, for the first root that names it."""
 
-    def __init__(self, log: SnapshotLog, *, reads_data: bool) -> None:
+    def __init__(self, log: SnapshotLog, *, reads_data: bool, watch: Watch = NOBODY) -> None:
         self._log = log
+        self._watch = watch
+        self._root_count = 0
+        self._roots_checked = 0
         # What a handle remembers says nothing of the files as they are now.
         self._manifests = ManifestReader(log.store)
         self._store = log.store
@@ -57,12 +61,22 @@ class Inspection:
         self._unreadable: set[str] = set()
         self._vectors_read: set[str] = set()
 
-    def list_files(self) -> None:
-        """List what is there; `exist`, `vectors` and `content` go by it. Roots are read before."""
+    def list_files(self, root_count: int) -> None:
+        """List what is there; `exist`, `vectors` and `content` go by it. The roots, so many, are read before."""
+        self._watch.at("listing the files")
+        self._root_count = root_count
         self._files = {info.key: info.size for info in self._store.list("")}
+
+    def begin(self, rooted: Rooted) -> None:
+        """Tell that the next root is looked at; of data that is read, the files tell more."""
+        if not self._reads_data:
+            self._watch.at("checking", self._roots_checked, self._root_count, "snapshots")
+        self._roots_checked += 1
 
     def findings(self, is_root_still: Callable[[str], bool]) -> tuple[Finding, ...]:
         """Return what was reported, but for what only roots name that are gone by now."""
+        if not self._reads_data:
+            self._watch.at("checking", self._root_count, self._root_count, "snapshots")
         return tuple(
             finding for finding, root_key in self._found.values() if root_key is None or is_root_still(root_key)
         )
@@ -147,6 +161,7 @@ class Inspection:
         key = f"{folder}/{file.file_name}"
         if not self._reads_data or key in self._data_read or not self._is_whole(key, file):
             return
+        self._watch.at("reading the data", len(self._data_read), None, "files")
         self._data_read.add(key)
         if file.schema_id in schemas and file.format in READABLE_FORMATS:
             files = BucketFiles(store=self._store, folder=folder, schemas=schemas)

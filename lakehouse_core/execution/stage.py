@@ -11,6 +11,7 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.discard import discard
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.precommit import with_joined_changelog, with_packed_files
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.write import WriteTask
@@ -36,6 +37,7 @@ def stage(
     mode: WriteMode,
     properties: Mapping[str, str],
     behind: Sequence[StagedCommit] = (),
+    watch: Watch = NOBODY,
 ) -> StagedCommit:
     """Write `data` as files and return the commit that would make them visible; without rows it holds no messages.
 
@@ -75,7 +77,7 @@ def stage(
     )
     messages: list[CommitMessage] = []
     try:
-        for message in engine().write(task, data):
+        for message in engine().write(task, data, watch):
             messages.append(message)
         staged = replace(staged, messages=tuple(messages))
         _check_bucket_counts(table, schema, live, messages)

@@ -10,6 +10,7 @@ from typing import TypeVar
 from lakehouse_core.errors import NotFound
 from lakehouse_core.execution.branch_check import Branch, check_branch
 from lakehouse_core.execution.inspection import Inspection, Rooted
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.roots import branch_prefixes, ids_in, load_plans, pending_commits, tag_names
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -37,7 +38,9 @@ T = TypeVar("T")
 _ATTEMPTS = 5
 
 
-def verify(log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool = False) -> tuple[Finding, ...]:
+def verify(
+    log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool = False, watch: Watch = NOBODY
+) -> tuple[Finding, ...]:
     """Return every broken promise of the table and its branches; nothing when all is well.
 
     With `reads_data` every Parquet file that a root names is decoded as well, against the checksums of its pages.
@@ -45,19 +48,22 @@ def verify(log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool = False) ->
     """
     if not schemas.ids():
         raise NotFound(f"{log.store.uri('')}: there is no table, for it has no schema. Check the name.")
-    return _Verification(log, schemas, reads_data=reads_data).findings()
+    return _Verification(log, schemas, reads_data=reads_data, watch=watch).findings()
 
 
 class _Verification:
     """One pass over the roots of a table: the main branch first, then the others."""
 
-    def __init__(self, log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool) -> None:
+    def __init__(self, log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool, watch: Watch) -> None:
         self._log = log
         self._store = log.store
         self._schemas = schemas
-        self._inspection = Inspection(log, reads_data=reads_data)
+        self._watch = watch
+        self._roots_read = 0
+        self._inspection = Inspection(log, reads_data=reads_data, watch=watch)
 
     def findings(self) -> tuple[Finding, ...]:
+        self._watch.at("reading the roots", 0, None, "snapshots")
         boundary = self._boundary()
         unlinking = self._plans()
         self._pending()
@@ -67,7 +73,7 @@ class _Verification:
             for prefix in ("", *branch_prefixes(self._store))
         ]
         # Listed after the roots were read: whatever they name was written before them.
-        self._inspection.list_files()
+        self._inspection.list_files(self._roots_read)
         for branch in branches:
             if branch is not None:
                 check_branch(self._inspection, branch)
@@ -140,6 +146,8 @@ class _Verification:
             return None
         root = needed(root_of(snapshot, key, kind, lineage=lineage), delta_is_changelog=delta_is_changelog)
         rooted = Rooted(root=root, snapshot=snapshot)
+        self._roots_read += 1
+        self._watch.at("reading the roots", self._roots_read, None, "snapshots")
         checksums = self._inspection.read(Promise.READABLE_ROOTS, key, lambda: rooted.checksums, key)
         return None if checksums is None else rooted
 

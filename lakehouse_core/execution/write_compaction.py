@@ -9,6 +9,7 @@ from lakehouse_core.execution.commit import CommitResult, together
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.compaction_scope import WrittenTo
 from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.planning.write_trigger import Trigger, trigger_after
@@ -27,7 +28,13 @@ class WriteCompaction:
 
 
 def compact_written(
-    log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit, *, replayed: bool
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    engine: Callable[[], Engine],
+    staged: StagedCommit,
+    *,
+    replayed: bool,
+    watch: Watch = NOBODY,
 ) -> WriteCompaction:
     """Compact what the table wants compacted after this commit, again where another commit was faster.
 
@@ -61,6 +68,7 @@ def compact_written(
                 table=staged.table,
                 # As in Java: an overwrite has no changelog, nor has the compaction that belongs to it.
                 tells=isinstance(staged.mode, Append),
+                watch=watch,
             ).commit
         except CommitConflict:
             continue

@@ -8,6 +8,7 @@ class Sleeper:
     """An object with one verb, which takes as long as it is told."""
 
     def __init__(self) -> None:
+        self.name = "db.t"
         self._clock = VirtualClock()
 
     @timed

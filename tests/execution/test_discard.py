@@ -108,7 +108,7 @@ def test_a_write_that_fails_after_some_buckets_takes_all_their_files_along(
     store: MemoryStore, failure: BaseException
 ) -> None:
     class Engine:
-        def write(self, task: object, data: object) -> Iterator[CommitMessage]:
+        def write(self, task: object, data: object, watch: object) -> Iterator[CommitMessage]:
             yield MESSAGE
             raise failure
 

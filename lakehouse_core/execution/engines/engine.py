@@ -7,6 +7,7 @@ the way back.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.tasks.write import WriteTask
 from lakehouse_core.table.changes import CommitMessage
 
@@ -20,8 +21,8 @@ class Engine(Protocol):
         """Yield one result per input, of the attempt that won, in any order. Raises TaskFailed."""
         ...
 
-    def write(self, task: WriteTask, data: object) -> Iterable[CommitMessage]:
-        """Write rows as files that nobody sees yet; yield what each bucket got.
+    def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> Iterable[CommitMessage]:
+        """Write rows as files that nobody sees yet; yield what each bucket got. Rows that pass here are told `watch`.
 
         Raises InvalidRequest, TaskFailed, maybe after messages of other tasks: their files are the caller's to delete.
         """

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.execution.input import input_batches
+from lakehouse_core.execution.input import input_batches, row_count
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.tasks.write import WriteTask, write_batches
 from lakehouse_core.table.changes import CommitMessage
 
@@ -33,7 +34,7 @@ class LocalEngine:
                 for future in running:
                     future.cancel()
 
-    def write(self, task: WriteTask, data: object) -> list[CommitMessage]:
+    def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> list[CommitMessage]:
         """Write rows as files that nobody sees yet; return what each bucket got. Raises InvalidRequest."""
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column)
-        return write_batches(task, rows, self._clock)
+        return write_batches(task, watch.rows(rows, "writing", row_count(data)), self._clock)

@@ -14,7 +14,8 @@ from lakehouse_core.execution.engines.spark.read import binlog_frame, changes_fr
 from lakehouse_core.execution.engines.spark.run import run_tasks
 from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.engines.spark.write import write_frame
-from lakehouse_core.execution.input import input_batches
+from lakehouse_core.execution.input import input_batches, row_count
+from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.scan import ScanPlan
 from lakehouse_core.execution.tasks.write import WriteTask, write_batches
 from lakehouse_core.format.data_types import DataField
@@ -46,15 +47,16 @@ class SparkEngine:
         """
         return run_tasks(self.session, task, inputs)
 
-    def write(self, task: WriteTask, data: object) -> Iterable[CommitMessage]:
+    def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> Iterable[CommitMessage]:
         """Write rows as files that nobody sees yet; yield what each bucket got, then raise what a task refused.
 
         What lies in this process is written here: a job would take longer to start. Raises InvalidRequest, TaskFailed.
         """
         if isinstance(data, DataFrame):
+            watch.at("writing on Spark")
             return write_frame(task, data)
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column)
-        return write_batches(task, rows, SystemClock())
+        return write_batches(task, watch.rows(rows, "writing", row_count(data)), SystemClock())
 
     def to_spark(self, plan: ScanPlan) -> DataFrame:
         """Return the rows of a plan, which pins them to its snapshot; nothing is read before Spark runs the frame.

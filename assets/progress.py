@@ -1,0 +1,33 @@
+"""How far a long verb is, for whoever follows its run: a line now and then, none for what is done at once."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import lakehouse_core as lc
+
+# A run's page keeps every line; whoever waits for minutes wants to know that it goes on.
+EVERY_SECONDS = 30.0
+
+
+def logged_progress(
+    log: Callable[[str], Any], *, every_seconds: float = EVERY_SECONDS, now: Callable[[], float] = time.monotonic
+) -> Callable[[lc.Progress], None]:
+    """Return what to pass as `progress`: it tells `log` at most one line in so many seconds, and none before them."""
+    last = now()
+
+    def listen(progress: lc.Progress) -> None:
+        nonlocal last
+        if now() - last >= every_seconds:
+            last = now()
+            log(progress_text(progress))
+
+    return listen
+
+
+def progress_text(progress: lc.Progress) -> str:
+    """Return a line for a reader, as in `sales.orders: compacting, 3 of 12 tasks`."""
+    if not progress.unit:
+        return f"{progress.table}: {progress.phase}"
+    of = "" if progress.total is None else f" of {progress.total:,}"
+    return f"{progress.table}: {progress.phase}, {progress.done:,}{of} {progress.unit}"
