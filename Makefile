@@ -15,6 +15,8 @@ START ?= 2013-02-01
 BATCHES ?= 16
 PORT ?= 3000
 SEEDS ?= 500
+MINUTES ?= 10
+SEED ?=
 TOGETHER ?= 1
 
 # No tool that we start reports home; Spark's workers use this environment's interpreter; loopback is enough.
@@ -84,6 +86,10 @@ interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and
 .PHONY: differential
 differential: setup ## Random histories: the model, real Java and ours, all ways (SEEDS=500; needs Maven and a JDK)
 	@$(BIN)/python -m tests.differential --seeds "$(SEEDS)"
+
+.PHONY: search
+search: setup ## Random searches for so many MINUTES, with a printed seed (SEED= to repeat one)
+	@$(BIN)/python -m tests.search --minutes "$(MINUTES)" $(if $(SEED),--seed "$(SEED)")
 
 .PHONY: bench bench-quick
 bench: setup ## All benchmarks, with their floors and peers

@@ -12,8 +12,10 @@ from hypothesis import settings
 import lakehouse_core as lc
 from resources.java_home import ensure_java
 
-# Examples are bounded in number; a busy machine must not fail a law by the clock.
-settings.register_profile("tests", deadline=None, print_blob=True)
+# The same examples every time, everywhere: nothing is drawn at random, nothing is remembered. A busy machine must not
+# fail a law by the clock. Other examples are the business of `make search` (--hypothesis-profile=search).
+settings.register_profile("tests", deadline=None, print_blob=True, database=None, derandomize=True)
+settings.register_profile("search", deadline=None, print_blob=True, database=None, max_examples=200)
 settings.load_profile("tests")
 
 

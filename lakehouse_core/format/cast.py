@@ -29,10 +29,10 @@ from lakehouse_core.format.data_types import (
     Root,
     RowType,
     arrow_type,
-    from_internal,
+    column_of,
     timestamp_unit,
-    to_internal,
     type_to_sql,
+    values_of,
 )
 
 _INTEGERS: Final = tuple(INTEGER_BITS)
@@ -82,6 +82,12 @@ _EXACT_DOUBLE_DIGITS: Final = 15
 _EXACT_DOUBLE_SCALE: Final = 22
 _MAX_ARRAY_BYTES: Final = 2**31 - 1
 _UNITS_PER_SECOND: Final = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+# What 64 bits do not hold, by units a second.
+_BEYOND: Final = {
+    1_000: "292 million years from 1970",
+    1_000_000: "292,000 years from 1970",
+    1_000_000_000: "outside 1677 to 2262",
+}
 
 
 def can_cast(source: DataType, target: DataType, *, explicit: bool = False) -> bool:
@@ -149,9 +155,9 @@ def cast_array(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
 
 
 def cast_value(value: Any, source: DataType, target: DataType) -> Any:
-    """Return one comparable value, as `cast_array` casts it. Raises UnsupportedFeature as that does, InvalidRequest."""
-    array = pa.array([from_internal(value, source)], arrow_type(source))
-    return to_internal(cast_array(array, source, target)[0], target)
+    """Return one comparable value, as `cast_array` casts it. Raises UnsupportedFeature as that does."""
+    (cast,) = values_of(cast_array(column_of([value], source), source, target), target)
+    return cast
 
 
 def _has_text(data_type: DataType) -> bool:
@@ -317,22 +323,23 @@ def _cast_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> 
     if target.root in (Root.DATE, Root.TIME):
         millis = _floor_divide(ticks, units // 1_000)
         if target.root is Root.DATE:
-            # Towards zero, as in Java: a time of day before 1970 belongs to the day after.
-            return pc.divide(millis, MILLIS_PER_DAY).cast(pa.int32()).cast(pa.date32())
+            # Towards zero, as in Java: a time of day before 1970 belongs to the day after. Of far days, the low bits.
+            return pc.divide(millis, MILLIS_PER_DAY).cast(pa.int32(), safe=False).cast(pa.date32())
         days = _floor_divide(millis, MILLIS_PER_DAY)
         return pc.subtract(millis, pc.multiply(days, MILLIS_PER_DAY)).cast(pa.int32()).cast(pa.time32("ms"))
     assert target.precision is not None
-    if target.precision < source.precision:
-        ticks, units = _truncate(ticks, units, target.precision)
     target_units = _UNITS_PER_SECOND[timestamp_unit(target.precision)]
     try:
+        if target.precision < source.precision:
+            ticks, units = _truncate(ticks, units, target.precision)
         if target_units > units:
             ticks = pc.multiply_checked(ticks, target_units // units)
         elif target_units < units:
             ticks = _floor_divide(ticks, units // target_units)
     except pa.ArrowInvalid as error:
         raise UnsupportedFeature(
-            f"A value of {type_to_sql(source)} lies outside 1677 to 2262, beyond what {type_to_sql(target)} holds here."
+            f"A value of {type_to_sql(source)} lies {_BEYOND[target_units]}, "
+            f"beyond what {type_to_sql(target)} holds here."
         ) from error
     return ticks.cast(arrow_type(target))
 
@@ -346,7 +353,8 @@ def _truncate(ticks: pa.Array, units: int, precision: int) -> tuple[pa.Array, in
         step = 10 ** (3 - precision)
         return pc.multiply(pc.divide(_floor_divide(ticks, units // 1_000), step), step), 1_000
     step = max(1, units // 10**precision)
-    return pc.multiply(_floor_divide(ticks, step), step), units
+    # The tick below the first one that 64 bits hold is none.
+    return pc.multiply_checked(_floor_divide(ticks, step), step), units
 
 
 def _floor_divide(ticks: pa.Array, divisor: int) -> pa.Array:

@@ -39,7 +39,7 @@ def to_integer(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Ar
         numbers = np.array([_low_bits(value) for value in array.to_pylist()], dtype=np.int64)
     elif source.root in TIMESTAMP_ROOTS:
         millis = _millis(array, source)
-        numbers = np.where(millis < 0, -(-millis // 1_000), millis // 1_000)
+        numbers = (millis - np.fmod(millis, 1_000)) // 1_000
     else:
         numbers = _saturated(array, is_long=target.root is Root.BIGINT)
     narrow = numbers.astype(arrow_type(target).to_pandas_dtype())
@@ -54,6 +54,7 @@ def to_boolean(array: pa.Array) -> pa.Array:
 def to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     """Return integers as seconds since 1970, dates as their beginning, times of day as those of 1970-01-01.
 
+    As in Java, milliseconds beyond 64 bits are their lowest bits, whatever digits the target has.
     Raises UnsupportedFeature for a time that the target's unit cannot hold in 64 bits.
     """
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -68,8 +69,8 @@ def to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.
         # Java's long wraps, too.
         millis = numbers * 1_000
     ticks_per_milli = _TICKS_PER_MILLI[timestamp_unit(target.precision or 0)]
-    limit = np.iinfo(np.int64).max // ticks_per_milli
-    beyond = valid & ((millis > limit) | (millis < -limit))
+    limits = np.iinfo(np.int64)
+    beyond = valid & ((millis > limits.max // ticks_per_milli) | (millis < -(-limits.min // ticks_per_milli)))
     if beyond.any():
         raise UnsupportedFeature(
             f"A value of {type_to_sql(source)} is a time of {millis[beyond][0]} milliseconds since 1970, beyond what "

@@ -33,8 +33,8 @@ from lakehouse_core.format.data_types import (
     date_of,
     days_of,
     timestamp_unit,
-    to_internal,
     type_to_sql,
+    values_of,
 )
 
 _TRUE: Final = frozenset({"t", "true", "y", "yes", "1"})
@@ -61,8 +61,8 @@ _HALF_OF_FLOAT: Final = 1 << 28  # Of the 29 bits that FLOAT has less than DOUBL
 def to_text(array: pa.Array, source: DataType) -> pa.Array:
     """Return the values as text. REQUIRES: the array has the Arrow type of `source`, which is no MULTISET."""
     if not isinstance(source, AtomicType):
-        values = [None if not scalar.is_valid else value_text(to_internal(scalar, source), source) for scalar in array]
-        return pa.array(values, pa.string())
+        texts = [None if value is None else value_text(value, source) for value in values_of(array, source)]
+        return pa.array(texts, pa.string())
     if source.root in STRING_ROOTS:
         return array
     if source.root in (*INTEGER_BITS, Root.BOOLEAN):
@@ -251,7 +251,7 @@ def _read_date(text: str, target: AtomicType) -> int:
     # A time behind the first blank means nothing.
     blank = text.find(" ")
     parts = (text[:blank] if blank > 0 else text).split("-", 2)
-    numbers = [_digits(part) for part in parts] + [1] * (3 - len(parts))
+    numbers = [_ranged(_digits(part), 32) for part in parts] + [1] * (3 - len(parts))
     if numbers[0] > _MOST_YEARS:
         raise ValueError
     return days_of(*numbers)

@@ -21,10 +21,13 @@ from lakehouse_core.format.data_types import (
     Root,
     RowType,
     arrow_type,
+    column_of,
     from_internal,
     parse_type,
+    timestamp_unit,
     to_internal,
     type_to_sql,
+    values_of,
 )
 from tests.format.strategies import of_root, values
 from tests.oracle.casts import cast_value
@@ -146,12 +149,16 @@ EXPLICIT = [
 ]
 
 
-def is_held(value: Any, target: AtomicType) -> bool:
+TICK_NANOS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+
+
+def is_held(value: Any, source: AtomicType, target: AtomicType) -> bool:
     """Whether Arrow and decimals have room for the value at all."""
     if isinstance(value, float):
         return target.root is not Root.DECIMAL or math.isfinite(value)
-    if isinstance(value, tuple) and target.root in TIMESTAMP_ROOTS and (target.precision or 0) > 6:
-        return abs(value[0]) < 9_000_000_000_000
+    if value is not None and target.root in TIMESTAMP_ROOTS:
+        millis, nanos = cast_value(value, source, target)
+        return -(2**63) <= (millis * 1_000_000 + nanos) // TICK_NANOS[timestamp_unit(target.precision or 0)] < 2**63
     return True
 
 
@@ -161,7 +168,7 @@ def castable(draw: st.DrawFn) -> tuple[AtomicType, AtomicType, list[Any]]:
     assert isinstance(old, AtomicType)
     assert isinstance(new, AtomicType)
     source, target = draw(of_root(old.root)), draw(of_root(new.root))
-    written = [value for value in draw(st.lists(values(source), max_size=5)) if is_held(value, target)]
+    written = [value for value in draw(st.lists(values(source), max_size=5)) if is_held(value, source, target)]
     return source, target, [None] * len(written) if is_too_wide(target) else written
 
 
@@ -175,7 +182,76 @@ def test_columns_are_cast_as_their_values_are(case: tuple[AtomicType, AtomicType
 
     read = cast_array(column(written, source), source, target)
 
-    assert [to_internal(value, target) for value in read] == [cast_value(value, source, target) for value in written]
+    assert values_of(read, target) == [cast_value(value, source, target) for value in written]
+
+
+# What Java 2.0.0 made of values near the ends of 64 bits; a timestamp as its milliseconds and nanoseconds.
+FAR = """
+    BIGINT            TIMESTAMP(0)   9223372036854775         9223372036854775000/0
+    BIGINT            TIMESTAMP(0)   9223372036854776         -9223372036854775616/0
+    BIGINT            TIMESTAMP(0)   -9223372036854776        9223372036854775616/0
+    BIGINT            TIMESTAMP(2)   9223372036854776         -9223372036854775616/0
+    BIGINT            TIMESTAMP(3)   -1152921504606846976     -9223372036854775808/0
+    BIGINT            TIMESTAMP(6)   9223372036854            9223372036854000/0
+    BIGINT            TIMESTAMP(6)   9223372036855            refused
+    BIGINT            TIMESTAMP(6)   -9223372036855           refused
+    BIGINT            TIMESTAMP(9)   -9223372036              -9223372036000/0
+    BIGINT            TIMESTAMP(9)   9223372037               refused
+    STRING            TIMESTAMP(0)   9223372036854776         -9223372036854775616/0
+    STRING            TIMESTAMP(0)   -9223372036854776        9223372036854775616/0
+    STRING            DATE           2024-99999999999-1       refused
+    STRING            DATE           2024-2147483647-1        refused
+    STRING            DATE           2024-1-99999999999999999999  refused
+    TIMESTAMP(3)      BIGINT         -9223372036854775808/0   -9223372036854775
+    TIMESTAMP(3)      INT            -9223372036854775808/0   1511828489
+    TIMESTAMP(3)      INT            9223372036854775807/0    -1511828489
+    TIMESTAMP(3)      DATE           -9223372036854775808/0   622191233
+    TIMESTAMP(3)      DATE           185542587187199999/0     2147483647
+    TIMESTAMP(3)      DATE           185542587187200000/0     -2147483648
+    TIMESTAMP(3)      TIME(3)        -9223372036854775808/0   60424192
+    TIMESTAMP(3)      TIME(3)        9223372036854775807/0    25975807
+    TIMESTAMP(3)      TIMESTAMP(0)   -9223372036854775808/0   -9223372036854775000/0
+    TIMESTAMP(3)      TIMESTAMP(2)   9223372036854775807/0    9223372036854775800/0
+    TIMESTAMP(3)      TIMESTAMP(6)   9223372036854776/0       refused
+    TIMESTAMP(6)      TIMESTAMP(5)   -9223372036854776/193000  refused
+    TIMESTAMP(6)      TIMESTAMP(2)   -9223372036854776/193000  -9223372036854770/0
+    TIMESTAMP(6)      TIMESTAMP(5)   -9223372036854775/224000  -9223372036854775/220000
+    TIMESTAMP_LTZ(3)  DATE           185542587187199999/0     2147483647
+    DATE              TIMESTAMP(0)   2147483647               185542587100800000/0
+    DATE              TIMESTAMP(0)   -2147483648              -185542587187200000/0
+    DATE              TIMESTAMP(6)   2147483647               refused
+"""
+FAR_CASES = [line.split() for line in FAR.strip().splitlines()]
+
+
+def internal(text: str, data_type: DataType) -> Any:
+    if "/" in text:
+        millis, nanos = map(int, text.split("/"))
+        return millis, nanos
+    return text if data_type == parse_type("STRING") else int(text)
+
+
+@pytest.mark.parametrize(("source", "target", "old", "new"), FAR_CASES, ids=[" ".join(case[:3]) for case in FAR_CASES])
+def test_values_near_the_ends_of_64_bits_become_javas_or_are_refused(
+    source: str, target: str, old: str, new: str
+) -> None:
+    types = parse_type(source), parse_type(target)
+    written = column_of([internal(old, types[0])], types[0])
+
+    if new == "refused":
+        with pytest.raises(UnsupportedFeature):
+            cast_array(written, *types)
+    else:
+        assert values_of(cast_array(written, *types), types[1]) == [internal(new, types[1])]
+
+
+def test_parts_beyond_pythons_dates_have_a_text() -> None:
+    old = parse_type("ARRAY<TIMESTAMP(9)>")
+    written = column_of([((1, 1), None), None, ((-9_000_000_000_000, 0),)], old)
+
+    text = cast_array(written, old, parse_type("STRING"))
+
+    assert text.to_pylist() == ["[1970-01-01 00:00:00.001000001, null]", None, "[1684-10-19 08:00:00.000000000]"]
 
 
 ROW = parse_type("ROW<a INT, b ARRAY<SMALLINT>, c STRING>")

@@ -60,18 +60,14 @@ def _atomic(value: Any, source: AtomicType, target: AtomicType) -> Any:
             return _single(float(value))
         case Root.DOUBLE:
             return float(value)
-        case Root.DATE if source.root is Root.TIMESTAMP_LTZ:
-            return value[0] // MILLIS_PER_DAY
         case Root.DATE:
             days = abs(value[0]) // MILLIS_PER_DAY
-            return days if value[0] >= 0 else -days
+            towards_zero = days if value[0] >= 0 else -days
+            return _wrapped(value[0] // MILLIS_PER_DAY if source.root is Root.TIMESTAMP_LTZ else towards_zero, 32)
         case Root.TIME:
             return value[0] % MILLIS_PER_DAY
         case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
-            if isinstance(value, int):
-                unit = {Root.DATE: MILLIS_PER_DAY, Root.TIME: 1}.get(source.root, 1000)
-                value = (_wrapped(value * unit, 64), 0)
-            return _timestamp(value, target.precision or 0)
+            return _timestamp(value, source, target.precision or 0)
     return value
 
 
@@ -107,7 +103,12 @@ def _decimal(value: Any, target: AtomicType) -> Decimal | None:
     return rounded if digits <= (target.precision or 0) else None
 
 
-def _timestamp(value: tuple[int, int], precision: int) -> tuple[int, int]:
+def _timestamp(value: Any, source: AtomicType, precision: int) -> tuple[int, int]:
+    if source.root in INTEGER_BITS:
+        # Milliseconds beyond 64 bits are cut, and no digits after that.
+        return _wrapped(value * 1000, 64), 0
+    if source.root in (Root.DATE, Root.TIME):
+        value = (value * (MILLIS_PER_DAY if source.root is Root.DATE else 1), 0)
     millis, nanos = value
     if precision >= 3:
         step = 10 ** (9 - precision)

@@ -20,7 +20,7 @@ from lakehouse_core.format.data_types import (
     AtomicType,
     DataField,
     Root,
-    to_internal,
+    values_of,
 )
 from lakehouse_core.table.stats import ColumnBounds
 
@@ -124,7 +124,8 @@ def _footer_bounds(statistics: pq.Statistics, kind: AtomicType) -> ColumnBounds:
 
 def _observed(column: pa.ChunkedArray, kind: AtomicType) -> Pair:
     both = pc.min_max(column)
-    low, high = to_internal(both["min"], kind), to_internal(both["max"], kind)
+    # Times that Java's casts made may have more digits than their type.
+    low, high = values_of(pa.array([both["min"], both["max"]], both["min"].type), kind)
     if kind.root in _FLOATS:
         # The two zeros are equal, but not to Java, and either may be meant.
         return -0.0 if low == 0 else low, 0.0 if high == 0 else high

@@ -1,0 +1,12 @@
+"""What is searched at random, by name: `make search MINUTES=…`, or one of them: `python -m tests.search --only laws`.
+
+A campaign is a module with `search(seed: int) -> None`: one turn, of a minute at most, that does the same for the same
+seed and raises AssertionError where a promise is broken. Registering it is a line below. What a turn finds becomes a
+named case of the tests; the tests themselves take the same cases every time.
+"""
+
+from typing import Final
+
+CAMPAIGNS: Final = {
+    "laws": "tests.search.laws",
+}
