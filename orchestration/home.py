@@ -1,11 +1,20 @@
 """Where the Dagster instance of a warehouse lives, and the environment that its processes get."""
 
+import argparse
 import os
 import shutil
 from pathlib import Path
 
 PROJECT = Path(__file__).parent.parent
 TEMPLATE = PROJECT / "deploy" / "local" / "dagster.yaml"
+
+
+def given_folder(text: str) -> Path:
+    """Return the folder that a command line names; `~` is the home folder."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
 
 
 def prepare_home(warehouse: Path) -> Path:

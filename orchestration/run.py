@@ -27,7 +27,7 @@ from assets.ingestion import open_table
 from assets.state import TableState, last_identifier, read_state
 from orchestration.definitions import SPECS, defs
 from orchestration.figures import answer_all
-from orchestration.home import prepare_home
+from orchestration.home import given_folder, prepare_home
 from orchestration.jobs import operation_key, table_key
 from orchestration.summary import Summary, summary_text
 
@@ -210,7 +210,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     environ = os.environ.get
     parser.add_argument("--start", type=_day, default=environ("START") or DEFAULT_START)
     parser.add_argument("--batches", type=_count, default=environ("BATCHES") or str(DEFAULT_BATCHES))
-    parser.add_argument("--warehouse", type=Path, default=environ("WAREHOUSE") or DEFAULT_WAREHOUSE)
+    parser.add_argument("--warehouse", type=given_folder, default=environ("WAREHOUSE") or DEFAULT_WAREHOUSE)
     parser.add_argument("--source", help="a folder of Parquet files instead of the installed package")
     return parser.parse_args(arguments)
 

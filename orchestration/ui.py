@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lakehouse_core as lc
 from assets.flights.feed import begun_with
-from orchestration.home import PROJECT, prepare_home
+from orchestration.home import PROJECT, given_folder, prepare_home
 
 HOST = "127.0.0.1"
 _PORTS = range(1, 1 << 16)
@@ -19,7 +19,7 @@ _PORTS = range(1, 1 << 16)
 def main() -> None:
     """Become `dagster dev`; it ends with Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(prog="python -m orchestration.ui", description=__doc__)
-    parser.add_argument("--warehouse", type=Path, default=Path(os.environ.get("WAREHOUSE", "warehouse")))
+    parser.add_argument("--warehouse", type=given_folder, default=os.environ.get("WAREHOUSE", "warehouse"))
     parser.add_argument("--port", type=int, default=os.environ.get("PORT", "3000"))
     arguments = parser.parse_args()
     problem = no_warehouse(arguments.warehouse) or no_port(arguments.port)

@@ -38,4 +38,6 @@ class LakehouseResource(dg.ConfigurableResource):
     @property
     def uri(self) -> str:
         """The warehouse as a URI."""
-        return self.warehouse if urlparse(self.warehouse).scheme else Path(self.warehouse).absolute().as_uri()
+        return (
+            self.warehouse if urlparse(self.warehouse).scheme else Path(self.warehouse).expanduser().absolute().as_uri()
+        )

@@ -16,6 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -430,7 +431,35 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             "No snapshot at 1999",
         ),
         (lambda w: lc.AtSnapshot("3"), INVALID, "expected a snapshot id"),
-        (lambda w: lc.AsOf("2013"), INVALID, "expected a datetime"),
+        (lambda w: lc.AsOf("2013"), INVALID, "AsOf('2013'): expected a datetime, a date, or text in ISO 8601"),
+        (lambda w: lc.AsOf(1359633600), INVALID, "expected a datetime, a date, or text in ISO 8601"),
+        (lambda w: lc.AsOf(pd.NaT), INVALID, "expected a datetime, a date, or text in ISO 8601"),
+        (lambda w: w.orders.scan(at=3), INVALID, "for the snapshot of this id write at=lc.AtSnapshot(3)."),
+        (lambda w: w.orders.scan(at="3"), INVALID, "for the snapshot of this id write at=lc.AtSnapshot(3)."),
+        (lambda w: w.orders.scan(at="eod"), INVALID, "for the snapshot of a tag write at=lc.AtTag('eod')."),
+        (lambda w: w.orders.scan(at="latest"), INVALID, "for the newest snapshot write at=lc.Latest()."),
+        (lambda w: w.orders.scan(at="2013-01-05"), INVALID, "at this time write at=lc.AsOf('2013-01-05')."),
+        (
+            lambda w: w.orders.scan(at=datetime.datetime(2013, 1, 5, 10)),
+            INVALID,
+            "for the newest snapshot at this time write at=lc.AsOf('2013-01-05T10:00:00').",
+        ),
+        (lambda w: w.orders.scan(at=DAY), INVALID, "when this day began write at=lc.AsOf('2013-01-01')."),
+        (lambda w: w.orders.scan(at=w.orders.snapshot()), INVALID, "write at=lc.AtSnapshot(3)."),
+        (lambda w: w.orders.scan(at=lc.Latest), INVALID, "Latest is a class: write at=lc.Latest()."),
+        (lambda w: w.orders.scan(at=lc.AsOf), INVALID, "AsOf is a class: write at=lc.AsOf(…)."),
+        (lambda w: w.orders.scan(at=3.0), INVALID, "expected a point such as lc.Latest(), lc.AtSnapshot(12)"),
+        (lambda w: w.orders.lookup([(DAY, 1)], at=3), INVALID, "write at=lc.AtSnapshot(3)."),
+        (lambda w: w.orders.lookups(at="eod"), INVALID, "write at=lc.AtTag('eod')."),
+        (lambda w: w.orders.files(at=3), INVALID, "write at=lc.AtSnapshot(3)."),
+        (lambda w: w.orders.buckets(at="eod"), INVALID, "write at=lc.AtTag('eod')."),
+        (lambda w: w.orders.manifests(at=3), INVALID, "write at=lc.AtSnapshot(3)."),
+        (lambda w: w.orders.manifests(at=lc.LatestDelta()), INVALID, "means changes, not a state"),
+        (lambda w: w.orders.create_tag("x", at="eod"), INVALID, "write at=lc.AtTag('eod')."),
+        (lambda w: w.orders.create_tag("x", at=True), INVALID, "expected a snapshot id"),
+        (lambda w: w.orders.changes("eod").to_arrow(), INVALID, "after='eod': expected a snapshot id"),
+        (lambda w: w.orders.changes(lc.AtSnapshot(2)).to_arrow(), INVALID, "write after=2"),
+        (lambda w: w.orders.diff(lc.AtTag("eod"), lc.AtSnapshot(3)).to_arrow(), INVALID, "write after='eod'"),
         (lambda w: w.orders.changes(after=0).to_arrow(), lc.SnapshotExpired, "Snapshot 1 is expired"),
         (lambda w: w.orders.changes(after=3, until=2).to_arrow(), INVALID, "ends before it begins"),
         (lambda w: w.orders.changes(after=2, until=9).to_arrow(), MISSING, "Snapshot 9 is not there yet"),
@@ -440,19 +469,26 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
     ],
     "wrong types": [
         (lambda w: lc.connect(5), INVALID, "Warehouse 5: expected a file path"),
+        (lambda w: lc.connect("wh", spark="local[2]"), INVALID, "connect: spark='local[2]' is no Spark session: pass"),
+        (lambda w: lc.connect("wh", spark=False), INVALID, "connect: spark=False is no Spark session: pass"),
+        (lambda w: lc.connect("wh", spark=dict), INVALID, "connect: spark=<class 'dict'> is no Spark session: pass"),
         (lambda w: w.catalog.create_database(5), INVALID, "Invalid database name 5: expected text"),
         (new(5), INVALID, "schema=5: expected a dict from column names to SQL types"),
         (new({"a": "INT"}, options=["bucket"]), INVALID, "options=['bucket']: expected a dict"),
         (new({"a": "INT"}, options={"bucket": 4}), INVALID, "Option 'bucket' = 4: keys and values of options are text"),
         (new({"a": "INT"}, primary_keys="a"), INVALID, "give a list of column names"),
         (new({"a": "INT"}, comment=5), INVALID, "comment=5: expected text"),
-        (scan(at=3), INVALID, "at=3: expected a point such as Latest()"),
-        (lambda w: w.empty.files(at="eod"), INVALID, "at='eod': expected a point such as Latest()"),
+        (scan(at=3), INVALID, "at=3: for the snapshot of this id write at=lc.AtSnapshot(3)."),
+        (lambda w: w.empty.files(at="eod"), INVALID, "at='eod': for the snapshot of a tag write at=lc.AtTag('eod')."),
         (scan(columns=5), INVALID, "columns=5: give a list"),
         (lambda w: lc.col(5), INVALID, "col(5): expected the name of a column"),
         (lambda w: w.orders.snapshot("1"), INVALID, "AtSnapshot('1'): expected a snapshot id"),
         (lambda w: w.orders.create_tag(5), INVALID, "Tag 5: its name is text"),
-        (lambda w: w.orders.create_tag("a", at="1"), INVALID, "AtSnapshot('1'): expected a snapshot id"),
+        (
+            lambda w: w.orders.create_tag("a", at="1"),
+            INVALID,
+            "at='1': for the snapshot of this id write at=lc.AtSnapshot(1).",
+        ),
         (lambda w: w.orders.create_tag("a", retention=5), INVALID, "retention=5: expected a timedelta"),
         (lambda w: w.orders.expire_snapshots(retain_max="1"), INVALID, "retain_max='1': expected a number"),
         (alter("note"), INVALID, "'note' is no change, such as AddColumn"),
@@ -555,7 +591,7 @@ def test_bad_input_is_refused_in_one_line_and_leaves_nothing_behind(warehouse, g
 
 # Their objects are no tables yet, or none at all.
 NO_TABLE = {"names", "warehouse"}
-OWN_OBJECTS = ("staged commit", "AtSnapshot(", "AsOf(", "col(", "Warehouse ", "Invalid database name")
+OWN_OBJECTS = ("staged commit", "AtSnapshot(", "AsOf(", "col(", "Warehouse ", "connect: ", "Invalid database name")
 
 NEWEST = {
     "snapshot": "snapshot/snapshot-3",

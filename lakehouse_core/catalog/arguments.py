@@ -8,6 +8,7 @@ from typing import Any, Final
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.where import parse_where
+from lakehouse_core.storage import home_expanded
 from lakehouse_core.table.changes import DynamicOverwrite, StaticOverwrite, WriteMode
 from lakehouse_core.table.predicate import Predicate, bind, is_predicate
 from lakehouse_core.table.schema import TableSchema
@@ -46,7 +47,7 @@ def cache_directory(cache: str | PurePath | None) -> str | None:
         raise InvalidRequest(
             f"cache={shown(cache)}: expected the path of a directory, or nothing for one of this process."
         )
-    return str(cache)
+    return home_expanded(str(cache))
 
 
 def idle_millis(partition_idle: timedelta | None) -> int:

@@ -23,6 +23,7 @@ from lakehouse_core.catalog.names import (
     split_system_name,
 )
 from lakehouse_core.catalog.reports import CompactionReport
+from lakehouse_core.catalog.spark_engine import spark_engine
 from lakehouse_core.catalog.system_tables import SystemTable
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.clock import Clock, SystemClock
@@ -52,7 +53,7 @@ def connect(
     storage: Mapping[str, str] | None = None,
     metastore: str | None = None,
 ) -> "Catalog":
-    """Open the catalog of a warehouse: a file path or file:// URI, which need not exist yet.
+    """Open the catalog of a warehouse: a file path (`~` is the home folder) or file:// URI, which need not exist yet.
 
     With `spark`, a session or a function that makes one at the first task, tasks run there; else in this process.
     Raises InvalidRequest, UnsupportedFeature.
@@ -68,18 +69,20 @@ def connect(
             f"connect: the store of {warehouse} takes no settings, and was given {', '.join(sorted(storage))}. "
             "Leave storage out."
         )
+    if spark is not None and not _is_session_or_function(spark):
+        raise InvalidRequest(
+            f"connect: spark={shown(spark)} is no Spark session: pass a SparkSession, or a function that returns "
+            "one, as in spark=SparkSession.builder.getOrCreate."
+        )
     clock = SystemClock()
     engine: Callable[[], Engine] = cache(lambda: LocalEngine(clock))
     if spark is not None:
-        engine = cache(lambda: _spark_engine(spark))
+        engine = cache(lambda: spark_engine(spark))
     return Catalog(open_store(parse_location(warehouse)), engine=engine, clock=clock)
 
 
-def _spark_engine(spark: Any) -> Engine:
-    # Imported with the first session: catalogs for sensors, checks and the shell never load Spark.
-    from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
-
-    return SparkEngine(spark)
+def _is_session_or_function(spark: object) -> bool:
+    return not isinstance(spark, type) and (callable(spark) or hasattr(spark, "createDataFrame"))
 
 
 class Catalog:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lakehouse_core.catalog.names import named, names_table
+from lakehouse_core.catalog.spark_engine import spark_engine
 from lakehouse_core.execution.changes import ChangesPlan, change_batches
 from lakehouse_core.execution.scan import ScanPlan, count_rows, scan_batches, scan_schema
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -57,10 +58,7 @@ class Scan:
     @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:
         """Return the rows as a DataFrame; nothing is read before Spark runs it."""
-        # Whoever has a session has loaded Spark.
-        from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
-
-        return SparkEngine(session).to_spark(self._plan)
+        return spark_engine(session).to_spark(self._plan)
 
     @names_table
     def count(self) -> int:
@@ -112,7 +110,4 @@ class ChangesScan:
 
         Its partitions, and the rows in each, are in the order of `to_batches`; a shuffle loses that order, as ever.
         """
-        # Whoever has a session has loaded Spark.
-        from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
-
-        return SparkEngine(session).changes(self._plan)
+        return spark_engine(session).changes(self._plan)

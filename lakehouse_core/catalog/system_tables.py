@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakehouse_core.catalog.names import named, names_table
 from lakehouse_core.catalog.scan import Scan
+from lakehouse_core.catalog.spark_engine import spark_engine
 from lakehouse_core.catalog.system_columns import SYSTEM_COLUMNS
 from lakehouse_core.catalog.system_rows import (
     Row,
@@ -127,10 +128,7 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def frame(session: SparkSession) -> DataFrame:
-        # Whoever has a session has loaded Spark.
-        from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
-
-        return SparkEngine(session).from_arrow(rows(), fields)
+        return spark_engine(session).from_arrow(rows(), fields)
 
     return SystemTable(
         full_name,
@@ -165,9 +163,7 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
             yield from binlog_batches(rows, packs=found.is_increment)
 
     def frame(session: SparkSession) -> DataFrame:
-        from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
-
-        return SparkEngine(session).binlog(scan.plan())
+        return spark_engine(session).binlog(scan.plan())
 
     return SystemTable(
         full_name,

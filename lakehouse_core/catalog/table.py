@@ -75,7 +75,7 @@ from lakehouse_core.execution.verify import verify
 from lakehouse_core.execution.write_compaction import compact_written
 from lakehouse_core.planning.ledger import content_snapshot_id
 from lakehouse_core.planning.partitions import partition_condition
-from lakehouse_core.planning.read_point import AtSnapshot, Latest, ReadPoint
+from lakehouse_core.planning.read_point import AtSnapshot, Latest, ReadPoint, checked_point
 from lakehouse_core.planning.schema_change import SchemaChange
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, WriteMode
@@ -148,7 +148,7 @@ class Table:
 
         No file is opened. Empty for a table without snapshots. Raises NotFound, SnapshotExpired, CorruptTable.
         """
-        state = state_at(self._log, self._schemas, at)
+        state = state_at(self._log, self._schemas, checked_point(at))
         entries = [] if state.snapshot is None else self._log.live_entries(state.snapshot, with_stats=stats)
         if (earliest := state.created_from_millis) is not None:
             entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
@@ -157,7 +157,7 @@ class Table:
     @names_table
     def buckets(self, *, at: ReadPoint = Latest()) -> Records[BucketRecord]:  # noqa: B008
         """Return the buckets that hold files, each with what compaction has to know of it."""
-        snapshot = state_at(self._log, self._schemas, at).snapshot
+        snapshot = state_at(self._log, self._schemas, checked_point(at)).snapshot
         return bucket_records([] if snapshot is None else self._log.live_entries(snapshot), self.schema)
 
     @names_table
@@ -176,7 +176,7 @@ class Table:
 
         Raises NotFound, SnapshotExpired, CorruptTable.
         """
-        snapshot = state_at(self._log, self._schemas, at).snapshot
+        snapshot = state_at(self._log, self._schemas, checked_point(at)).snapshot
         if snapshot is None:
             return manifest_records([], [], self.schema)
         base, delta = self._log.base_manifests(snapshot), self._log.delta_manifests(snapshot)
@@ -217,7 +217,7 @@ class Table:
         """
         request = ReadRequest(
             table=self.name,
-            point=at,
+            point=None if at is None else checked_point(at),
             options=options or {},
             columns=columns,
             condition=bound_condition(where),
@@ -246,7 +246,7 @@ class Table:
         processes may share; None is one of this process, removed when it ends. See `lookups` for asking often.
         Raises InvalidRequest for a table without a primary key and for keys that do not fit, and what `scan` raises.
         """
-        request = ReadRequest(table=self.name, point=at, columns=columns)
+        request = ReadRequest(table=self.name, point=checked_point(at), columns=columns)
         return look_up(self._log, self._schemas, keys, request, self._lookup_cache(cache), aligned=aligned)
 
     @names_table
@@ -261,7 +261,7 @@ class Table:
 
         Takes and raises what `lookup` does. `refresh` moves it to a newer snapshot.
         """
-        request = ReadRequest(table=self.name, point=at, columns=columns)
+        request = ReadRequest(table=self.name, point=checked_point(at), columns=columns)
         lookup = TableLookup(self._log, self._schemas, request, self._lookup_cache(cache))
         return Lookups(lookup, table=self.name)
 
@@ -489,21 +489,34 @@ class Table:
     @names_table
     @timed
     def create_tag(
-        self, name: str, *, at: int | None = None, retention: timedelta | None = None, dry_run: bool = False
+        self,
+        name: str,
+        *,
+        at: int | ReadPoint | None = None,
+        retention: timedelta | None = None,
+        dry_run: bool = False,
     ) -> TagReport:
         """Name a snapshot (None: the latest) and keep its files, for the time of `retention` or until it is deleted.
 
-        Raises InvalidRequest for a bad or taken name, NotFound, SnapshotExpired.
+        `at`: the id of a snapshot, or a point such as AsOf(…) or AtTag(…). Raises InvalidRequest for a bad or taken
+        name, NotFound, SnapshotExpired.
         """
         tag = create_tag(
             self._log,
             self._clock,
             name,
-            snapshot_id=None if at is None else AtSnapshot(at).id,
+            snapshot_id=self._tagged_id(at),
             retention_millis=retention_millis(retention),
             dry_run=dry_run,
         )
         return answers.tag_report(self.name, name, tag, self._log.latest_id(), dry_run=dry_run)
+
+    def _tagged_id(self, at: int | ReadPoint | None) -> int | None:
+        if at is None or isinstance(at, Latest):
+            return None
+        point = checked_point(AtSnapshot(at) if isinstance(at, int) else at)
+        snapshot = None if isinstance(point, AtSnapshot) else state_at(self._log, self._schemas, point).snapshot
+        return point.id if isinstance(point, AtSnapshot) else None if snapshot is None else snapshot.id
 
     @names_table
     @timed

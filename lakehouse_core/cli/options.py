@@ -1,15 +1,14 @@
 """Options that several verbs share, and texts that become values."""
 
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import click
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.options.units import parse_duration
-from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint
+from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, parse_time
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,20 +58,6 @@ def read_point(snapshot: int | None, tag: str | None, as_of: str | None) -> Read
     return given_point(snapshot, tag, as_of) or Latest()
 
 
-def parse_time(text: str) -> datetime:
-    """Return a time as ISO 8601 has it, or milliseconds since 1970; without a zone it is UTC."""
-    if _MILLIS.fullmatch(text):
-        try:
-            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(text))
-        except OverflowError as error:
-            raise InvalidRequest(f"Time {text!r}: it lies beyond year 9999. Give milliseconds since 1970.") from error
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidRequest(f"Time {text!r}: expected ISO 8601, as in 2013-01-31T23:59:59Z.") from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
 def parse_age(text: str, option: str) -> timedelta:
     """Return a duration such as 1h, 30 min or 7d. A number alone, which options take for milliseconds, is refused."""
     if text.strip().isdigit():
@@ -81,6 +66,3 @@ def parse_age(text: str, option: str) -> timedelta:
         return timedelta(milliseconds=parse_duration(option, text))
     except OverflowError as error:
         raise InvalidRequest(f"Option {option} is {text!r}: at most {timedelta.max.days} d are understood.") from error
-
-
-_MILLIS: Final = re.compile(r"\d{10,16}")

@@ -10,11 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, NotFound
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.tasks.write import WriteTask
-from lakehouse_core.storage import open_store, parse_location
+from lakehouse_core.storage import is_there, open_store, parse_location
 from lakehouse_core.table.changes import CommitMessage
 
 T = TypeVar("T")
@@ -40,17 +40,24 @@ class WatchedEngine:
             return self._engine.write(task, data, watch)
 
 
-def open_catalog(context: click.Context) -> Catalog:
-    """Return the catalog of the warehouse that the command line or the environment names. Raises InvalidRequest."""
+def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog:
+    """Return the catalog of the warehouse that the command line or the environment names.
+
+    Raises InvalidRequest, NotFound where nothing is there unless it `may_be_new`.
+    """
     root = context.find_root()
     warehouse = root.obj["warehouse"]
     if not warehouse:
         raise InvalidRequest("No warehouse: pass -w WAREHOUSE before the verb, or set LAKEHOUSE_WAREHOUSE.")
+    location = parse_location(warehouse)
+    if not may_be_new and not is_there(location):
+        raise NotFound(
+            f"There is no warehouse {location.root}. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with its first "
+            "table."
+        )
     clock = SystemClock()
     verb = context.info_name or ""
-    return Catalog(
-        open_store(parse_location(warehouse)), engine=lambda: WatchedEngine(LocalEngine(clock), verb), clock=clock
-    )
+    return Catalog(open_store(location), engine=lambda: WatchedEngine(LocalEngine(clock), verb), clock=clock)
 
 
 def open_table(context: click.Context, name: str) -> Table:

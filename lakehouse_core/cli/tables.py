@@ -85,7 +85,7 @@ def create(context: click.Context, *, table: str, file: Path, exist_ok: bool) ->
       options: {bucket: 4}
     """
     declared = _read_schema(file)
-    catalog = open_catalog(context)
+    catalog = open_catalog(context, may_be_new=True)
     made, is_new = _create(catalog, table, exist_ok=exist_ok, **declared)
     if is_json(context):
         print_json(_description(made))

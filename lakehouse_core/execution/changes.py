@@ -22,7 +22,7 @@ from lakehouse_core.execution.read_points import expiry_behind
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_schema, read_split
-from lakehouse_core.planning.read_point import IncrementalMode
+from lakehouse_core.planning.read_point import AtSnapshot, AtTag, IncrementalMode
 from lakehouse_core.planning.scan import ScanScope
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.split import Split
@@ -159,9 +159,21 @@ def _plan(
 def _check_range(after: int, until: int | None) -> None:
     for name, value in (("after", after), ("until", until)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise InvalidRequest(f"changes: {name}={shown(value)}: expected a snapshot id, or after=0 for all changes.")
+            raise InvalidRequest(
+                f"changes: {name}={shown(value)}: {_written(name, value)}expected a snapshot id, or after=0 for all "
+                "changes."
+            )
     if until is not None and until < after:
         raise InvalidRequest(f"The range ({after}, {until}] ends before it begins. Swap the two.")
+
+
+def _written(name: str, value: object) -> str:
+    match value:
+        case AtSnapshot(snapshot_id):
+            return f"write {name}={shown(snapshot_id)}; "
+        case AtTag(tag):
+            return f"write {name}={shown(tag)} in `diff`, which takes two tags; "
+    return ""
 
 
 def _is_kept(log: SnapshotLog, snapshot_id: int) -> bool:

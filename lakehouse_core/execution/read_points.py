@@ -24,6 +24,7 @@ from lakehouse_core.planning.read_point import (
     is_compacted,
     newest_until,
     shown_time,
+    what_increments,
 )
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -71,8 +72,9 @@ def state_at(log: SnapshotLog, schemas: SchemaLog, point: ReadPoint) -> ReadStat
         case FromCreationTime():
             return _from_creation_time(log, point)
         case _:
-            # Types alone do not keep a plain number out, and no row would be the answer.
-            raise InvalidRequest(f"at={shown(point)}: expected a point such as Latest(), AtSnapshot(id) or AsOf(time).")
+            raise InvalidRequest(
+                f"{what_increments(point)} means changes, not a state: give one, as lc.AtSnapshot(12)."
+            )
 
 
 def moves_on(point: ReadPoint) -> bool:

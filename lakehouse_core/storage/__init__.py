@@ -5,7 +5,7 @@ from lakehouse_core.storage.keys import child
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
-from lakehouse_core.storage.opening import open_store, parse_location
+from lakehouse_core.storage.opening import home_expanded, is_there, open_store, parse_location
 
 __all__ = [
     "Call",
@@ -20,6 +20,8 @@ __all__ = [
     "ProcessDied",
     "StoreSpec",
     "child",
+    "home_expanded",
+    "is_there",
     "open_store",
     "parse_location",
 ]

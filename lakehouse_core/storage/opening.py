@@ -4,7 +4,7 @@ import os
 import re
 from typing import assert_never
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
@@ -23,29 +23,53 @@ def open_store(spec: StoreSpec) -> ObjectStore:
 
 
 def parse_location(text: str) -> StoreSpec:
-    """Return where a warehouse lies: a path (relative ones are taken from the working folder) or a file:// URI.
+    """Return where a warehouse lies: a path (relative ones are taken from the working folder, `~` is that of a user's
+    home) or a file:// URI.
 
     Percent signs in a URI stand for themselves, as in Hadoop's paths. Raises InvalidRequest, or UnsupportedFeature for
     stores that cannot be used yet.
     """
     scheme, colon, rest = text.partition(":")
     if not text.strip() or "\0" in text or "\n" in text:
-        raise InvalidRequest(f"Warehouse {text!r}: expected a file path or a file:// URI.")
+        raise InvalidRequest(f"Warehouse {shown(text)}: expected a file path or a file:// URI.")
     if not (colon and _SCHEME.fullmatch(scheme)):
-        return _on_disk(text, os.path.abspath(text))
+        return _on_disk(text, os.path.abspath(home_expanded(text)))
     if scheme == "memory":
         return StoreSpec("memory", rest.lstrip("/"))
     if scheme != "file":
-        raise UnsupportedFeature(f"Warehouse {text!r}: stores of {scheme}: are not supported yet. Use a file path.")
+        raise UnsupportedFeature(
+            f"Warehouse {shown(text)}: stores of {scheme}: are not supported yet. Use a file path."
+        )
     path = rest
     if rest.startswith("//"):
         host, slash, below = rest[2:].partition("/")
         path = slash + below
         if host not in ("", "localhost"):
-            raise InvalidRequest(f"Warehouse {text!r}: a file URI names no host, and this one names {host!r}.")
+            raise InvalidRequest(
+                f"Warehouse {shown(text)}: a file URI names no host, and this one names {shown(host)}."
+            )
     if not path.startswith("/"):
-        raise InvalidRequest(f"Warehouse {text!r}: expected an absolute path, as in file:///data/warehouse.")
+        raise InvalidRequest(f"Warehouse {shown(text)}: expected an absolute path, as in file:///data/warehouse.")
     return _on_disk(text, os.path.normpath(path))
+
+
+def home_expanded(path: str) -> str:
+    """Return the path with a `~` or `~user` at its beginning replaced by that home. Raises InvalidRequest for nobody's.
+
+    A folder whose own name begins with `~` is written `./~name`.
+    """
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
+        user = expanded.partition("/")[0]
+        raise InvalidRequest(
+            f"Path {shown(path)}: {shown(user)} is the home of no user. Write ./ before it for a folder of that name."
+        )
+    return expanded
+
+
+def is_there(spec: StoreSpec) -> bool:
+    """Return whether anything lies where `spec` points: a store comes into being with its first object."""
+    return spec.scheme != "file" or os.path.isdir(spec.root)
 
 
 def _on_disk(text: str, path: str) -> StoreSpec:
@@ -53,7 +77,9 @@ def _on_disk(text: str, path: str) -> StoreSpec:
     while not os.path.lexists(existing):
         existing = os.path.dirname(existing)
     if os.path.exists(existing) and not os.path.isdir(existing):
-        raise InvalidRequest(f"Warehouse {text!r}: {existing} is a file. Expected a folder, which need not exist yet.")
+        raise InvalidRequest(
+            f"Warehouse {shown(text)}: {existing} is a file. Expected a folder, which need not exist yet."
+        )
     return StoreSpec("file", path)
 
 

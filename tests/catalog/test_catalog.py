@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
@@ -177,3 +180,70 @@ def test_a_table_that_cannot_be_compacted_says_so_in_its_report_and_stops_no_oth
     assert isinstance(reports[1].error, lc.CorruptTable)
     assert "sales.b" in str(reports[1].error)
     assert isinstance(reports[1].to_dict()["error"], str)
+
+
+def test_a_warehouse_may_lie_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    lc.connect("~/lake").create_database("sales")
+
+    assert (tmp_path / "lake" / "sales.db").is_dir()
+    assert lc.connect("./~").uri.endswith("/~")
+    with pytest.raises(lc.InvalidRequest, match="Path '~nobody-at-all/x': '~nobody-at-all' is the home of no user"):
+        lc.connect("~nobody-at-all/x")
+
+
+POINTS_IN_TIME = {
+    "a text with a zone": "2013-01-05T11:00:00+01:00",
+    "a text without one, which is UTC": "2013-01-05 10:00:00",
+    "a datetime without a zone": datetime(2013, 1, 5, 10),
+    "a datetime with one": datetime(2013, 1, 5, 11, tzinfo=timezone(timedelta(hours=1))),
+    "milliseconds since 1970, as text": "1357380000000",
+}
+
+
+@pytest.mark.parametrize("given", POINTS_IN_TIME.values(), ids=POINTS_IN_TIME)
+def test_a_time_may_be_given_in_many_ways(given):
+    for point in (lc.AsOf(given), lc.FromCreationTime(given), lc.FromFileCreationTime(given)):
+        assert point.time_millis == 1_357_380_000_000
+
+
+@pytest.mark.parametrize("day", [date(2013, 1, 5), "2013-01-05", "20130105"])
+def test_a_date_is_its_first_moment_in_utc(day):
+    assert lc.AsOf(day).time_millis == 1_357_344_000_000
+
+
+def test_a_tag_is_made_at_a_snapshot_a_tag_or_a_time(catalog):
+    table = made(catalog)
+    table.write(ROW)
+    first = table.snapshot(1)
+
+    table.create_tag("by id", at=1)
+    table.create_tag("by point", at=lc.AtSnapshot(1))
+    table.create_tag("by tag", at=lc.AtTag("by id"))
+    table.create_tag("by time", at=lc.AsOf(datetime.fromtimestamp(first.time_millis / 1000, UTC)))
+    table.create_tag("the latest", at=lc.Latest())
+
+    assert {tag.name: tag.snapshot_id for tag in table.tags()} == {
+        **dict.fromkeys(("by id", "by point", "by tag", "by time"), 1),
+        "the latest": 2,
+    }
+
+
+def test_where_spark_is_missing_it_is_told_what_to_install(catalog, monkeypatch, tmp_path):
+    table = made(catalog)
+    for name in list(sys.modules):
+        if name.startswith("lakehouse_core.execution.engines.spark") or name.partition(".")[0] == "pyspark":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    install = re.escape("Install it with `pip install 'paimon-lakehouse[spark]'`, or connect without spark=…")
+
+    on_spark = lc.connect(tmp_path / "lake", spark=lambda: None).table("sales.orders")
+    assert on_spark.scan().count() == 1
+    for use in (
+        lambda: on_spark.write(ROW),
+        lambda: table.scan().to_spark(None),
+        lambda: table.system("ro").to_spark(None),
+    ):
+        with pytest.raises(lc.InvalidRequest, match=install):
+            use()

@@ -190,7 +190,7 @@ def test_names_and_options_that_mean_nothing_are_refused(catalog: Catalog, order
         orders.system("snapshot")
     with pytest.raises(lc.InvalidRequest, match="it is the same at every point"):
         orders.system("tags", options={"scan.snapshot-id": "1"})
-    with pytest.raises(lc.InvalidRequest, match="expected a point such as"):
+    with pytest.raises(lc.InvalidRequest, match="incremental-between means changes, not a state"):
         rows(orders, "files", **{"incremental-between": "1,2"})
     with pytest.raises(lc.InvalidRequest, match=r"expected 'database.table\$name'"):
         catalog.system_table("db.orders")

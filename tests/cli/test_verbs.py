@@ -28,11 +28,49 @@ def test_no_line_ends_with_blanks(shell, orders, verb):
         assert line == line.rstrip()
 
 
-def test_an_empty_warehouse_says_so(shell):
+def test_an_empty_warehouse_says_so(shell, home):
+    (home / "wh").mkdir()
+
     answer = shell("tables")
 
     assert (answer.code, answer.out) == (0, "")
     assert answer.err.endswith("/wh has no tables.\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "tables",
+        "describe a.b",
+        "read a.b",
+        "snapshots a.b",
+        "write a.b orders.csv",
+        "compact a.*",
+        "verify a.b",
+        "drop a.b --yes",
+    ],
+)
+def test_a_warehouse_that_is_not_there_is_told_and_not_made(shell, home, words):
+    (home / "orders.csv").write_text("id\n1\n")
+
+    answer = shell(*words.split())
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == (
+        f"lakehouse: There is no warehouse {home}/wh. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with its first "
+        "table.\n"
+    )
+    assert not (home / "wh").exists()
+
+
+def test_a_warehouse_may_lie_in_the_home_folder(shell, home, monkeypatch):
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("LAKEHOUSE_WAREHOUSE", "~/in/there")
+
+    assert shell("create", "d.t", "--schema", "orders.yaml").code == 0
+
+    assert (home / "in" / "there" / "d.db" / "t" / "schema" / "schema-0").exists()
+    assert "'~nobody-at-all' is the home of no user" in shell("-w", "~nobody-at-all/x", "tables").err
 
 
 def test_an_existing_table_that_is_accepted_is_not_said_to_be_new(shell, orders):

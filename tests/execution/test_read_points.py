@@ -129,7 +129,6 @@ def test_where_and_columns_go_with_an_incremental_read(catalog: Catalog, clock: 
 
 
 REFUSED: list[tuple[Callable[[lc.Table], lc.Scan], type[lc.LakehouseError], str]] = [
-    (lambda table: table.scan(at=3), lc.InvalidRequest, "at=3: expected a point such as"),
     (lambda table: table.scan(at=lc.AtVersion("nope")), lc.NotFound, "nope"),
     (lambda table: table.scan(at=lc.AtWatermark(5)), lc.NotFound, "No snapshot has the watermark 5"),
     (

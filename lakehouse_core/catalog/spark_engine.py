@@ -1,0 +1,20 @@
+"""Spark's engine, imported when it is first asked for: catalogs for sensors, checks and the shell never load Spark."""
+
+from typing import TYPE_CHECKING, Any
+
+from lakehouse_core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from lakehouse_core.execution.engines.spark import SparkEngine
+
+
+def spark_engine(spark: Any) -> "SparkEngine":
+    """Return the engine of a session, or of a function that makes one. Raises InvalidRequest where Spark is missing."""
+    try:
+        from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
+    except ImportError as error:
+        raise InvalidRequest(
+            f"Spark cannot be loaded here ({error}). Install it with `pip install 'paimon-lakehouse[spark]'`, or "
+            "connect without spark=… to have tasks run in this process."
+        ) from error
+    return SparkEngine(spark)
