@@ -7,7 +7,6 @@ from functools import partial
 from lakehouse_core.execution.inspection import Inspection, Rooted
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.findings import (
-    LiveFiles,
     Promise,
     key_findings,
     lineage_findings,
@@ -24,6 +23,7 @@ from lakehouse_core.planning.live_files import (
     index_file,
     metadata_files,
 )
+from lakehouse_core.planning.replayed_files import ReplayedFiles
 from lakehouse_core.table.data_file import FileSource
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
@@ -33,9 +33,9 @@ from lakehouse_core.table.manifest import (
     ManifestEntry,
     ManifestFile,
     file_identifier,
+    net_of,
 )
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,52 +69,86 @@ class _BranchCheck:
             self._lineage(run)
         states = {(each.root.snapshot_id, each.root.base, each.root.delta) for each in self._branch.snapshots}
         for tag in self._branch.tags:
-            self._metadata(tag)
             if (tag.root.snapshot_id, tag.root.base, tag.root.delta) not in states:
                 self._lineage([tag])
+            else:
+                self._metadata(tag)
+                self._manifests(tag)
+                self._indexes(tag, None)
         for changelog in self._branch.changelogs:
             self._metadata(changelog)
+            self._manifests(changelog)
             self._changelog(changelog)
 
     def _lineage(self, run: Sequence[Rooted]) -> None:
         """Replay the deltas of `run`; where something is missing, begin again at the next snapshot."""
-        live: LiveFiles | None = None
+        live: ReplayedFiles | None = None
         before: Sequence[ManifestFile] = ()
         for rooted in run:
             root = rooted.root
-            if root.kind is RootKind.SNAPSHOT:
-                self._metadata(rooted)
+            self._metadata(rooted)
             assert root.base is not None
             assert root.delta is not None
             base = self._inspection.manifests(rooted, root.base)
             delta = self._inspection.manifests(rooted, root.delta)
             is_first = live is None
-            if is_first or list(base or ()) != list(before):
-                live = self._base(rooted, base, live)
+            live = self._base(rooted, before, base, live)
             changes = self._entries(rooted, root.delta, delta)
             if live is None or changes is None or base is None or delta is None:
                 live = None
                 # What came before cannot be told; what came with this snapshot can.
                 self._look_at(rooted, _surviving(changes or ()), FileKind.DATA)
+                self._indexes(rooted, None)
                 continue
             before = [*base, *delta]
             self._step(rooted, live, changes, is_first=is_first)
 
-    def _base(self, rooted: Rooted, base: Sequence[ManifestFile] | None, live: LiveFiles | None) -> LiveFiles | None:
-        """Return the state before `rooted`: the replay so far where there is one, else what its base lists."""
-        assert rooted.root.base is not None
-        entries = self._entries(rooted, rooted.root.base, base)
+    def _base(
+        self,
+        rooted: Rooted,
+        before: Sequence[ManifestFile],
+        base: Sequence[ManifestFile] | None,
+        live: ReplayedFiles | None,
+    ) -> ReplayedFiles | None:
+        """Return the state before `rooted`, None where it cannot be told: the replay so far, else what its base lists.
+
+        `before`: the manifests that make up the replay so far.
+        """
+        root = rooted.root
+        assert root.base is not None
+        if base is None or (live is not None and self._only_merged(rooted, before, base, live)):
+            return None if base is None else live
+        entries = self._entries(rooted, root.base, base)
         if entries is None:
             return None
-        listed = LiveFiles()
-        key = rooted.root.key
-        self._inspection.report(listed.apply(key, entries), key)
-        if live is None:
-            return listed
-        self._inspection.report(live.differences(key, listed.entries), key)
-        return live
+        listed = ReplayedFiles(self._key_types)
+        findings = listed.apply(root.key, entries)
+        if live is not None:
+            findings += live.differences(root.key, listed.entries)
+        self._inspection.report(findings, root.key)
+        # A difference is told once: from here on readers see what is listed.
+        return listed if live is None or findings else live
 
-    def _step(self, rooted: Rooted, live: LiveFiles, changes: Sequence[ManifestEntry], *, is_first: bool) -> None:
+    def _only_merged(
+        self, rooted: Rooted, before: Sequence[ManifestFile], base: Sequence[ManifestFile], live: ReplayedFiles
+    ) -> bool:
+        """Return whether `base` surely lists what `live` holds: as `before` does, but for manifests that were merged.
+
+        Manifests in one place of the list were replaced by others that add the same files up, each of them once.
+        """
+        assert rooted.root.base is not None
+        gone, came = _replaced(before, base)
+        if not gone and not came:
+            return True
+        tallies = [self._inspection.tally(rooted, rooted.root.base, manifest) for manifest in (*gone, *came)]
+        known = [one for one in tallies if one is not None]
+        if not live.is_sound or len(known) < len(tallies):
+            return False
+        old, new = known[: len(gone)], known[len(gone) :]
+        once = all(one.deleted == 0 for one in new) or (len(new) == 1 and new[0].is_plain)
+        return once and net_of(*old) == net_of(*new)
+
+    def _step(self, rooted: Rooted, live: ReplayedFiles, changes: Sequence[ManifestEntry], *, is_first: bool) -> None:
         """Apply the delta of `rooted` to `live`, then check what it came to; of the first snapshot, everything."""
         key = rooted.root.key
         self._inspection.report(live.apply(key, changes), key)
@@ -123,8 +157,8 @@ class _BranchCheck:
         files = [live.entries[identifier] for identifier in new if identifier in live.entries]
         touched = _buckets(files if is_first else changes)
         self._look_at(rooted, files, FileKind.DATA)
-        self._inspection.report(live.bucket_findings(key, touched, self._folders.of, self._key_types), key)
-        self._vectors(rooted, live)
+        self._inspection.report(live.bucket_findings(key, touched, self._folders.of), key)
+        self._indexes(rooted, live)
         changelog_rows = None
         if rooted.root.changelog is not None:
             changelog_rows = self._changelog(rooted)
@@ -141,22 +175,20 @@ class _BranchCheck:
             key,
         )
 
-    def _vectors(self, rooted: Rooted, live: LiveFiles) -> None:
-        """Look into the deletion vectors of `rooted`, whose files are `live`."""
-        if rooted.root.index_manifest is None:
-            return
-        key = manifest_key(rooted.root.index_manifest)
-        indexes = self._inspection.read(
-            Promise.NAMED_FILES, key, lambda: self._inspection.index_entries(rooted.snapshot), rooted.root.key
-        )
-        for index in indexes or ():
-            if index.index_type == DELETION_VECTORS and index.external_path is None:
-                file = self._inspection.read(
-                    Promise.NAMED_FILES, key, partial(self._index_file, index, key), rooted.root.key
-                )
-                if file is not None:
-                    row_counts = live.row_counts(index.partition, index.bucket)
-                    self._inspection.vectors(file.key, index, row_counts, rooted.root.key)
+    def _indexes(self, rooted: Rooted, live: ReplayedFiles | None) -> None:
+        """Look for the index files of `rooted`, and into its deletion vectors where its files are known: `live`."""
+        for index in self._inspection.index_entries(rooted) or ():
+            if index.external_path is not None:
+                continue
+            key = rooted.root.key
+            named_by = manifest_key(rooted.root.index_manifest or "")
+            file = self._inspection.read(Promise.NAMED_FILES, named_by, partial(self._index_file, index, named_by), key)
+            if file is None:
+                continue
+            self._inspection.exist([file], key)
+            if live is not None and index.index_type == DELETION_VECTORS:
+                row_counts = partial(live.row_counts, index.partition, index.bucket)
+                self._inspection.vectors(file.key, index, row_counts, key)
 
     def _changelog(self, rooted: Rooted) -> int | None:
         """Look at the files of a changelog and return their rows; None when they cannot be told."""
@@ -184,27 +216,16 @@ class _BranchCheck:
 
     def _metadata(self, rooted: Rooted) -> None:
         root = rooted.root
-        self._inspection.begin(rooted)
+        self._inspection.begin()
         self._inspection.exist(metadata_files(root), root.key)
         if rooted.snapshot.schema_id not in self._branch.schemas:
             self._inspection.report([schema_missing(root.key, rooted.snapshot.schema_id)], root.key)
-        for named in root.lists:
-            for manifest in self._inspection.manifests(rooted, named) or ():
-                self._inspection.entries(rooted, named, manifest)
-        if root.index_manifest is not None:
-            key = manifest_key(root.index_manifest)
-            files = self._inspection.read(
-                Promise.NAMED_FILES, key, lambda: self._index_files(rooted.snapshot), root.key
-            )
-            self._inspection.exist(files or (), root.key)
 
-    def _index_files(self, snapshot: Snapshot) -> list[NamedFile]:
-        assert snapshot.index_manifest is not None
-        return [
-            self._index_file(entry, snapshot.index_manifest)
-            for entry in self._inspection.index_entries(snapshot)
-            if entry.external_path is None
-        ]
+    def _manifests(self, rooted: Rooted) -> None:
+        """Look at every manifest that `rooted` leads to, and that was not looked at before."""
+        for named in rooted.root.lists:
+            for manifest in self._inspection.manifests(rooted, named) or ():
+                self._inspection.tally(rooted, named, manifest)
 
     def _index_file(self, entry: IndexManifestEntry, named_by: str) -> NamedFile:
         folder = self._folders.of_index(entry.partition, entry.bucket)
@@ -245,6 +266,17 @@ def _runs(snapshots: Sequence[Rooted]) -> Iterator[list[Rooted]]:
         run.append(each)
     if run:
         yield run
+
+
+def _replaced(
+    before: Sequence[ManifestFile], after: Sequence[ManifestFile]
+) -> tuple[Sequence[ManifestFile], Sequence[ManifestFile]]:
+    """Return what of `before` is not in `after`, and what is there instead: all but a common start and a common end."""
+    shorter = min(len(before), len(after))
+    start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    most = shorter - start
+    end = next((at for at in range(most) if before[-1 - at] != after[-1 - at]), most)
+    return before[start : len(before) - end], after[start : len(after) - end]
 
 
 def _surviving(changes: Iterable[ManifestEntry]) -> list[ManifestEntry]:

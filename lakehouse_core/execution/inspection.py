@@ -3,7 +3,7 @@
 Data files are looked for and measured, and on demand read.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -11,16 +11,24 @@ from typing import TypeVar
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
 from lakehouse_core.execution.manifest_reader import ManifestReader
 from lakehouse_core.execution.progress import NOBODY, Watch
-from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.deletion_vectors import read_vectors
 from lakehouse_core.execution.tasks.merge_read import BucketFiles
 from lakehouse_core.planning.findings import Finding, Promise, manifest_findings, unreadable, vector_findings
 from lakehouse_core.planning.live_files import NamedFile, NamedList, Root
 from lakehouse_core.planning.readable import READABLE_FORMATS
+from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import manifest_key
-from lakehouse_core.table.manifest import IndexManifestEntry, ManifestEntry, ManifestFile
+from lakehouse_core.table.manifest import (
+    EntryColumns,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFile,
+    Tally,
+    columns_of,
+    tally,
+)
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
@@ -45,20 +53,19 @@ class Rooted:
 class Inspection:
     """One pass over a table. Each damaged object is reported once, for the first root that names it."""
 
-    def __init__(self, log: SnapshotLog, *, reads_data: bool, watch: Watch = NOBODY) -> None:
-        self._log = log
+    def __init__(self, store: ObjectStore, *, reads_data: bool, watch: Watch = NOBODY) -> None:
         self._watch = watch
         self._root_count = 0
         self._roots_checked = 0
         # What a handle remembers says nothing of the files as they are now.
-        self._manifests = ManifestReader(log.store)
-        self._store = log.store
+        self._manifests = ManifestReader(store)
+        self._store = store
         self._reads_data = reads_data
         self._data_read: set[str] = set()
         self._found: dict[tuple[Promise, str], tuple[Finding, str | None]] = {}
         self._files: Mapping[str, int] = {}
-        self._described: set[str] = set()
-        self._unreadable: set[str] = set()
+        self._tallies: dict[ManifestFile, Tally | None] = {}
+        self._indexes_read: set[tuple[str, str | None]] = set()
         self._vectors_read: set[str] = set()
 
     def list_files(self, root_count: int) -> None:
@@ -67,22 +74,20 @@ class Inspection:
         self._root_count = root_count
         self._files = {info.key: info.size for info in self._store.list("")}
 
-    def begin(self, rooted: Rooted) -> None:
+    def begin(self) -> None:
         """Tell that the next root is looked at; of data that is read, the files tell more."""
         if not self._reads_data:
             self._watch.at("checking", self._roots_checked, self._root_count, "snapshots")
         self._roots_checked += 1
 
-    def findings(self, is_root_still: Callable[[str], bool]) -> tuple[Finding, ...]:
-        """Return what was reported, but for what only roots name that are gone by now."""
+    def end(self) -> Sequence[tuple[Finding, str | None]]:
+        """Return what was reported, in that order, each with the root for which it was: no root is looked at again."""
         if not self._reads_data:
             self._watch.at("checking", self._root_count, self._root_count, "snapshots")
-        return tuple(
-            finding for finding, root_key in self._found.values() if root_key is None or is_root_still(root_key)
-        )
+        return tuple(self._found.values())
 
     def report(self, findings: Iterable[Finding], root_key: str | None = None) -> None:
-        """Keep what was found; `root_key`: the root that names the object. Findings of roots that go are left out."""
+        """Keep what was found; `root_key`: the root that names the object."""
         for finding in findings:
             self._found.setdefault((finding.promise, finding.object), (finding, root_key))
 
@@ -104,20 +109,57 @@ class Inspection:
             rooted.root.key,
         )
 
+    def tally(self, rooted: Rooted, named: NamedList, manifest: ManifestFile) -> Tally | None:
+        """Return what a manifest comes to, None where it cannot be read.
+
+        It is read at its first call only; what its list says of it is checked then.
+        """
+        if manifest not in self._tallies:
+            columns = self.read(
+                Promise.NAMED_FILES,
+                manifest_key(manifest.file_name),
+                lambda: self._manifests.columns([manifest]),
+                rooted.root.key,
+            )
+            self._look_at(rooted, named, manifest, columns)
+        return self._tallies[manifest]
+
     def entries(self, rooted: Rooted, named: NamedList, manifest: ManifestFile) -> list[ManifestEntry] | None:
-        """Return the entries of a manifest; what its list says of it is checked the first time."""
-        key = manifest_key(manifest.file_name)
-        if key in self._unreadable:
+        """Return the entries of a manifest, None where it cannot be read."""
+        if manifest in self._tallies and self._tallies[manifest] is None:
             return None
-        entries = self.read(Promise.NAMED_FILES, key, lambda: self._manifests.entries(manifest), rooted.root.key)
-        if entries is None:
-            self._unreadable.add(key)
-        elif key not in self._described:
-            self._described.add(key)
-            self.report(manifest_findings(named.name, manifest, entries), rooted.root.key)
+        entries = self.read(
+            Promise.NAMED_FILES,
+            manifest_key(manifest.file_name),
+            lambda: self._manifests.entries(manifest),
+            rooted.root.key,
+        )
+        if manifest not in self._tallies:
+            self._look_at(rooted, named, manifest, None if entries is None else columns_of(entries))
         return entries
 
-    def vectors(self, key: str, index: IndexManifestEntry, row_counts: Mapping[str, int], root_key: str) -> None:
+    def _look_at(self, rooted: Rooted, named: NamedList, manifest: ManifestFile, columns: EntryColumns | None) -> None:
+        self._tallies[manifest] = found = None if columns is None else tally(columns)
+        if found is not None:
+            self.report(manifest_findings(named.name, manifest, found), rooted.root.key)
+
+    def index_entries(self, rooted: Rooted) -> list[IndexManifestEntry] | None:
+        """Return what the index manifest of a root lists, at its first call; None when it was looked at before."""
+        name = rooted.root.index_manifest
+        expected = rooted.checksums.get(name or "")
+        if name is None or (name, expected) in self._indexes_read:
+            return None
+        self._indexes_read.add((name, expected))
+        return self.read(
+            Promise.NAMED_FILES,
+            manifest_key(name),
+            lambda: self._manifests.index_entries(name, expected),
+            rooted.root.key,
+        )
+
+    def vectors(
+        self, key: str, index: IndexManifestEntry, row_counts: Callable[[], Mapping[str, int]], root_key: str
+    ) -> None:
         """Decode the vectors of an index file that is there whole, once, and look for their rows in the data files."""
         if key in self._vectors_read or self._files.get(key) != index.file_size:
             return
@@ -128,10 +170,7 @@ class Inspection:
             return [(name, int(rows[-1])) for name, rows in found if len(rows)]
 
         highest = self.read(Promise.NAMED_FILES, key, read, root_key)
-        self.report(vector_findings(key, highest or (), row_counts), root_key)
-
-    def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
-        return self._log.index_entries(snapshot)
+        self.report(vector_findings(key, highest or (), row_counts()), root_key)
 
     def exist(self, files: Iterable[NamedFile], root_key: str) -> None:
         """Report which of `files` are missing, or have another size than recorded."""

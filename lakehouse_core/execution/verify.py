@@ -18,6 +18,7 @@ from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.findings import Finding, Promise, hint_findings, id_findings, no_schema
 from lakehouse_core.planning.live_files import RootKind, needed, root_of
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
 from lakehouse_core.table.layout import (
     BOUNDARY_KEY,
     CHANGELOG_FOLDER,
@@ -48,7 +49,11 @@ def verify(
     """
     if not schemas.ids():
         raise NotFound(f"{log.store.uri('')}: there is no table, for it has no schema. Check the name.")
-    return _Verification(log, schemas, reads_data=reads_data, watch=watch).findings()
+    for _ in range(_ATTEMPTS):
+        found, is_whole = _Verification(log, schemas, reads_data=reads_data, watch=watch).run()
+        if is_whole:
+            break
+    return found
 
 
 class _Verification:
@@ -60,9 +65,14 @@ class _Verification:
         self._schemas = schemas
         self._watch = watch
         self._roots_read = 0
-        self._inspection = Inspection(log, reads_data=reads_data, watch=watch)
+        self._inspection = Inspection(log.store, reads_data=reads_data, watch=watch)
+        self._roots: dict[str, int] = {}
 
-    def findings(self) -> tuple[Finding, ...]:
+    def run(self) -> tuple[tuple[Finding, ...], bool]:
+        """Return what is broken, and whether that is all.
+
+        What was looked for in vain because its root went meanwhile is left out. Another root may need it all the same.
+        """
         self._watch.at("reading the roots", 0, None, "snapshots")
         boundary = self._boundary()
         unlinking = self._plans()
@@ -77,9 +87,20 @@ class _Verification:
         for branch in branches:
             if branch is not None:
                 check_branch(self._inspection, branch)
-        # Whatever an expiry took meanwhile was looked for in vain, and rightly so.
+        found = self._inspection.end()
+        gone = self._gone({root_key for _, root_key in found if root_key is not None})
+        left = tuple(finding for finding, root_key in found if root_key not in gone)
+        return left, len(left) == len(found)
+
+    def _gone(self, root_keys: Iterable[str]) -> set[str]:
+        """Return which of the roots are gone by now, or are others than were read."""
         boundary = self._boundary()
-        return self._inspection.findings(lambda root_key: _is_root_still(self._store, root_key, boundary))
+        below = {snapshot_key(id) for id in ids_in(self._store, SNAPSHOT_FOLDER) if id < boundary}
+        return {key for key in root_keys if key in below or not self._is_as_read(key)}
+
+    def _is_as_read(self, root_key: str) -> bool:
+        content = _content(self._store, root_key)
+        return content is not None and hash(content) == self._roots.get(root_key)
 
     def _boundary(self) -> int:
         return self._inspection.read(Promise.DENSE_IDS, BOUNDARY_KEY, self._log.boundary) or 0
@@ -141,15 +162,24 @@ class _Verification:
         )
 
     def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool) -> Rooted | None:
-        snapshot = self._inspection.read(Promise.READABLE_ROOTS, key, partial(_snapshot, self._store, key, kind), key)
+        snapshot = self._inspection.read(Promise.READABLE_ROOTS, key, partial(self._snapshot, key, kind), key)
         if snapshot is None:
             return None
         root = needed(root_of(snapshot, key, kind, lineage=lineage), delta_is_changelog=delta_is_changelog)
-        rooted = Rooted(root=root, snapshot=snapshot)
+        checksums = snapshot.properties.get(CHECKSUMS_PROPERTY)
+        # The ledger of each of ten thousand snapshots would fill the memory.
+        kept = {} if checksums is None else {CHECKSUMS_PROPERTY: checksums}
+        rooted = Rooted(root=root, snapshot=snapshot.model_copy(update={"properties": kept}))
         self._roots_read += 1
         self._watch.at("reading the roots", self._roots_read, None, "snapshots")
-        checksums = self._inspection.read(Promise.READABLE_ROOTS, key, lambda: rooted.checksums, key)
-        return None if checksums is None else rooted
+        readable = self._inspection.read(Promise.READABLE_ROOTS, key, lambda: rooted.checksums, key)
+        return None if readable is None else rooted
+
+    def _snapshot(self, key: str, kind: RootKind) -> Snapshot:
+        data = self._store.read(key)
+        # Not the content: there may be ten thousand of them.
+        self._roots[key] = hash(data)
+        return parse_tag(data, key).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
 
 
 def _steady(read: Callable[[ObjectStore], T], store: ObjectStore) -> T:
@@ -169,18 +199,5 @@ def _content(store: ObjectStore, key: str) -> bytes | None:
         return None
 
 
-def _snapshot(store: ObjectStore, key: str, kind: RootKind) -> Snapshot:
-    data = store.read(key)
-    return parse_tag(data, key).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
-
-
 def _consumer(store: ObjectStore, key: str) -> int:
     return parse_consumer(store.read(key), key)
-
-
-def _is_root_still(store: ObjectStore, key: str, boundary: int) -> bool:
-    try:
-        store.size(key)
-    except NotFound:
-        return False
-    return key not in {snapshot_key(id) for id in ids_in(store, SNAPSHOT_FOLDER) if id < boundary}

@@ -4,20 +4,18 @@ Each check takes what was read and answers with findings, none when all is well.
 commit protocol"; the promises have numbers, so that a report, a test and the documentation mean the same.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.table.changes import BATCH_IDENTIFIER
 from lakehouse_core.table.layout import snapshot_key
-from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile, file_identifier
+from lakehouse_core.table.manifest import ManifestEntry, ManifestFile, Tally
 from lakehouse_core.table.snapshot import NO_WATERMARK, Snapshot
 
 
@@ -48,9 +46,6 @@ class Finding:
     def __str__(self) -> str:
         return f"{self.promise} {self.object}: {self.found}; expected {self.expected}. {self.advice}"
 
-
-Identifier: TypeAlias = Hashable
-_Bucket: TypeAlias = tuple[bytes, int]
 
 KEEP_EVIDENCE = "Do not expire; keep a copy of the table and this report."
 
@@ -127,21 +122,19 @@ def lineage_findings(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[Find
             yield _count(key, f"the watermark is {after.watermark}", f"at least {before.watermark}, as before it")
 
 
-def manifest_findings(named_by: str, manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> Iterator[Finding]:
-    """Check what a manifest list says of one of its manifests."""
-    added = sum(entry.kind is EntryKind.ADD for entry in entries)
+def manifest_findings(named_by: str, manifest: ManifestFile, found: Tally) -> Iterator[Finding]:
+    """Check what a manifest list says of one of its manifests, in which `found` was counted."""
     recorded = (manifest.num_added_files, manifest.num_deleted_files)
-    if recorded != (added, len(entries) - added):
+    if recorded != (found.added, found.deleted):
         yield _count(
             f"manifest/{manifest.file_name}",
-            f"it adds {added} and deletes {len(entries) - added} files",
+            f"it adds {found.added} and deletes {found.deleted} files",
             f"{recorded[0]} and {recorded[1]}, as {named_by} says",
         )
-    schema_id = max((entry.file.schema_id for entry in entries), default=manifest.schema_id)
-    if schema_id > manifest.schema_id:
+    if found.newest_schema_id is not None and found.newest_schema_id > manifest.schema_id:
         yield _count(
             f"manifest/{manifest.file_name}",
-            f"its newest schema is {schema_id}",
+            f"its newest schema is {found.newest_schema_id}",
             f"{manifest.schema_id}, as {named_by} says",
         )
 
@@ -177,117 +170,10 @@ def row_count_findings(
             yield _count(key, f"{name} is {recorded}", f"{counted}, the rows in its files")
 
 
-@dataclass(slots=True)
-class LiveFiles:
-    """The live files of one lineage, moved on by deltas: what a replay of its history has arrived at."""
-
-    entries: dict[Identifier, ManifestEntry] = field(default_factory=dict)
-    row_count: int = 0
-    _buckets: dict[_Bucket, dict[Identifier, ManifestEntry]] = field(default_factory=lambda: defaultdict(dict))
-
-    def apply(self, key: str, entries: Iterable[ManifestEntry]) -> Iterator[Finding]:
-        """Apply the entries of `key` in order; yield what does not fit the state."""
-        for entry in entries:
-            identifier = file_identifier(entry)
-            if (entry.kind is EntryKind.ADD) == (identifier in self.entries):
-                yield _delta(key, entry, added=entry.kind is EntryKind.ADD)
-            elif entry.kind is EntryKind.ADD:
-                self.entries[identifier] = entry
-                self._buckets[entry.partition, entry.bucket][identifier] = entry
-                self.row_count += entry.file.row_count
-            else:
-                del self.entries[identifier]
-                del self._buckets[entry.partition, entry.bucket][identifier]
-                self.row_count -= entry.file.row_count
-
-    def differences(self, key: str, state: Mapping[Identifier, ManifestEntry]) -> Iterator[Finding]:
-        """Yield how `state`, which the manifests of `key` list, differs from the replay."""
-        missing = [self.entries[identifier] for identifier in self.entries.keys() - state.keys()]
-        surplus = [state[identifier] for identifier in state.keys() - self.entries.keys()]
-        for entries, found in ((missing, "does not list"), (surplus, "lists")):
-            if entries:
-                names = sorted(entry.file.file_name for entry in entries)
-                yield Finding(
-                    promise=Promise.CONSISTENT_DELTAS,
-                    object=key,
-                    found=f"its base {found} {len(names)} files that the snapshot before it"
-                    f" {'has' if entries is missing else 'has not'}, the first is {names[0]}",
-                    expected="exactly the files of the snapshot before it",
-                    advice=KEEP_EVIDENCE,
-                )
-
-    def row_counts(self, partition: bytes, bucket: int) -> dict[str, int]:
-        """Return the rows of each live file of a bucket, by its name."""
-        return {entry.file.file_name: entry.file.row_count for entry in self._buckets[partition, bucket].values()}
-
-    def bucket_findings(
-        self, key: str, touched: Iterable[_Bucket], where: Callable[[bytes, int], str], key_types: Sequence[DataType]
-    ) -> Iterator[Finding]:
-        """Check the levels of the buckets in `touched`, and that their partitions agree on the number of buckets."""
-        touched = sorted(set(touched))
-        for partition, bucket in touched:
-            files = self._buckets[partition, bucket].values()
-            yield from _name_findings(key, where(partition, bucket), files)
-            if key_types:
-                yield from _level_findings(key, where(partition, bucket), files, key_types)
-        partitions = {partition for partition, _ in touched}
-        counts: dict[bytes, set[int]] = {partition: set() for partition in partitions}
-        for (partition, _), entries in self._buckets.items():
-            if partition in partitions:
-                counts[partition].update(entry.total_buckets for entry in entries.values() if entry.total_buckets > 0)
-        for partition, bucket in touched:
-            total = counts.pop(partition, set())
-            if len(total) > 1:
-                yield Finding(
-                    promise=Promise.DISJOINT_LEVELS,
-                    object=f"{key}, partition of {where(partition, bucket)}",
-                    found=f"its files were written for {' and '.join(map(str, sorted(total)))} buckets",
-                    expected="one number of buckets in a partition",
-                    advice="Rewrite the partition by an overwrite with the number of buckets that the table has now.",
-                )
-
-
-def _name_findings(key: str, folder: str, entries: Iterable[ManifestEntry]) -> Iterator[Finding]:
-    names: set[str] = set()
-    for entry in entries:
-        if entry.file.file_name in names:
-            yield Finding(
-                promise=Promise.CONSISTENT_DELTAS,
-                object=f"{key}, {folder}/{entry.file.file_name}",
-                found="the file is live twice",
-                expected="each file once, for its rows would be read twice",
-                advice=KEEP_EVIDENCE,
-            )
-        names.add(entry.file.file_name)
-
-
-def _level_findings(
-    key: str, folder: str, entries: Iterable[ManifestEntry], key_types: Sequence[DataType]
-) -> Iterator[Finding]:
-    levels: dict[int, list[tuple[tuple[Any, ...], tuple[Any, ...], str]]] = defaultdict(list)
-    for entry in entries:
-        if entry.file.level > 0:
-            # Keys that cannot be decoded are told of when their file is looked at.
-            with suppress(CorruptTable):
-                low, high = _key_range(entry, key_types)
-                levels[entry.file.level].append((low, high, entry.file.file_name))
-    for level, ranges in levels.items():
-        ranges.sort(key=lambda each: each[0])
-        for (_, high, name), (low, _, other) in pairwise(ranges):
-            if high >= low:
-                yield Finding(
-                    promise=Promise.DISJOINT_LEVELS,
-                    object=f"{key}, {folder}/{other}",
-                    found=f"at level {level} its keys begin at {low}, those of {name} end at {high}",
-                    expected="disjoint keys in a level above 0",
-                    advice="A key may be read twice: compact the bucket fully, then verify again.",
-                )
-
-
 def key_findings(key: str, folder: str, entry: ManifestEntry, key_types: Sequence[DataType]) -> Iterator[Finding]:
     """Check that the keys of a file are of the table's types; no reader gets past one that is not."""
     try:
-        _key_range(entry, key_types)
+        key_range(entry, key_types)
     except CorruptTable as error:
         yield Finding(
             promise=Promise.NAMED_FILES,
@@ -298,8 +184,12 @@ def key_findings(key: str, folder: str, entry: ManifestEntry, key_types: Sequenc
         )
 
 
-def _key_range(entry: ManifestEntry, key_types: Sequence[DataType]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    return deserialize_row(entry.file.min_key, key_types), deserialize_row(entry.file.max_key, key_types)
+def key_range(entry: ManifestEntry, key_types: Sequence[DataType]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the smallest and the greatest key of a file. Raises CorruptTable."""
+    low, high = (deserialize_row(key, key_types) for key in (entry.file.min_key, entry.file.max_key))
+    if None in low or None in high:
+        raise CorruptTable(f"{entry.file.file_name}: a column of its smallest or greatest key is NULL.")
+    return low, high
 
 
 def unreadable(promise: Promise, object: str, error: Exception) -> Finding:
@@ -332,18 +222,6 @@ def schema_missing(object: str, schema_id: int) -> Finding:
         found=f"it needs schema {schema_id}",
         expected="a schema file that can be read",
         advice=f"Restore schema/schema-{schema_id} from a copy of the table.",
-    )
-
-
-def _delta(key: str, entry: ManifestEntry, *, added: bool) -> Finding:
-    name, level = entry.file.file_name, entry.file.level
-    return Finding(
-        promise=Promise.CONSISTENT_DELTAS,
-        object=key,
-        found=f"it {'adds' if added else 'deletes'} {name} at level {level}, which is"
-        f" {'there already' if added else 'not there'}",
-        expected="files added once, and deleted only while they are there",
-        advice=KEEP_EVIDENCE,
     )
 
 

@@ -25,6 +25,7 @@ from lakehouse_core.table.manifest.entry import (
 )
 from lakehouse_core.table.manifest.folding import BucketRows, bucket_rows, live_rows, merge_columns
 from lakehouse_core.table.manifest.summary import summarize_manifest
+from lakehouse_core.table.manifest.tally import Tally, net_of, tally
 
 __all__ = [
     "ABSENT",
@@ -42,6 +43,7 @@ __all__ = [
     "ManifestEntry",
     "ManifestFile",
     "RareFields",
+    "Tally",
     "bucket_rows",
     "columns_of",
     "concatenate",
@@ -56,5 +58,7 @@ __all__ = [
     "live_rows",
     "merge_columns",
     "merge_entries",
+    "net_of",
     "summarize_manifest",
+    "tally",
 ]

@@ -6,18 +6,15 @@ are compared in full; no decision rests on a hash.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.format.avro_columns import Flags, Longs
 from lakehouse_core.table.manifest.columns import EntryColumns
 from lakehouse_core.table.manifest.entry import EntryKind, merge_entries
-
-_Prints: TypeAlias = npt.NDArray[np.uint64]
+from lakehouse_core.table.manifest.fingerprints import Prints, stirred, text_fingerprints
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,39 +114,13 @@ def _same_file(columns: EntryColumns, codes: Longs, first: Longs, second: Longs)
     return same
 
 
-def _fingerprints(columns: EntryColumns, codes: Longs) -> _Prints:
+def _fingerprints(columns: EntryColumns, codes: Longs) -> Prints:
     prints = np.empty(len(columns), np.uint64)
     start = 0
     for names in columns.file_names.chunks:
         end = start + len(names)
-        prints[start:end] = _text_fingerprints(names)
+        prints[start:end] = text_fingerprints(names)
         start = end
     for column in (columns.partition_codes, columns.buckets, columns.levels, codes):
-        prints = _stirred(prints ^ column.astype(np.uint64))
+        prints = stirred(prints ^ column.astype(np.uint64))
     return prints
-
-
-def _text_fingerprints(texts: pa.StringArray) -> _Prints:
-    """Return a fingerprint of each text, made of its bytes eight at a time."""
-    prints = np.zeros(len(texts), np.uint64)
-    if not len(texts):
-        return prints
-    _, offsets, data = texts.buffers()
-    bounds = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
-    first, last = int(bounds[0]), int(bounds[-1])
-    padded = np.zeros(last - first + 8, np.uint8)
-    padded[: last - first] = np.frombuffer(data, np.uint8, last - first, first) if last > first else 0
-    words: _Prints = np.ndarray((len(padded) - 7,), "<u8", padded.data, strides=(1,))
-    starts, lengths = bounds[:-1] - first, np.diff(bounds)
-    for position in range(0, int(lengths.max()), 8):
-        left = np.clip(lengths - position, 0, 8)
-        word = words[np.minimum(starts + position, len(words) - 1)]
-        # The bytes beyond a text's end are another's.
-        word <<= (8 * (8 - np.maximum(left, 1))).astype(np.uint64)
-        prints = np.where(left > 0, _stirred(prints ^ word), prints)
-    return _stirred(prints ^ lengths.astype(np.uint64))
-
-
-def _stirred(prints: _Prints) -> _Prints:
-    prints = prints * np.uint64(0x9E3779B97F4A7C15)
-    return prints ^ (prints >> np.uint64(29))

@@ -1,0 +1,245 @@
+"""The live files of one lineage, moved on by its deltas: what a replay has arrived at, and what does not fit it.
+
+Rule: a step costs what it changes, not what is there. Only where something is wrong a whole bucket is looked through.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from lakehouse_core.errors import CorruptTable
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.planning.findings import KEEP_EVIDENCE, Finding, Promise, key_range
+from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
+
+Bucket: TypeAlias = tuple[bytes, int]
+_Key: TypeAlias = tuple[Any, ...]
+
+
+class ReplayedFiles:
+    """What is live, by identifier. `key_types` are those of the table's key, none where it has no key.
+
+    `is_sound`: every entry that was applied fitted what was there.
+    """
+
+    def __init__(self, key_types: Sequence[DataType]) -> None:
+        self.entries: dict[Identifier, ManifestEntry] = {}
+        self.row_count = 0
+        self.is_sound = True
+        self._key_types = key_types
+        self._buckets: defaultdict[Bucket, _BucketFiles] = defaultdict(_BucketFiles)
+        # How many files of a partition were written for each number of buckets.
+        self._totals: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
+
+    def apply(self, key: str, entries: Iterable[ManifestEntry]) -> list[Finding]:
+        """Apply the entries of `key` in order; return what does not fit the state, which passes over it."""
+        findings = []
+        for entry in entries:
+            identifier = file_identifier(entry)
+            added = entry.kind is EntryKind.ADD
+            if added == (identifier in self.entries):
+                findings.append(_delta(key, entry, added=added))
+                self.is_sound = False
+            elif added:
+                self._add(identifier, entry)
+            else:
+                self._remove(identifier)
+        return findings
+
+    def differences(self, key: str, state: Mapping[Identifier, ManifestEntry]) -> list[Finding]:
+        """Return how `state`, which the manifests of `key` list, differs from the replay."""
+        missing = [self.entries[identifier] for identifier in self.entries.keys() - state.keys()]
+        surplus = [state[identifier] for identifier in state.keys() - self.entries.keys()]
+        findings = []
+        for entries, found in ((missing, "does not list"), (surplus, "lists")):
+            if entries:
+                names = sorted(entry.file.file_name for entry in entries)
+                findings.append(
+                    Finding(
+                        promise=Promise.CONSISTENT_DELTAS,
+                        object=key,
+                        found=f"its base {found} {len(names)} files that the snapshot before it"
+                        f" {'has' if entries is missing else 'has not'}, the first is {names[0]}",
+                        expected="exactly the files of the snapshot before it",
+                        advice=KEEP_EVIDENCE,
+                    )
+                )
+        return findings
+
+    def row_counts(self, partition: bytes, bucket: int) -> dict[str, int]:
+        """Return the rows of each live file of a bucket, by its name."""
+        return {entry.file.file_name: entry.file.row_count for entry in self._files(partition, bucket)}
+
+    def bucket_findings(
+        self, key: str, touched: Iterable[Bucket], where: Callable[[bytes, int], str]
+    ) -> Iterator[Finding]:
+        """Check the levels of the buckets in `touched`, and that their partitions agree on the number of buckets."""
+        told: set[bytes] = set()
+        for partition, bucket in sorted(set(touched)):
+            files = self._buckets[partition, bucket]
+            if files.has_repeated_names:
+                yield from _name_findings(key, where(partition, bucket), files.entries.values())
+            if files.has_overlaps:
+                entries = files.entries.values()
+                yield from _level_findings(key, where(partition, bucket), entries, self._key_types)
+            totals = sorted(self._totals[partition])
+            if len(totals) > 1 and partition not in told:
+                told.add(partition)
+                yield Finding(
+                    promise=Promise.DISJOINT_LEVELS,
+                    object=f"{key}, partition of {where(partition, bucket)}",
+                    found=f"its files were written for {' and '.join(map(str, totals))} buckets",
+                    expected="one number of buckets in a partition",
+                    advice="Rewrite the partition by an overwrite with the number of buckets that the table has now.",
+                )
+
+    def _files(self, partition: bytes, bucket: int) -> Iterable[ManifestEntry]:
+        return self._buckets[partition, bucket].entries.values()
+
+    def _add(self, identifier: Identifier, entry: ManifestEntry) -> None:
+        self.entries[identifier] = entry
+        self.row_count += entry.file.row_count
+        self._buckets[entry.partition, entry.bucket].add(identifier, entry, self._key_types)
+        if entry.total_buckets > 0:
+            self._totals[entry.partition][entry.total_buckets] += 1
+
+    def _remove(self, identifier: Identifier) -> None:
+        entry = self.entries.pop(identifier)
+        self.row_count -= entry.file.row_count
+        self._buckets[entry.partition, entry.bucket].remove(identifier)
+        if entry.total_buckets > 0:
+            totals = self._totals[entry.partition]
+            totals[entry.total_buckets] -= 1
+            if not totals[entry.total_buckets]:
+                del totals[entry.total_buckets]
+
+
+@dataclass(slots=True)
+class _BucketFiles:
+    """The live files of one bucket, and whether names or key ranges collide among them."""
+
+    entries: dict[Identifier, ManifestEntry] = field(default_factory=dict)
+    _names: Counter[str] = field(default_factory=Counter)
+    _repeated: int = 0
+    _ranges: dict[Identifier, "_Range"] = field(default_factory=dict)
+    _levels: defaultdict[int, "_Level"] = field(default_factory=lambda: defaultdict(_Level))
+
+    @property
+    def has_repeated_names(self) -> bool:
+        return self._repeated > 0
+
+    @property
+    def has_overlaps(self) -> bool:
+        return any(level.overlaps for level in self._levels.values())
+
+    def add(self, identifier: Identifier, entry: ManifestEntry, key_types: Sequence[DataType]) -> None:
+        self.entries[identifier] = entry
+        name = entry.file.file_name
+        self._names[name] += 1
+        self._repeated += self._names[name] == 2
+        if (keys := _range(entry, key_types)) is not None:
+            self._ranges[identifier] = keys
+            self._levels[entry.file.level].add(keys)
+
+    def remove(self, identifier: Identifier) -> None:
+        entry = self.entries.pop(identifier)
+        name = entry.file.file_name
+        self._repeated -= self._names[name] == 2
+        self._names[name] -= 1
+        if not self._names[name]:
+            del self._names[name]
+        if (keys := self._ranges.pop(identifier, None)) is not None:
+            self._levels[entry.file.level].remove(keys)
+
+
+_Range: TypeAlias = tuple[_Key, _Key, str]
+
+
+@dataclass(slots=True)
+class _Level:
+    """The key ranges of a level above 0 in order, and how many neighbours of them overlap: none in a sound table."""
+
+    ranges: list[_Range] = field(default_factory=list)
+    overlaps: int = 0
+
+    def add(self, keys: _Range) -> None:
+        position = bisect_left(self.ranges, keys)
+        before = self._overlaps_at(position)
+        self.ranges.insert(position, keys)
+        self.overlaps += self._overlaps_at(position, 1) - before
+
+    def remove(self, keys: _Range) -> None:
+        position = bisect_left(self.ranges, keys)
+        if position == len(self.ranges) or self.ranges[position] is not keys:
+            # NaN has no place in the order.
+            position = next(at for at, other in enumerate(self.ranges) if other is keys)
+        before = self._overlaps_at(position, 1)
+        del self.ranges[position]
+        self.overlaps += self._overlaps_at(position) - before
+
+    def _overlaps_at(self, position: int, count: int = 0) -> int:
+        """Return how many neighbours overlap among `count` ranges from `position` on and the one on either side."""
+        return _overlaps(self.ranges[max(0, position - 1) : position + count + 1])
+
+
+def _overlaps(ranges: Sequence[_Range]) -> int:
+    return sum(high >= low for (_, high, _), (low, _, _) in pairwise(ranges))
+
+
+def _range(entry: ManifestEntry, key_types: Sequence[DataType]) -> _Range | None:
+    """Return the keys of a file above level 0, None where there are none to compare."""
+    if not key_types or entry.file.level <= 0:
+        return None
+    # Keys that cannot be decoded are told of when their file is looked at.
+    with suppress(CorruptTable):
+        return (*key_range(entry, key_types), entry.file.file_name)
+    return None
+
+
+def _name_findings(key: str, folder: str, entries: Iterable[ManifestEntry]) -> Iterator[Finding]:
+    names: set[str] = set()
+    for entry in entries:
+        if entry.file.file_name in names:
+            yield Finding(
+                promise=Promise.CONSISTENT_DELTAS,
+                object=f"{key}, {folder}/{entry.file.file_name}",
+                found="the file is live twice",
+                expected="each file once, for its rows would be read twice",
+                advice=KEEP_EVIDENCE,
+            )
+        names.add(entry.file.file_name)
+
+
+def _level_findings(
+    key: str, folder: str, entries: Iterable[ManifestEntry], key_types: Sequence[DataType]
+) -> Iterator[Finding]:
+    levels: defaultdict[int, list[_Range]] = defaultdict(list)
+    for entry in entries:
+        if (keys := _range(entry, key_types)) is not None:
+            levels[entry.file.level].append(keys)
+    for level, ranges in sorted(levels.items()):
+        for (_, high, name), (low, _, other) in pairwise(sorted(ranges)):
+            if high >= low:
+                yield Finding(
+                    promise=Promise.DISJOINT_LEVELS,
+                    object=f"{key}, {folder}/{other}",
+                    found=f"at level {level} its keys begin at {low}, those of {name} end at {high}",
+                    expected="disjoint keys in a level above 0",
+                    advice="A key may be read twice: compact the bucket fully, then verify again.",
+                )
+
+
+def _delta(key: str, entry: ManifestEntry, *, added: bool) -> Finding:
+    name, level = entry.file.file_name, entry.file.level
+    return Finding(
+        promise=Promise.CONSISTENT_DELTAS,
+        object=key,
+        found=f"it {'adds' if added else 'deletes'} {name} at level {level}, which is"
+        f" {'there already' if added else 'not there'}",
+        expected="files added once, and deleted only while they are there",
+        advice=KEEP_EVIDENCE,
+    )
