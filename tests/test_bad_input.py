@@ -357,11 +357,11 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: w.orders.write("rows.csv"), INVALID, "Cannot write builtins.str: expected a pyarrow Table"),
         (lambda w: w.orders.write(None), INVALID, "Cannot write builtins.NoneType"),
         (lambda w: w.orders.write([1, 2]), INVALID, "Cannot write builtins.list"),
-        (events("id", [1, 2**40]), INVALID, "Row 1, column 'id': 1099511627776 does not fit int32"),
+        (events("id", [1, 2**40]), INVALID, "Row 1, column 'id': 1099511627776 does not fit INT without loss"),
         (events("id", ["1"]), INVALID, "'id' is INT and the data has string: cast it to int32"),
         (events("id", [True]), INVALID, "'id' is INT and the data has bool"),
-        (events("f", [0.5, 0.1]), INVALID, "Row 1, column 'f': 0.1 does not fit float"),
-        (events("at", [1], pa.timestamp("us")), INVALID, "Row 0, column 'at': .*timestamp[ms]"),
+        (events("f", [0.5, 0.1]), INVALID, "Row 1, column 'f': 0.1 does not fit FLOAT without loss"),
+        (events("at", [1], pa.timestamp("us")), INVALID, "Row 0, column 'at': .*does not fit TIMESTAMP(3)"),
         (events("at", [1], pa.timestamp("ms", "UTC")), INVALID, "'at' is TIMESTAMP(3) and the data has timestamp"),
         (events("ok", [1]), INVALID, "'ok' is BOOLEAN and the data has int64"),
         (events("l", [["x"]]), INVALID, "'l' is ARRAY<INT>"),
@@ -388,7 +388,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.rescaled.write([{"dt": DAY, "id": 2}]),
             INVALID,
-            "partition dt=.* has files in 1 buckets, and the table's option bucket is now 2. Overwrite the partition",
+            "partition dt=2013-01-01 has files in 1 buckets, and the table's option bucket is now 2. Overwrite",
         ),
     ],
     "partitions": [

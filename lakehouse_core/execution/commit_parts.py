@@ -27,7 +27,7 @@ from lakehouse_core.planning.conflicts import (
     refuse,
     unseen_files,
 )
-from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.surviving import surviving
 from lakehouse_core.table.changes import Append, CommitKind, CommitMessage, StagedCommit
 from lakehouse_core.table.manifest import (
@@ -248,10 +248,10 @@ def _refuse_indexed(indexes: Iterable[IndexManifestEntry], changes: Changes) -> 
 
 
 def _describer(schema: TableSchema) -> Callable[[bytes, int | None], str]:
-    folders = BucketFolders(schema)
-
     def describe(partition: bytes, bucket: int | None) -> str:
-        folder = folders.of(partition, 0 if bucket is None else bucket)
-        return folder if bucket is not None else folder.rpartition("/")[0] or "the table"
+        places = [f"partition {partition_name(partition, schema)}"] if schema.partition_keys else []
+        if bucket is not None:
+            places.append(f"bucket {bucket}")
+        return ", ".join(places) or "the table"
 
     return describe

@@ -29,7 +29,9 @@ from lakehouse_core.format.data_types import (
     arrow_type,
     timestamp_unit,
     to_internal,
+    type_from_arrow,
     type_to_sql,
+    with_nullable,
 )
 
 # Rows of a list that are turned into Arrow at once.
@@ -45,13 +47,15 @@ def input_batches(
     rowkind_column: str | None = None,
     first_row: int = 0,
     advice: str = "Round it, or write it to a wider column.",
+    in_sql: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of `data` as batches of `fields` (and the row kind column last, when it is no field).
 
     Columns are checked at once, values as the batches are taken. Raises InvalidRequest; it counts rows from
-    `first_row`, and ends with `advice` where a value would be cast with loss.
+    `first_row`, ends with `advice` where a value would be cast with loss, and names types as SQL does where who sent
+    them knows no Arrow.
     """
-    misfits = _Misfits(first_row, advice)
+    misfits = _Misfits(first_row, advice, in_sql)
     match data:
         case pa.Table():
             return _of_arrow(data.schema, data.to_batches(max_chunksize=1 << 20), fields, rowkind_column, misfits)
@@ -61,11 +65,21 @@ def input_batches(
             return _of_arrow(data.schema, data, fields, rowkind_column, misfits)
         case list() | tuple() if all(isinstance(row, Mapping) for row in data):
             return _of_rows(data, fields, rowkind_column, first_row)
+        case _ if _is_spark_frame(data):
+            raise InvalidRequest(
+                "The data is a Spark DataFrame, and this catalog has no Spark session: open it with "
+                "connect(…, spark=df.sparkSession), or hand over df.toArrow() where the rows fit into memory."
+            )
         case _:
             raise InvalidRequest(
                 f"Cannot write {type(data).__module__}.{type(data).__qualname__}: expected a pyarrow Table, "
                 "RecordBatch or RecordBatchReader, a list of dicts, or a Spark DataFrame."
             )
+
+
+def _is_spark_frame(data: object) -> bool:
+    # By its name: this module must not know Spark.
+    return type(data).__module__.startswith("pyspark.sql.") and type(data).__name__ == "DataFrame"
 
 
 def row_count(data: object) -> int | None:
@@ -81,10 +95,11 @@ def row_count(data: object) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Misfits:
-    """How values that do not fit are told of."""
+    """How columns and values that do not fit are told of; `in_sql`: in SQL's types, not in Arrow's."""
 
     first_row: int
     advice: str
+    in_sql: bool = False
 
 
 def _of_arrow(
@@ -100,8 +115,8 @@ def _of_arrow(
     casts: list[tuple[int, Callable[[pa.Array], pa.Array]] | None] = []
     for field in wanted:
         index = schema.get_field_index(field.name)
-        casts.append(None if index < 0 else (index, _cast(schema.field(index).type, field)))
-    return _converted(_bounded(received(batches)), target, casts, misfits)
+        casts.append(None if index < 0 else (index, _cast(schema.field(index).type, field, misfits)))
+    return _converted(_bounded(received(batches)), target, casts, misfits, wanted)
 
 
 def _converted(
@@ -109,15 +124,16 @@ def _converted(
     target: pa.Schema,
     casts: Sequence[tuple[int, Callable[[pa.Array], pa.Array]] | None],
     misfits: _Misfits,
+    fields: Sequence[DataField],
 ) -> Iterator[pa.RecordBatch]:
     first_row = misfits.first_row
     for batch in batches:
         if batch.num_rows == 0:
             continue
         columns = []
-        for cast, field in zip(casts, target, strict=True):
+        for cast, field in zip(casts, fields, strict=True):
             if cast is None:
-                columns.append(pa.nulls(batch.num_rows, field.type))
+                columns.append(pa.nulls(batch.num_rows, arrow_type(field.type)))
                 continue
             index, convert = cast
             try:
@@ -217,21 +233,30 @@ def _check_columns(names: Sequence[str], fields: Sequence[DataField], rowkind_co
             )
 
 
-def _cast(source: pa.DataType, field: DataField) -> Callable[[pa.Array], pa.Array]:
+def _cast(source: pa.DataType, field: DataField, misfits: _Misfits) -> Callable[[pa.Array], pa.Array]:
     """Return the lossless conversion of a column; it raises ArrowInvalid for values that do not fit."""
     target = arrow_type(field.type)
     if source.equals(target):
         return lambda array: array
     if not _fits(source, target):
+        wanted = type_to_sql(field.type)
+        nullable = type_to_sql(with_nullable(field.type, True))
+        found, into = (_sql_of(source), nullable) if misfits.in_sql else (str(source), str(target))
         raise InvalidRequest(
-            f"Column {shown(field.name)} is {type_to_sql(field.type)} and the data has {source}: cast it to {target} "
-            "first."
+            f"Column {shown(field.name)} is {wanted} and the data has {found}: cast it to {into} first."
         )
     if _may_round(source, target):
         return lambda array: _exactly(array, target)
     if _is_widened_first(source, target):
         return lambda array: array.cast(_ANY_INTEGER).cast(target)
     return lambda array: _from_start(array).cast(target)
+
+
+def _sql_of(source: pa.DataType) -> str:
+    try:
+        return type_to_sql(type_from_arrow(source))
+    except InvalidRequest:
+        return str(source)
 
 
 def _from_start(array: pa.Array) -> pa.Array:
@@ -325,7 +350,7 @@ def _exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _misfit_row(
-    array: pa.Array, convert: Callable[[pa.Array], pa.Array], field: pa.Field, misfits: _Misfits
+    array: pa.Array, convert: Callable[[pa.Array], pa.Array], field: DataField, misfits: _Misfits
 ) -> InvalidRequest:
     """Find the first row that does not convert, by halving."""
     start, count = 0, len(array)
@@ -338,7 +363,8 @@ def _misfit_row(
     # Python cannot hold every value (nanoseconds, far years), so Arrow prints it.
     value = " ".join(array.slice(start, 1).to_string().split())[1:-1].strip()
     place = f"Row {misfits.first_row + start}, column {shown(field.name)}"
-    return InvalidRequest(f"{place}: {value[:100]} does not fit {field.type} without loss. {misfits.advice}")
+    kind = type_to_sql(with_nullable(field.type, True))
+    return InvalidRequest(f"{place}: {value[:100]} does not fit {kind} without loss. {misfits.advice}")
 
 
 def _converts(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> bool:

@@ -17,7 +17,7 @@ from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.write import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit import check_staged, overwritten
-from lakehouse_core.planning.scan import partition_folder
+from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.table.changes import Append, CommitMessage, StagedCommit, WriteMode
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
@@ -109,18 +109,16 @@ def _check_bucket_counts(
 ) -> None:
     """Rows of a partition that is laid out in another number of buckets would be looked for in the wrong ones."""
     counts = {entry.partition: entry.total_buckets for entry in live if entry.total_buckets > 0}
-    types = [field.type for field in schema.partition_fields]
     wrong = {}
     for message in messages:
         found = counts.get(message.partition, message.total_buckets)
         if found != message.total_buckets:
-            folder = partition_folder(schema, deserialize_row(message.partition, types), message.bucket)
-            wrong[folder.rpartition("/")[0]] = (found, message.total_buckets)
+            wrong[partition_name(message.partition, schema)] = (found, message.total_buckets)
     if wrong:
         # Buckets come in no order; the number is one of the whole partition.
-        folder = min(wrong)
-        found, wanted = wrong[folder]
-        what, whole = (f"partition {folder}", "the partition") if schema.partition_keys else ("the table", "it")
+        name = min(wrong)
+        found, wanted = wrong[name]
+        what, whole = (f"partition {name}", "the partition") if schema.partition_keys else ("the table", "it")
         raise InvalidRequest(
             f"{table}: {what} has files in {found} buckets, and the table's option bucket is now {wanted}. Overwrite "
             f"{whole} with its own rows to bring it to the new number, or set bucket back to {found}."

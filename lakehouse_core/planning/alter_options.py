@@ -112,8 +112,8 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
         )
     if key == "bucket" and DYNAMIC_BUCKET in (int(old or DYNAMIC_BUCKET), int(new or DYNAMIC_BUCKET)):
         raise InvalidRequest(
-            f"Option bucket is {old} and cannot become {new}: -1 and a number of buckets place files differently. "
-            "Create a new table."
+            f"Option bucket is {old or DYNAMIC_BUCKET} and cannot become {new or DYNAMIC_BUCKET} once there are rows: "
+            "-1 and a number of buckets place them differently. Create a table with the other number and copy the rows."
         )
     if key == "deletion-vectors.enabled" and not _flag(schema, "deletion-vectors.modifiable"):
         raise InvalidRequest(

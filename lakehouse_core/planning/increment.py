@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.readable import NOTHING_DELETED, check_file
 from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.table.deletion_file import DeletionFile
@@ -43,7 +44,7 @@ def diff_splits(
     """
     old, new = _by_bucket(before), _by_bucket(after)
     if schema.table_options.bucket != -1:
-        _check_same_buckets(old, new)
+        _check_same_buckets(old, new, schema)
     splits = []
     for key in {**new, **old}:
         olds, news = old.get(key, {}), new.get(key, {})
@@ -88,12 +89,15 @@ def _by_bucket(entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], _Fil
     return buckets
 
 
-def _check_same_buckets(old: Mapping[tuple[bytes, int], _Files], new: Mapping[tuple[bytes, int], _Files]) -> None:
+def _check_same_buckets(
+    old: Mapping[tuple[bytes, int], _Files], new: Mapping[tuple[bytes, int], _Files], schema: TableSchema
+) -> None:
     before, after = _bucket_counts(old.values()), _bucket_counts(new.values())
-    for partition in before.keys() & after.keys():
+    for partition in sorted(before.keys() & after.keys()):
         if before[partition] != after[partition]:
+            what = f"partition {partition_name(partition, schema)}" if schema.partition_keys else "the table"
             raise InvalidRequest(
-                f"A diff compares bucket by bucket, and a partition had {before[partition]} buckets and has "
+                f"A diff compares bucket by bucket, and {what} had {before[partition]} buckets and has "
                 f"{after[partition]} now. Read both states instead, or a range in which that did not change."
             )
 

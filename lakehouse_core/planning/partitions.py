@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, to_internal
 from lakehouse_core.format.partition_path import partition_spec_text
 from lakehouse_core.table.predicate import Compare, Comparison, IsNull, Predicate, all_of
@@ -27,6 +28,14 @@ def partition_texts(partition: Mapping[str, Any], schema: TableSchema) -> dict[s
     types = [schema.field(name).type for name in values]
     default = schema.table_options.partition_default_name
     return partition_spec_text(list(values), types, list(values.values()), default_name=default)
+
+
+def partition_name(partition: bytes, schema: TableSchema) -> str:
+    """Return a stored partition as people write it, `dt=2013-01-05, h=7`; its folder may have a number for the date."""
+    types = [field.type for field in schema.partition_fields]
+    values = deserialize_row(partition, types)
+    texts = partition_spec_text(schema.partition_keys, types, values, default_name="NULL")
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def partition_condition(partition: Mapping[str, Any], schema: TableSchema) -> Predicate | None:

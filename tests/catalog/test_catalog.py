@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -247,3 +248,27 @@ def test_where_spark_is_missing_it_is_told_what_to_install(catalog, monkeypatch,
     ):
         with pytest.raises(lc.InvalidRequest, match=install):
             use()
+
+
+def test_a_table_with_dynamic_buckets_says_what_it_is_and_is_read(catalog, tmp_path):
+    table = made(catalog)
+    schema = tmp_path / "lake" / "sales.db" / "orders" / "schema" / "schema-0"
+    document = json.loads(schema.read_text())
+    # As Java writes it: with other buckets, and no checksum.
+    document["options"]["bucket"] = "-1"
+    del document["lakehouseCrc32"]
+    schema.write_text(json.dumps(document))
+    table = lc.connect(tmp_path / "lake").table("sales.orders")
+
+    assert table.schema.options["bucket"] == "-1"
+    assert table.scan().to_arrow().to_pylist() == ROW
+    for use in (lambda: table.write(ROW), table.compact, lambda: table.alter(lc.UpdateComment("x"))):
+        with pytest.raises(lc.UnsupportedFeature) as refused:
+            use()
+        assert str(refused.value).replace(": Option", ": option") == (
+            "sales.orders: option bucket is -1 (dynamic buckets: the engine that writes keeps an index of where each "
+            "key lies). Such a table can be read here and not written: write it with Apache Paimon on Spark or Flink, "
+            "or create another with bucket = 1 or more and copy the rows. While it has no rows, alter may set bucket."
+        )
+    with pytest.raises(lc.InvalidRequest, match=r"-1 and cannot become 2 once there are rows.*with the other number"):
+        table.alter(lc.SetOption("bucket", "2"))

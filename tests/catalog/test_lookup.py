@@ -138,7 +138,7 @@ def test_a_table_without_snapshots_has_no_rows(catalog):
         ),
         (
             pa.table({"dt": [DAY], "id": [1.5]}),
-            "keys: Row 0, column 'id': 1.5 does not fit int64 without loss. No row has it",
+            "keys: Row 0, column 'id': 1.5 does not fit BIGINT without loss. No row has it",
         ),
         ([{"dt": DAY, "id": 1}, (DAY, 1)], "keys: rows are not all of one kind"),
         (None, "keys: NoneType: expected a pyarrow Table"),

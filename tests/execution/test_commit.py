@@ -265,7 +265,7 @@ class TestCompaction:
         mine = table.staged(compacting(table, "a", "mine"), user="one")
         table.commit(table.staged(compacting(table, "a", "theirs"), user="two"))
 
-        with pytest.raises(CommitConflict, match="bucket-0: a at level 0 is not there any more"):
+        with pytest.raises(CommitConflict, match="bucket 0: a at level 0 is not there any more"):
             table.commit(mine)
         assert table.live() == "theirs@5"
         assert table.unreferenced() == []
@@ -343,7 +343,7 @@ class TestOverwrite:
         mine = days.staged(self.new(days, "x", "1"), mode=DynamicOverwrite(), user="w")
         days.commit(days.staged(self.new(days, "unseen", "1"), user="other"))
 
-        with pytest.raises(CommitConflict, match=r"Since snapshot 3.*1 files were added.*unseen in dt=1/bucket-0"):
+        with pytest.raises(CommitConflict, match=r"Since snapshot 3.*1 files.*unseen in partition dt=1, bucket 0"):
             days.commit(mine)
         assert days.live() == "a@0 b@0 n@0 unseen@0"
 

@@ -100,9 +100,9 @@ def test_an_empty_frame_changes_nothing_and_says_so(spark, catalog):
 
 REFUSED = [
     ("select 1L as id, 2 as w", "column 'w', which the table does not have"),
-    ("select 'a' as id", "Column 'id' is BIGINT NOT NULL and the data has string"),
+    ("select 'a' as id", "Column 'id' is BIGINT NOT NULL and the data has STRING: cast it to BIGINT first."),
     ("select 1 as v", "no column 'id'"),
-    ("select 1L as id, 3000000000L as v", "column 'v': 3000000000 does not fit int32 without loss"),
+    ("select 1L as id, 3000000000L as v", "column 'v': 3000000000 does not fit INT without loss"),
     ("select cast(null as bigint) as id, 1 as v", "'id'"),
     ("select 1L as id, interval 1 day as v", "Column 'v': Spark's interval day has no counterpart"),
 ]
@@ -121,10 +121,32 @@ def test_rows_that_do_not_fit_are_refused_and_leave_nothing(spark, catalog, tmp_
     assert not list(tmp_path.rglob("*.parquet"))
 
 
+def test_a_stream_is_refused_at_once_and_its_batches_are_written(spark, catalog, tmp_path):
+    table = key_table(catalog)
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2).load()
+
+    with pytest.raises(lc.InvalidRequest, match=r"is a stream.*df.writeStream.foreachBatch\(lambda batch, number"):
+        table.write(stream)
+
+    batches = stream.selectExpr("value as id").writeStream.trigger(availableNow=True)
+    batches.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    batches.foreachBatch(lambda batch, number: table.write(batch)).start().awaitTermination()
+    assert table.scan().count() > 0
+
+
+def test_a_frame_for_a_catalog_without_spark_says_how_to_connect(spark, catalog, tmp_path):
+    key_table(catalog)
+    table = lc.connect(tmp_path).table("db.t")
+
+    for frame in (spark.range(1), spark.readStream.format("rate").load()):
+        with pytest.raises(lc.InvalidRequest, match=r"has no Spark session: open it with connect\(…, spark=df"):
+            table.write(frame)
+
+
 def test_what_other_tasks_wrote_goes_when_one_refuses_its_rows(spark, catalog, tmp_path):
     table = key_table(catalog)
 
-    with pytest.raises(lc.InvalidRequest, match=r"column 'v': 3000000000 does not fit int32.*that one Spark task"):
+    with pytest.raises(lc.InvalidRequest, match=r"column 'v': 3000000000 does not fit INT.*that one Spark task"):
         table.write(spark.range(1000).selectExpr("id", "if(id = 77, 3000000000L, id) as v"))
 
     assert table.snapshot() is None

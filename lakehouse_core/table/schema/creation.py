@@ -19,7 +19,7 @@ from lakehouse_core.format.data_types import (
 from lakehouse_core.options import check_known, current_options, parse_names
 from lakehouse_core.table.schema.record import TableSchema
 from lakehouse_core.table.schema.rules import check_columns, check_no_twin, check_schema
-from lakehouse_core.table.schema.support import write_supported
+from lakehouse_core.table.schema.support import check_new
 
 ColumnDeclarations: TypeAlias = Mapping[str, str] | pa.Schema | Sequence[DataField]
 
@@ -68,7 +68,7 @@ def new_schema(
         time_millis=now_millis,
     )
     check_schema(schema)
-    write_supported(schema)
+    check_new(schema)
     if schema.is_cross_partition:
         raise InvalidRequest(
             f"The primary key ({', '.join(primary_keys)}) lacks a partition column of ({', '.join(partition_keys)}): "

@@ -38,21 +38,56 @@ _READ_SETTINGS: Final = (
 )
 
 
-def write_supported(schema: TableSchema, *, table: str = "") -> None:
-    """Raise UnsupportedFeature, naming option or column, unless every promise of the table can be kept when writing.
-
-    `table` begins the message; leave it out where the caller names the table.
-    """
-    options = schema.table_options
-    check_writable(schema.options, table=table)
-    check_writable_indexes(schema.options, about=about_option(table))
+def check_new(schema: TableSchema) -> None:
+    """Raise UnsupportedFeature, naming option or column, where a promise of a new table could not be kept."""
+    check_writable(schema.options, table="")
+    check_writable_indexes(schema.options, about=about_option(""))
     check_types(schema.fields)
-    check_file_styles(schema, table=table)
-    if schema.primary_keys and options.bucket == DYNAMIC_BUCKET:
+    check_file_styles(schema, table="")
+    if _has_dynamic_buckets(schema):
         raise UnsupportedFeature(
-            f"{about_option(table)} bucket = -1 (dynamic buckets, the default with a primary key) is not supported "
-            "yet: set bucket to 1 or more."
+            "Option bucket = -1 (dynamic buckets, the default with a primary key) is not supported yet: set bucket to "
+            "1 or more."
         )
+    _check_written(schema, "")
+
+
+def write_supported(schema: TableSchema, *, table: str = "") -> None:
+    """Raise UnsupportedFeature unless every promise of a table that is there can be kept when writing.
+
+    The message says what the table is, whether it can be read here, and what it can be written with. `table` begins it;
+    leave it out where the caller names the table.
+    """
+    if _has_dynamic_buckets(schema):
+        raise UnsupportedFeature(
+            f"{about_option(table)} bucket is -1 (dynamic buckets: the engine that writes keeps an index of where each "
+            "key lies). Such a table can be read here and not written: write it with Apache Paimon on Spark or Flink, "
+            "or create another with bucket = 1 or more and copy the rows. While it has no rows, alter may set bucket."
+        )
+    try:
+        check_writable(schema.options, table=table)
+        check_writable_indexes(schema.options, about=about_option(table))
+        check_types(schema.fields)
+        check_file_styles(schema, table=table)
+        _check_written(schema, table)
+    except UnsupportedFeature as error:
+        raise UnsupportedFeature(f"{error} {_what_reads(schema)}") from error
+
+
+def _has_dynamic_buckets(schema: TableSchema) -> bool:
+    return bool(schema.primary_keys) and schema.table_options.bucket == DYNAMIC_BUCKET
+
+
+def _what_reads(schema: TableSchema) -> str:
+    try:
+        read_supported(schema)
+    except UnsupportedFeature:
+        return "It cannot be read here either."
+    return "It can be read here."
+
+
+def _check_written(schema: TableSchema, table: str) -> None:
+    options = schema.table_options
     if options.bucket == POSTPONE_BUCKET:
         raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
     if options.partition_times.age_millis is not None and not options.partition_times.compaction_skips:

@@ -492,7 +492,7 @@ def test_integers_are_decimals_where_they_fit():
     table.write(pa.table({"d": [1, None, -999]}))
 
     assert table.read()["d"].to_pylist() == [Decimal("1.00"), None, Decimal("-999.00")]
-    with pytest.raises(InvalidRequest, match=r"Row 1, column 'd': 1000 does not fit decimal128\(5, 2\)"):
+    with pytest.raises(InvalidRequest, match=r"Row 1, column 'd': 1000 does not fit DECIMAL\(5, 2\)"):
         table.write(pa.table({"d": [1, 1000]}))
 
 

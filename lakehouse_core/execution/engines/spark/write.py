@@ -39,6 +39,11 @@ def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
     the other tasks have written; TaskFailed.
     """
     session = frame.sparkSession
+    if frame.isStreaming:
+        raise InvalidRequest(
+            "The DataFrame is a stream, which has no end: write its batches one by one, as in "
+            "df.writeStream.foreachBatch(lambda batch, number: table.write(batch)).start()."
+        )
     with translated(session, "Writing a DataFrame on Spark"):
         _check_columns(task, frame)
 
@@ -61,7 +66,7 @@ def _check_columns(task: WriteTask, frame: DataFrame) -> None:
     columns = [pa.field(field.name, arrow_type(field.type)) for field in typed]
     columns += [pa.field(name, pa.null()) for name in voids]
     nothing = pa.RecordBatchReader.from_batches(pa.schema(columns), [])
-    input_batches(nothing, task.schema.fields, rowkind_column=task.rowkind_column)
+    input_batches(nothing, task.schema.fields, rowkind_column=task.rowkind_column, in_sql=True)
 
 
 def _write(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list[str]:
