@@ -3,7 +3,8 @@
 Source: Paimon format, "Filesystem catalog". A table is there from the moment its schema 0 is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import cache
@@ -27,13 +28,22 @@ from lakehouse_core.catalog.spark_engine import spark_engine
 from lakehouse_core.catalog.system_tables import SystemTable
 from lakehouse_core.catalog.table import Table
 from lakehouse_core.clock import Clock, SystemClock
-from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, UnsupportedFeature, shown
+from lakehouse_core.errors import (
+    InvalidRequest,
+    LakehouseError,
+    NotFound,
+    StorageUnavailable,
+    UnsupportedFeature,
+    WriteOutcomeUnknown,
+    shown,
+)
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.progress import Listener, Watch, unfailing
 from lakehouse_core.execution.schema_log import SchemaLog
-from lakehouse_core.storage import ObjectStore, open_store, parse_location
-from lakehouse_core.table.layout import SCHEMA_FOLDER
+from lakehouse_core.storage import ObjectStore, is_hidden, open_store, parse_location
+from lakehouse_core.storage.outcomes import begun, created, moved
+from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key
 from lakehouse_core.table.schema import ColumnDeclarations, new_schema
 
 # Named for the reader: this module must not know Spark.
@@ -120,7 +130,9 @@ class Catalog:
         known = self.databases()
         if name not in known:
             check_no_twin(name, known, "database")
-            self._store.create_new(f"{_folder(name)}/{_DATABASE_MARK}", b"")
+            with self._cleared(_folder(name)):
+                # Whoever makes it at the same time makes the same.
+                created(self._store, f"{_folder(name)}/{_DATABASE_MARK}", b"")
         elif not exist_ok:
             raise InvalidRequest(f"Database {shown(name)} exists already. Pass exist_ok=True to accept that.")
 
@@ -136,10 +148,12 @@ class Catalog:
                 f"Database {shown(name)} has {len(tables)} tables ({', '.join(tables[:5])}). "
                 "Drop them first, or pass cascade=True."
             )
-        for table in tables:
-            self.drop_table(f"{name}.{table}")
-        self._store.delete([f"{_folder(name)}/{_DATABASE_MARK}"])
-        self._store.delete_empty_folders(_folder(name))
+        with begun(f"Some tables of database {shown(name)} may be gone. Drop it again."):
+            for table in tables:
+                self.drop_table(f"{name}.{table}")
+            self._clear_dropped(name)
+            self._store.delete([f"{_folder(name)}/{_DATABASE_MARK}"])
+            self._store.delete_empty_folders(_folder(name))
         if self._has_database(name):
             raise InvalidRequest(
                 f"Database {shown(name)} holds files that belong to no table: {self._store.uri(_folder(name))} was "
@@ -153,7 +167,7 @@ class Catalog:
             raise self._no_database(database)
         folder = _folder(database)
         names = self._store.children(folder).folders
-        return sorted(name for name in names if self._store.children(f"{folder}/{name}/{SCHEMA_FOLDER}").files)
+        return sorted(name for name in names if self._has_schema(f"{folder}/{name}"))
 
     def create_table(
         self,
@@ -190,15 +204,18 @@ class Catalog:
         if not self._has_database(database):
             raise self._no_database(database)
         store = self._store.at(_table_folder(database, table))
-        remains = store.children("")
-        if remains.files or remains.folders:
+        # Hidden files are what somebody else writes now, or what a process that died has left.
+        if any(not is_hidden(found.key.rpartition("/")[2]) for found in store.list("")):
             raise InvalidRequest(
                 f"{store.uri('')}: the folder of table {name} is not empty and holds no schema. "
                 "Look at what it holds, then remove it or choose another name."
             )
-        if not SchemaLog(store).create(first):
+        schemas = SchemaLog(store)
+        with self._cleared(_table_folder(database, table)):
+            is_ours = schemas.create(first)
+        if not is_ours:
             return self._existing(name, exist_ok=exist_ok)
-        return self.table(name)
+        return Table(name, store, schemas=schemas, engine=self._engine, clock=self._clock)
 
     def table(self, name: str) -> Table:
         """Open `database.table`. Raises NotFound naming near matches, CorruptTable for an unreadable schema."""
@@ -220,18 +237,25 @@ class Catalog:
         return self.table(table).system(system, options=options)
 
     def drop_table(self, name: str, *, missing_ok: bool = False) -> None:
-        """Drop a table with all its files, snapshots and tags. Raises NotFound unless `missing_ok`."""
+        """Drop a table with all its files, snapshots and tags. Raises NotFound unless `missing_ok`.
+
+        Of symbolic links the links go, and nothing behind them. Raises WriteOutcomeUnknown when the table is gone from
+        the catalog, but not all of its files are.
+        """
         database, table = split_name(name)
         folder = _table_folder(database, table)
-        if not SchemaLog(self._store.at(folder)).ids():
+        ids = SchemaLog(self._store.at(folder)).ids()
+        if not ids:
             if missing_ok:
                 return
             self.table(name)
         # Out of sight at once, so that a crash below leaves hidden rubbish and never half a table.
         hidden = f"{_folder(database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
-        self._store.rename_folder(folder, hidden)
-        self._store.delete([found.key for found in self._store.list(hidden)])
-        self._store.delete_empty_folders(hidden)
+        rest = f"Table {shown(name)} is dropped. Some of its files are left: remove the folder {self._store.uri(hidden)}."
+        moved(self._store, folder, hidden, witness=schema_key(ids[0]))
+        with begun(rest):
+            if left := self._store.delete_folder(hidden):
+                raise StorageUnavailable(f"{left[0]}: it could not be deleted, and {len(left) - 1} others.")
 
     def rename_table(self, source: str, target: str) -> Table:
         """Rename a table, all or nothing, and return it. Raises NotFound, InvalidRequest when `target` exists."""
@@ -242,10 +266,11 @@ class Catalog:
         check_new_name(table, "table")
         others = [name for name in self.tables(database) if f"{database}.{name}" != source]
         check_no_twin(table, others, "table")
-        old = _table_folder(*split_name(source))
-        if not self._store.rename_folder(old, _table_folder(database, table)):
+        old, new = _table_folder(*split_name(source)), _table_folder(database, table)
+        store, ids = self._store.at(new), SchemaLog(self._store.at(old)).ids()
+        if not moved(self._store, old, new, witness=schema_key(ids[0])):
             raise InvalidRequest(f"Table {shown(target)} exists already, or its folder does. Choose another name.")
-        return self.table(target)
+        return Table(target, store, schemas=SchemaLog(store), engine=self._engine, clock=self._clock)
 
     def compact(
         self,
@@ -297,6 +322,32 @@ class Catalog:
             known = [table for name in databases for table in self.tables(name)]
             raise NotFound(f"No table fits {shown(tables)} in {', '.join(databases)}. {near(tables, known)}")
         return found
+
+    def _has_schema(self, folder: str) -> bool:
+        try:
+            return bool(self._store.children(f"{folder}/{SCHEMA_FOLDER}").files)
+        except InvalidRequest:
+            # A symbolic link that nobody follows: whoever opens the table is told.
+            return False
+
+    def _clear_dropped(self, database: str) -> None:
+        """Remove what is left of tables whose dropping was interrupted."""
+        folder = _folder(database)
+        names = {found.key.removeprefix(f"{folder}/").partition("/")[0] for found in self._store.list(folder)}
+        for name in sorted(name for name in names if name.startswith(_DROPPED_PREFIX)):
+            self._store.delete_folder(f"{folder}/{name}")
+
+    @contextmanager
+    def _cleared(self, folder: str) -> Iterator[None]:
+        """Take the empty folders along when what should lie in them was refused, or they would bar the next attempt."""
+        try:
+            yield
+        except WriteOutcomeUnknown:
+            raise
+        except StorageUnavailable:
+            with suppress(StorageUnavailable):
+                self._store.delete_empty_folders(folder)
+            raise
 
     def _existing(self, name: str, *, exist_ok: bool) -> Table:
         if not exist_ok:

@@ -405,8 +405,10 @@ class Table:
 
         No data file is touched. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter too.
         """
+        # Asked for first: when the schema is changed, nothing may fail any more.
+        latest_id = self._log.latest_id()
         old, new = alter(self._log, self._schemas, changes, self._clock)
-        return answers.schema_report(self.name, old, new, self._log.latest_id())
+        return answers.schema_report(self.name, old, new, latest_id)
 
     # Maintenance.
 
@@ -501,6 +503,7 @@ class Table:
         `at`: the id of a snapshot, or a point such as AsOf(…) or AtTag(…). Raises InvalidRequest for a bad or taken
         name, NotFound, SnapshotExpired.
         """
+        latest_id = self._log.latest_id()
         tag = create_tag(
             self._log,
             self._clock,
@@ -509,7 +512,7 @@ class Table:
             retention_millis=retention_millis(retention),
             dry_run=dry_run,
         )
-        return answers.tag_report(self.name, name, tag, self._log.latest_id(), dry_run=dry_run)
+        return answers.tag_report(self.name, name, tag, latest_id, dry_run=dry_run)
 
     def _tagged_id(self, at: int | ReadPoint | None) -> int | None:
         if at is None or isinstance(at, Latest):
@@ -522,9 +525,9 @@ class Table:
     @timed
     def delete_tag(self, name: str, *, dry_run: bool = False) -> TagReport:
         """Delete a tag, and the files that only it kept. Raises NotFound."""
-        tag = self._log.tag(name)
+        tag, latest_id = self._log.tag(name), self._log.latest_id()
         result = delete_tag(self._log, self._schemas, self._clock, name, dry_run=dry_run)
-        return answers.tag_report(self.name, name, tag, self._log.latest_id(), deleted=result, dry_run=dry_run)
+        return answers.tag_report(self.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
 
     @names_table
     @timed

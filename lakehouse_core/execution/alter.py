@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, get_args
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CommitConflict, InvalidRequest, WriteOutcomeUnknown, shown
+from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.planning.alter import apply_changes
@@ -20,7 +20,8 @@ def alter(
 ) -> tuple[TableSchema, TableSchema]:
     """Return the schema before and the one that now holds; the same one when the changes change nothing.
 
-    All changes or none. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter without pause.
+    All changes or none. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter without pause,
+    WriteOutcomeUnknown when the store does not tell.
     """
     if not changes:
         raise InvalidRequest("alter: give at least one change, such as AddColumn('note', 'STRING').")
@@ -33,17 +34,9 @@ def alter(
         new = apply_changes(old, changes, has_snapshots=has_snapshots, now_millis=clock.now_millis())
         if replace(new, id=old.id, version=old.version, time_millis=old.time_millis) == old:
             return old, old
-        if _created(schemas, new):
+        if schemas.create(new):
             return old, new
     raise CommitConflict(
         f"{log.store.uri('')}: others altered the table in each of {_ATTEMPTS} attempts, nothing was changed. "
         "Alter again."
     )
-
-
-def _created(schemas: SchemaLog, new: TableSchema) -> bool:
-    try:
-        return schemas.create(new)
-    except WriteOutcomeUnknown:
-        # Whose it is shows in the file; a schema never changes, so one look is enough.
-        return new.id in schemas.ids() and schemas.schema(new.id) == new

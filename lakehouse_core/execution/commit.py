@@ -12,6 +12,7 @@ from typing import Final
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
     CommitConflict,
+    CommitOutcomeUnknown,
     CommitTimeout,
     CorruptTable,
     InvalidRequest,
@@ -43,6 +44,7 @@ from lakehouse_core.planning.ledger import LEDGER_PROPERTY, Ledger
 from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.manifest_merge import must_change, replace_inputs
 from lakehouse_core.table.changes import StagedCommit
+from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -105,7 +107,7 @@ def commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Cl
     second = _Committer(log, schemas, staged, compaction, clock)
     try:
         return together(result, second.run(skips_empty=True))
-    except (CommitConflict, CommitTimeout, StaleCommit):
+    except (CommitConflict, CommitTimeout, StaleCommit, StorageUnavailable):
         # The append is applied and stays so; the compaction comes again by itself.
         return together(result, CommitResult(attempts=second.attempts, lost=compaction.lost))
 
@@ -190,6 +192,7 @@ class _Committer:
         ledger = ledger_at(self._log, latest)
         earlier = applied_before(self._log, latest, ledger, self._staged, self._part.kind)
         if earlier is not None:
+            self._make_last(latest)
             self._writer.discard_all_but(())
             return self._replayed(earlier)
         schema = self._schemas.latest()
@@ -271,6 +274,16 @@ class _Committer:
                     f"{file.key}: it has {size} bytes, its writer recorded {recorded}. Nothing was applied: "
                     "write the data again."
                 )
+
+    def _make_last(self, latest: Snapshot | None) -> None:
+        """Whoever made the snapshots may have ended before they were sure to outlive a power cut."""
+        try:
+            self._log.store.make_last([] if latest is None else [snapshot_key(latest.id)])
+        except StorageUnavailable as error:
+            raise CommitOutcomeUnknown(
+                f"{self._staged.commit_user}/{self._staged.commit_identifier}: it was committed before, but the store "
+                f"did not confirm that this lasts ({error}). Commit the same again; never abort."
+            ) from error
 
     def _replayed(self, snapshot_ids: tuple[int, ...]) -> CommitResult:
         snapshots = []

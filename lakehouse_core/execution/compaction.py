@@ -25,6 +25,7 @@ from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.planning.universal import Occasion
+from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
 from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import DataFile
@@ -251,11 +252,12 @@ def _run(
     messages: Sequence[CommitMessage] = ()
     try:
         done = watch.counting("compacting", len(tasks), "tasks")
-        for text in engine.run(run_rewrite, tasks):
-            done(1)
-            messages = (*messages, *messages_from_json(text))
-        messages = without_vectors(log, schema, _joined(messages), indexes)
-        return with_joined_changelog(log, schema, lambda: engine, messages)
+        with named_by_nobody():
+            for text in engine.run(run_rewrite, tasks):
+                done(1)
+                messages = (*messages, *messages_from_json(text))
+            messages = without_vectors(log, schema, _joined(messages), indexes)
+            return with_joined_changelog(log, schema, lambda: engine, messages)
     except BaseException:
         discard(log.store, schema, messages, named_by="the compaction")
         raise

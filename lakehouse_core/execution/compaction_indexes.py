@@ -12,6 +12,7 @@ from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.deletion_index import IndexFolder, change_vectors
 from lakehouse_core.planning.index_files import vector_files
 from lakehouse_core.planning.live_files import BucketFolders, message_files
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import IndexManifestEntry
@@ -35,7 +36,8 @@ def without_vectors(
             changed.append(_without_vectors(log, schema, folders, message, indexes))
     except LakehouseError:
         made = (replace(message, compact_after=(), compact_changelog_files=()) for message in changed)
-        log.store.delete([file.key for one in made for file in message_files(one, folders, named_by="the compaction")])
+        keys = [file.key for one in made for file in message_files(one, folders, named_by="the compaction")]
+        clear_away(log.store, keys)
         raise
     return tuple(changed)
 

@@ -5,10 +5,11 @@ an earlier one left. Nothing here sleeps: a wait that is over is ended by whiche
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.roots import (
     FileReader,
@@ -40,7 +41,8 @@ from lakehouse_core.planning.live_files import (
     root_of,
 )
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.layout import CHANGELOG_FOLDER, changelog_key, snapshot_key
+from lakehouse_core.storage.outcomes import begun, created, replaced
+from lakehouse_core.table.layout import BOUNDARY_KEY, CHANGELOG_FOLDER, changelog_key, snapshot_key
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
 
@@ -75,7 +77,7 @@ class Deleted:
 
 def begin(store: ObjectStore, plan: DeletionPlan) -> DeletionPlan:
     """Write `plan`; from now on whatever is unlinked for it is found again."""
-    if not store.create_new(plan.key, serialize_plan(plan)):
+    if not created(store, plan.key, serialize_plan(plan)):
         raise CorruptTable(f"{store.uri(plan.key)}: a fresh UUID is taken. Check the source of random numbers.")
     return plan
 
@@ -152,6 +154,9 @@ def unlink(log: SnapshotLog, plan: DeletionPlan, unlinked: Callable[[int], None]
     """
     store = log.store
     contents = [(root, data) for root in plan.roots if (data := read_root(store, root)) is not None]
+    # An earlier run may have ended before what it forbade and unlinked was sure to stay so.
+    forbidden = [BOUNDARY_KEY] if plan.kind is RootKind.SNAPSHOT else []
+    store.make_last([*forbidden, *({root.key for root in plan.roots} - {root.key for root, _ in contents})])
     made = [(root, data) for root, data in contents if root.snapshot_id in plan.made_changelog_ids]
     for root, data in made:
         _make_changelog(store, root.snapshot_id, data)
@@ -171,15 +176,14 @@ def _leaves(plan: DeletionPlan, changelog_id: int) -> bool:
 
 def _make_changelog(store: ObjectStore, snapshot_id: int, data: bytes) -> None:
     key = changelog_key(snapshot_id)
-    try:
-        created = store.create_new(key, data)
-    except WriteOutcomeUnknown:
-        created = False
-    if not created and store.read(key) != data:
+    if created(store, key, data):
+        return
+    if store.read(key) != data:
         raise CorruptTable(
             f"{store.uri(key)}: it is there, and it is not snapshot {snapshot_id}, of which it should be a copy. "
             "That snapshot stays; run `lakehouse verify` and keep its report."
         )
+    store.make_last([key])
 
 
 def _plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
@@ -331,11 +335,12 @@ def _advance(store: ObjectStore, plan: DeletionPlan, advanced: DeletionPlan) -> 
     found = store.read_versioned(plan.key)
     if found is None or parse_plan(found[0], plan.key).stage is not plan.stage:
         return
-    try:
-        store.replace(plan.key, serialize_plan(advanced), if_version=found[1])
-    except WriteOutcomeUnknown:
-        # Either stage is true; the next run looks again.
-        return
+    replaced(store, plan.key, serialize_plan(advanced), if_version=found[1])
+
+
+def deleting() -> AbstractContextManager[None]:
+    """Say of an error inside that something may have gone before it."""
+    return begun("Something may have gone before that: call again, or expire snapshots, which goes on from there.")
 
 
 def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:

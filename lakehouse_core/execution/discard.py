@@ -1,12 +1,11 @@
 """What was written and will never be committed goes again, all of it: data, changelogs, indexes and vectors."""
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 
-from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.planning.live_files import BucketFolders, message_files
-from lakehouse_core.storage import ObjectStore
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.schema import TableSchema
 
@@ -23,5 +22,4 @@ def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMe
         made = replace(
             message, compact_after=tuple(file for file in message.compact_after if file.file_name not in upgraded)
         )
-        with suppress(StorageUnavailable):
-            store.delete([file.key for file in message_files(made, folders, named_by=named_by)])
+        clear_away(store, [file.key for file in message_files(made, folders, named_by=named_by)])

@@ -13,6 +13,7 @@ from lakehouse_core.execution.deletion import (
     Deleted,
     Rehearsal,
     begin,
+    deleting,
     interrupted,
     read_root,
     rehearse,
@@ -89,7 +90,7 @@ def expire(
 
     Safe to call again after a crash, and by several processes. With `dry_run` nothing changes, and the result is that
     of a run for which no reader has to be waited for (`lakehouse.read.grace` 0).
-    Raises CorruptTable when a root cannot be read: then nothing is deleted.
+    Raises CorruptTable when a root cannot be read: then nothing is deleted. WriteOutcomeUnknown: it stopped on its way.
     """
     watch.at("planning the expiry")
     schema = schemas.latest()
@@ -113,13 +114,14 @@ def expire(
         deleted = rehearse(log, schema, rehearsal, boundary=max(plan.first_kept_id, state.boundary))
         return _result(state, plan, resumed, deletions, deleted)
     unlinked = watch.counting("unlinking", sum(len(deletion.roots) for deletion in deletions), "snapshots")
-    for deletion in deletions:
-        begin(log.store, deletion)
-        if deletion.kind is RootKind.SNAPSHOT:
-            log.raise_boundary(deletion.first_kept_id)
-            log.write_earliest_hint(deletion.first_kept_id)
-        unlink(log, deletion, unlinked)
-    deleted = settle(log, schema, boundary=log.boundary(), unlinked=(*resumed.plans, *deletions), watch=watch)
+    with deleting():
+        for deletion in deletions:
+            begin(log.store, deletion)
+            if deletion.kind is RootKind.SNAPSHOT:
+                log.raise_boundary(deletion.first_kept_id)
+                log.write_earliest_hint(deletion.first_kept_id)
+            unlink(log, deletion, unlinked)
+        deleted = settle(log, schema, boundary=log.boundary(), unlinked=(*resumed.plans, *deletions), watch=watch)
     return _result(state, plan, resumed, deletions, deleted)
 
 
@@ -189,8 +191,9 @@ def _resume(log: SnapshotLog, *, dry_run: bool) -> _Resumed:
         if root.snapshot_id in plan.made_changelog_ids
     }
     if not dry_run:
-        for plan in plans:
-            unlink(log, plan)
+        with deleting():
+            for plan in plans:
+                unlink(log, plan)
     return _Resumed(plans=plans, root_keys=frozenset(left), made_changelogs=made if dry_run else {})
 
 

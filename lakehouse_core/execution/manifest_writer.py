@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.options import TableOptions
 from lakehouse_core.planning.commit import NamedListFile
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.checksums import checksum
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
@@ -103,11 +104,8 @@ class ManifestWriter:
         pending, self._pending, self._pending_bytes = self._pending, {}, 0
         if not pending:
             return
-        try:
+        with named_by_nobody():
             self._store.write_all(pending)
-        except WriteOutcomeUnknown as error:
-            # No snapshot names them yet, so nothing was committed whatever became of them.
-            raise StorageUnavailable(f"{min(pending)}: it was not surely written. Commit the same again.") from error
 
     def checksum_of(self, name: str) -> str:
         return self._checksums[name]

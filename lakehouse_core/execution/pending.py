@@ -7,7 +7,7 @@ import hashlib
 from typing import Final
 from urllib.parse import quote
 
-from lakehouse_core.errors import NotFound
+from lakehouse_core.errors import NotFound, StorageUnavailable
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.changes import StagedCommit
 from lakehouse_core.table.changes_json import staged_from_json, staged_to_json
@@ -31,8 +31,10 @@ def load_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -
 
 
 def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> None:
-    """Forget what was kept, once it is committed. Nothing kept is fine."""
-    store.delete([_key(commit_user, commit_identifier)])
+    """Forget what was kept, once it is committed. Nothing kept is fine. Raises StorageUnavailable: it may be there."""
+    key = _key(commit_user, commit_identifier)
+    if store.delete([key]):
+        raise StorageUnavailable(f"{store.uri(key)}: the kept commit could not be deleted. Call again.")
 
 
 def _key(commit_user: str, commit_identifier: int) -> str:

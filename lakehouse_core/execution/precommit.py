@@ -13,6 +13,7 @@ from lakehouse_core.execution.tasks.rewrite import RewriteTask, run_rewrite
 from lakehouse_core.planning.append_compaction import AppendCompactionPlan
 from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.precommit import Group, changelog_groups, data_file_groups, with_packed, with_segments
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import DataFile, FileSource
@@ -40,9 +41,9 @@ def with_joined_changelog(
             number, name = join_answer(text)
             made[number] = name
     except BaseException:
-        log.store.delete(f"{tasks[number].folder}/{name}" for number, name in made.items())
+        clear_away(log.store, [f"{tasks[number].folder}/{name}" for number, name in made.items()])
         raise
-    log.store.delete(key for task in tasks for key, _ in task.files)
+    clear_away(log.store, [key for task in tasks for key, _ in task.files])
     return with_segments(messages, {made[number]: group for number, group in enumerate(groups)})
 
 
@@ -72,10 +73,10 @@ def with_packed_files(
                 packed[_names(message.compact_before)] = message.compact_after
     except BaseException:
         for task in tasks:
-            log.store.delete(_keys(task.folder, packed.get(_names(task.plan.files), ())))
+            clear_away(log.store, _keys(task.folder, packed.get(_names(task.plan.files), ())))
         raise
     for task in tasks:
-        log.store.delete(_keys(task.folder, task.plan.files))
+        clear_away(log.store, _keys(task.folder, task.plan.files))
     # Their rows are new. Java calls the files compacted, of which a changelog that outlives its snapshot keeps none.
     made = [
         [replace(file, file_source=FileSource.APPEND) for file in packed[_names(task.plan.files)]] for task in tasks

@@ -113,7 +113,9 @@ def _claimed(claim: _Claim) -> bool:
                 raise
         match _whose(claim):
             case _Found.OURS:
-                return True
+                if _lasts(claim):
+                    return True
+                unsure = True
             case _Found.ANOTHERS:
                 return False
             case _Found.NOTHING if not unsure:
@@ -134,6 +136,15 @@ def _whose(claim: _Claim) -> _Found:
             continue
         ours = found.properties.get(NONCE_PROPERTY) == claim.snapshot.properties[NONCE_PROPERTY]
         return _Found.OURS if ours else _Found.ANOTHERS
+
+
+def _lasts(claim: _Claim) -> bool:
+    """Return whether the snapshot, which was found to be ours, is sure to outlive a power cut."""
+    try:
+        claim.log.store.make_last([snapshot_key(claim.snapshot.id)])
+    except StorageUnavailable:
+        return False
+    return True
 
 
 def _id_counts(claim: _Claim) -> bool:

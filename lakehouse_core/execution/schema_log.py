@@ -8,6 +8,7 @@ import re
 
 from lakehouse_core.errors import InvalidRequest, NotFound
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key
 from lakehouse_core.table.schema import TableSchema, parse_schema, serialize_schema
 
@@ -68,10 +69,10 @@ class SchemaLog:
     def create(self, schema: TableSchema) -> bool:
         """Add `schema` under its id; False when another one has that id already. Raises WriteOutcomeUnknown."""
         data = serialize_schema(schema)
-        created = self._store.create_new(schema_key(schema.id), data)
-        if created:
+        is_ours = created(self._store, schema_key(schema.id), data)
+        if is_ours:
             self._known[schema.id] = schema, data
-        return created
+        return is_ours
 
     def _load(self, schema_id: int) -> TableSchema | None:
         if schema_id not in self._known:

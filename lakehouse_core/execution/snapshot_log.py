@@ -20,6 +20,7 @@ from lakehouse_core.execution.manifest_reader import ManifestReader
 from lakehouse_core.execution.reading_ahead import in_order
 from lakehouse_core.execution.recent import Recent
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import replaced
 from lakehouse_core.table.layout import (
     BOUNDARY_KEY,
     CHANGELOG_FOLDER,
@@ -252,8 +253,10 @@ class SnapshotLog:
         for _ in range(_ATTEMPTS):
             found = self._store.read_versioned(BOUNDARY_KEY)
             if found is not None and (there := self.boundary()) >= first_kept_id:
+                self._store.make_last([BOUNDARY_KEY])
                 return there
-            if self._store.replace(BOUNDARY_KEY, b"%d" % first_kept_id, if_version=None if found is None else found[1]):
+            version = None if found is None else found[1]
+            if replaced(self._store, BOUNDARY_KEY, b"%d" % first_kept_id, if_version=version):
                 return first_kept_id
         raise self._restless("the boundary")
 

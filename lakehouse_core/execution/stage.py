@@ -18,6 +18,7 @@ from lakehouse_core.execution.tasks.write import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit import check_staged, overwritten
 from lakehouse_core.planning.partitions import partition_name
+from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.changes import Append, CommitMessage, StagedCommit, WriteMode
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
@@ -77,14 +78,16 @@ def stage(
     )
     messages: list[CommitMessage] = []
     try:
-        for message in engine().write(task, data, watch):
-            messages.append(message)
+        with named_by_nobody():
+            for message in engine().write(task, data, watch):
+                messages.append(message)
         staged = replace(staged, messages=tuple(messages))
         _check_bucket_counts(table, schema, live, messages)
         _check_partition_times(schema, messages)
         overwritten(staged, schema)
-        messages = list(with_packed_files(log, schema, engine, messages))
-        messages = list(with_joined_changelog(log, schema, engine, messages))
+        with named_by_nobody():
+            messages = list(with_packed_files(log, schema, engine, messages))
+            messages = list(with_joined_changelog(log, schema, engine, messages))
         return replace(staged, messages=tuple(messages))
     except BaseException:
         discard(log.store, schema, messages, named_by="the write")

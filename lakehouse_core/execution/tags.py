@@ -5,12 +5,20 @@ looks for tags. Both write before they read, so at least one of them sees the ot
 """
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import InvalidRequest, NotFound, SnapshotExpired, WriteOutcomeUnknown, shown
-from lakehouse_core.execution.deletion import Rehearsal, begin, rehearse, settle, skip_wait, unlink
+from lakehouse_core.errors import (
+    InvalidRequest,
+    NotFound,
+    SnapshotExpired,
+    StorageUnavailable,
+    WriteOutcomeUnknown,
+    shown,
+)
+from lakehouse_core.execution.deletion import Rehearsal, begin, deleting, rehearse, settle, skip_wait, unlink
 from lakehouse_core.execution.expiry import ExpiryResult, check_understood, deletion_result, tag_deletion
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.format.strict_json import sealed_json, strict_json
+from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.layout import snapshot_key, tag_key
 from lakehouse_core.table.snapshot import Tag, new_tag, parse_tag, serialize_tag
 
@@ -32,7 +40,7 @@ def create_tag(
 
     With `retention_millis` an expiry after that time deletes the tag. A snapshot that expired can be tagged while
     another tag holds it. With `dry_run` the tag is only returned.
-    Raises InvalidRequest for a bad or taken name, NotFound, or SnapshotExpired.
+    Raises InvalidRequest for a bad or taken name, NotFound, SnapshotExpired, WriteOutcomeUnknown.
     """
     _check_name(name)
     if retention_millis is not None and retention_millis <= 0:
@@ -42,16 +50,17 @@ def create_tag(
     source_key, data = _source(log, snapshot_id)
     data, tag = _content(data, source_key, clock, retention_millis)
     key = tag_key(name)
-    if not (name not in log.tags() if dry_run else _create(log, key, data)):
+    if not (name not in log.tags() if dry_run else created(log.store, key, data)):
         held = log.tag(name).snapshot.id
         raise InvalidRequest(
             f"Tag {shown(name)} is there already, at snapshot {held}: delete it first, or use another name."
         )
-    if not dry_run and not _is_there(log, source_key, tag.snapshot.id):
-        # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.
-        deletion = begin(log.store, tag_deletion(name, tag.snapshot, clock))
-        unlink(log, deletion)
-        skip_wait(log.store, deletion)
+    if not dry_run and not _is_held(log, source_key, name, tag):
+        with deleting():
+            # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.
+            deletion = begin(log.store, tag_deletion(name, tag.snapshot, clock))
+            unlink(log, deletion)
+            skip_wait(log.store, deletion)
         raise SnapshotExpired(
             f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was made, so there is no such tag. "
             f"The earliest snapshot is {log.earliest_id()}."
@@ -62,7 +71,8 @@ def create_tag(
 def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *, dry_run: bool = False) -> ExpiryResult:
     """Remove a tag and, when its readers have ended, the files that only it needed.
 
-    With `dry_run` nothing changes; the result is that of a run with no reader to wait for. Raises NotFound.
+    With `dry_run` nothing changes; the result is that of a run with no reader to wait for. Raises NotFound,
+    WriteOutcomeUnknown when it stopped on its way: the next expiry goes on.
     """
     schema = schemas.latest()
     check_understood(log.store.uri(""), schema)
@@ -71,8 +81,9 @@ def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *,
         rehearsal = Rehearsal(plans=(deletion,))
         return deletion_result([deletion], rehearse(log, schema, rehearsal, boundary=log.boundary()))
     begin(log.store, deletion)
-    unlink(log, deletion)
-    return deletion_result([deletion], settle(log, schema, boundary=log.boundary(), unlinked=[deletion]))
+    with deleting():
+        unlink(log, deletion)
+        return deletion_result([deletion], settle(log, schema, boundary=log.boundary(), unlinked=[deletion]))
 
 
 def _check_name(name: str) -> None:
@@ -122,21 +133,16 @@ def _content(data: bytes, source_key: str, clock: Clock, retention_millis: int |
     return sealed_json({**document, **{name: times[name] for name in _TIMES if name in times}}), tag
 
 
-def _create(log: SnapshotLog, key: str, data: bytes) -> bool:
-    try:
-        return log.store.create_new(key, data)
-    except WriteOutcomeUnknown:
-        try:
-            # Whoever wrote it: the tag is there and says what was asked, or somebody else's is.
-            return log.store.read(key) == data
-        except NotFound:
-            pass
-        raise
-
-
-def _is_there(log: SnapshotLog, source_key: str, snapshot_id: int) -> bool:
+def _is_held(log: SnapshotLog, source_key: str, name: str, tag: Tag) -> bool:
+    """Return whether the source of a tag that was just made is there, so that its files are."""
+    snapshot_id = tag.snapshot.id
     try:
         log.store.size(source_key)
+        return source_key != snapshot_key(snapshot_id) or snapshot_id >= log.boundary()
     except NotFound:
         return False
-    return source_key != snapshot_key(snapshot_id) or snapshot_id >= log.boundary()
+    except StorageUnavailable as error:
+        raise WriteOutcomeUnknown(
+            f"{error} Tag {shown(name)} was made, but snapshot {snapshot_id} may have expired meanwhile: "
+            "delete the tag and make it again, or run `lakehouse verify`."
+        ) from error

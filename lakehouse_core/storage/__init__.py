@@ -1,7 +1,7 @@
 """Bytes under keys: the store's contract, and the stores that keep it."""
 
 from lakehouse_core.storage.faulty import Call, Fault, FaultKind, FaultyStore, ProcessDied
-from lakehouse_core.storage.keys import child
+from lakehouse_core.storage.keys import child, is_hidden
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
@@ -21,6 +21,7 @@ __all__ = [
     "StoreSpec",
     "child",
     "home_expanded",
+    "is_hidden",
     "is_there",
     "open_store",
     "parse_location",

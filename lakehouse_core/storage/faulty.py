@@ -135,6 +135,10 @@ class FaultyStore:
         if fault is not None:
             self._after(fault, key, writes=True)
 
+    def make_last(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._call("make_last", key, partial(self._inner.make_last, [key]), writes=True)
+
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
         return self._call("read_versioned", key, lambda: self._inner.read_versioned(key))
 
@@ -155,6 +159,10 @@ class FaultyStore:
             # One object at a time, so that a process can die between two of them.
             left.extend(self._call("delete", key, partial(self._inner.delete, [key]), writes=True))
         return left
+
+    def delete_folder(self, prefix: str) -> Sequence[str]:
+        left = self.delete([info.key for info in self._inner.list(prefix)])
+        return [*left, *self._call("delete_folder", prefix, lambda: self._inner.delete_folder(prefix), writes=True)]
 
     def delete_empty_folders(self, prefix: str) -> None:
         self._call("delete_empty_folders", prefix, lambda: self._inner.delete_empty_folders(prefix), writes=True)

@@ -37,8 +37,8 @@ def joined(prefix: str, key: str) -> str:
 def child(root: str, *parts: str) -> str:
     """Return the local path of the key `parts` below `root`, which is absolute and free of symbolic links.
 
-    Raises InvalidRequest when a part is hostile or a symbolic link on the way leaves `root`, OSError when the disk
-    does not answer.
+    Raises InvalidRequest when a part is hostile or a symbolic link on the way leaves `root` or leads nowhere, OSError
+    when the disk does not answer.
     """
     path = root.rstrip("/")
     looked_at = True
@@ -52,12 +52,25 @@ def child(root: str, *parts: str) -> str:
             # Nothing below a name that is not there can be a link either.
             looked_at = False
             continue
-        if stat.S_ISLNK(mode) and not _is_within(os.path.realpath(path), root):
+        if stat.S_ISLNK(mode) and not leads_within(path, root):
+            target = os.path.realpath(path)
+            if _is_within(target, root):
+                raise InvalidRequest(
+                    f"Path {path!r}: it is a symbolic link to {target!r}, where there is nothing. Remove the link."
+                )
             raise InvalidRequest(
-                f"Path {path!r} leaves {root!r}: it is a symbolic link to {os.path.realpath(path)!r}. "
+                f"Path {path!r} leaves {root!r}: it is a symbolic link to {target!r}. "
                 "Move the data below the root, or open its real folder."
             )
     return path or "/"
+
+
+def leads_within(link: str, root: str) -> bool:
+    """Return whether a symbolic link leads to something that is there and lies below `root`."""
+    try:
+        return _is_within(os.path.realpath(link, strict=True), root)
+    except OSError:
+        return False
 
 
 def is_hidden(name: str) -> bool:

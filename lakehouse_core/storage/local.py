@@ -20,22 +20,24 @@ from lakehouse_core.errors import (
     NotFound,
     StorageUnavailable,
 )
-from lakehouse_core.storage.keys import child, is_hidden, joined, temp_name
+from lakehouse_core.storage import system_calls
+from lakehouse_core.storage.keys import child, is_hidden, joined, key_parts, leads_within, temp_name
 from lakehouse_core.storage.local_files import (
     FileSink,
-    create_file,
+    HiddenFile,
+    Identity,
     entries_of,
     finishing,
-    link_new,
     make_folders,
     reading,
     remove_files,
-    rename_new,
+    rename_folder_new,
     sync_folder,
     translated,
     try_lock,
     writing,
 )
+from lakehouse_core.storage.local_removal import refuse_links, remove_empty_folders, remove_folder, remove_names
 from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
 
 # A compare-and-set holds its lock for a few milliseconds; whoever waits this long waits for a stopped process.
@@ -69,7 +71,7 @@ class LocalStore:
     def read(self, key: str) -> bytes:
         path = self._path(key)
         with reading(path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = system_calls.open_file(path)
             with os.fdopen(descriptor, "rb") as file:
                 return file.read()
 
@@ -77,16 +79,14 @@ class LocalStore:
         # Not a memory map: mapped pages count as resident memory, and a file cut short under a map kills the process.
         path = self._path(key)
         with reading(path):
-            if stat.S_ISDIR(os.stat(path).st_mode):
-                raise IsADirectoryError(errno.EISDIR, "is a folder")
+            _check_file(system_calls.stat(path))
             return pa.OSFile(path, "rb")
 
     def size(self, key: str) -> int:
         path = self._path(key)
         with reading(path):
-            found = os.stat(path)
-            if stat.S_ISDIR(found.st_mode):
-                raise IsADirectoryError(errno.EISDIR, "is a folder")
+            found = system_calls.stat(path)
+            _check_file(found)
             return found.st_size
 
     def create_new(self, key: str, data: bytes) -> bool:
@@ -95,45 +95,49 @@ class LocalStore:
             # Most losers of a race learn it here, without writing a byte.
             if os.path.lexists(path):
                 return False
-        temp = self._write_temp(path, data)
+        hidden = self._write_hidden(path, data)
         try:
             with writing(path):
-                if not link_new(temp, path):
+                if not hidden.link_new():
                     return False
         finally:
-            remove_files([temp])
+            remove_files([hidden.name])
         with finishing(path):
             sync_folder(os.path.dirname(path))
         return True
 
     def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
-        path = self._path(key)
-        self._publish_temps({path: self._write_temp(path, data, lasts=lasts)}, lasts=lasts)
+        self._publish([self._write_hidden(self._path(key), data, lasts=lasts)], lasts=lasts)
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
         paths = {self._path(key): data for key, data in objects.items()}
-        temps: dict[str, str] = {}
+        files: list[HiddenFile] = []
         try:
             for path, data in paths.items():
-                temps[path] = self._write_temp(path, data)
+                files.append(self._write_hidden(path, data))
         except BaseException:
-            remove_files(temps.values())
+            remove_files(file.name for file in files)
             raise
-        self._publish_temps(temps)
+        self._publish(files)
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
         path = self._path(key)
-        temp, descriptor = self._open_temp(path)
+        hidden, descriptor = self._open_hidden(path)
         try:
             with FileSink(descriptor, path) as sink:
                 yield sink
                 with writing(path):
-                    os.fsync(descriptor)
+                    system_calls.fsync(descriptor)
         except BaseException:
-            remove_files([temp])
+            remove_files([hidden.name])
             raise
-        self._publish_temps({path: temp})
+        self._publish([hidden])
+
+    def make_last(self, keys: Iterable[str]) -> None:
+        for folder in {os.path.dirname(self._path(key)) for key in keys}:
+            with finishing(folder), suppress(FileNotFoundError):
+                sync_folder(folder)
 
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
         try:
@@ -157,8 +161,13 @@ class LocalStore:
         files: list[str] = []
         folders: list[str] = []
         for entry in entries_of(self._path(prefix)):
-            if not is_hidden(entry.name):
-                (folders if entry.is_dir() else files).append(entry.name)
+            # Links that no verb would follow are passed over, or one of them would bar the way to all others.
+            if is_hidden(entry.name) or (entry.is_symlink() and not leads_within(entry.path, self._root)):
+                continue
+            if entry.is_dir():
+                folders.append(entry.name)
+            elif entry.is_file():
+                files.append(entry.name)
         return Children(files=tuple(sorted(files)), folders=tuple(sorted(folders)))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -176,39 +185,34 @@ class LocalStore:
                         yield ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
-        left, folders = [], set()
+        by_folder: dict[tuple[str, ...], list[str]] = {}
         for key in keys:
-            path = self._path(key)
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                continue
-            except OSError:
-                left.append(key)
-            else:
-                folders.add(os.path.dirname(path))
-        for folder in folders:
-            # A name that came back after a power cut would name files that were deleted after it.
-            with finishing(folder), suppress(FileNotFoundError):
-                sync_folder(folder)
-        return left
+            *folder, name = key_parts(key)
+            by_folder.setdefault(tuple(folder), []).append(name)
+        return [
+            "/".join([*folder, name])
+            for folder, names in by_folder.items()
+            for name in remove_names(self._root, folder, names)
+        ]
+
+    def delete_folder(self, prefix: str) -> Sequence[str]:
+        return remove_folder(self._root, key_parts(prefix))
 
     def delete_empty_folders(self, prefix: str) -> None:
-        for folder, _, _ in os.walk(self._path(prefix), topdown=False):
-            try:
-                os.rmdir(folder)
-            except OSError as error:
-                if error.errno not in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EBUSY, errno.ENOTDIR}:
-                    raise translated(error, folder) from error
+        remove_empty_folders(self._root, key_parts(prefix))
 
     def rename_folder(self, source: str, target: str) -> bool:
         old, new = self._path(source), self._path(target)
-        with reading(old):
-            if not stat.S_ISDIR(os.stat(old).st_mode):
-                raise NotADirectoryError(errno.ENOTDIR, "is not a folder")
+        for key in (source, target):
+            refuse_links(self._root, key_parts(key)[:-1])
+        if os.path.islink(old) and os.path.dirname(old) != os.path.dirname(new):
+            raise InvalidRequest(
+                f"Path {old!r} is a symbolic link to {os.path.realpath(old)!r}, which may lead elsewhere from another "
+                "folder. Move what it leads to."
+            )
         with writing(new):
             make_folders(os.path.dirname(new))
-            if not rename_new(old, new):
+            if not rename_folder_new(old, new):
                 return False
         with finishing(new):
             for folder in {os.path.dirname(old), os.path.dirname(new)}:
@@ -216,61 +220,77 @@ class LocalStore:
         return True
 
     def now_millis(self) -> int:
-        temp, descriptor = self._open_temp(self._path("now"))
-        with writing(temp):
-            try:
-                return os.fstat(descriptor).st_mtime_ns // 1_000_000
-            finally:
-                os.close(descriptor)
-                os.unlink(temp)
+        hidden, descriptor = self._open_hidden(self._path("now"))
+        try:
+            with writing(hidden.name):
+                return system_calls.fstat(descriptor).st_mtime_ns // 1_000_000
+        finally:
+            with suppress(OSError):
+                system_calls.close(descriptor)
+            remove_files([hidden.name])
 
     def _path(self, key: str) -> str:
         with reading(key):
             return child(self._root, key)
 
-    def _open_temp(self, path: str) -> tuple[str, int]:
-        """Return the hidden name and the descriptor of a new file beside `path`; makes its folders."""
+    def _open_hidden(self, path: str) -> tuple[HiddenFile, int]:
+        """Return a new file beside `path`, and its descriptor; makes its folders."""
         folder, name = os.path.split(path)
         temp = os.path.join(folder, temp_name(name, self._clock.uuid()))
         with writing(path):
             # The hidden name is cut, so its length proves nothing about the visible one.
             if len(os.fsencode(name)) > _LONGEST_NAME_BYTES:
                 raise OSError(errno.ENAMETOOLONG, "the name is too long")
+            descriptor = self._create(temp)
+            try:
+                return HiddenFile(temp, path, Identity.of(system_calls.fstat(descriptor))), descriptor
+            except OSError:
+                with suppress(OSError):
+                    system_calls.close(descriptor)
+                remove_files([temp])
+                raise
+
+    def _create(self, temp: str) -> int:
+        try:
             for _ in range(_FOLDER_ATTEMPTS):
                 # Cleaning removes empty folders, perhaps this one just after we made it.
                 with suppress(FileNotFoundError):
-                    return temp, create_file(temp)
+                    return system_calls.create(temp)
                 with suppress(FileNotFoundError):
-                    make_folders(folder)
-            raise OSError(errno.ENOENT, "its folder vanishes again and again")
+                    make_folders(os.path.dirname(temp))
+        except OSError:
+            # It may have been made before the error came.
+            remove_files([temp])
+            raise
+        raise OSError(errno.ENOENT, "its folder vanishes again and again")
 
-    def _write_temp(self, path: str, data: bytes, *, lasts: bool = True) -> str:
-        """Return the hidden name under which `data` now lies."""
-        temp, descriptor = self._open_temp(path)
+    def _write_hidden(self, path: str, data: bytes, *, lasts: bool = True) -> HiddenFile:
+        """Return the file in which `data` now lies, under a hidden name."""
+        hidden, descriptor = self._open_hidden(path)
         try:
             with FileSink(descriptor, path) as sink:
                 sink.write(data)
                 if lasts:
                     with writing(path):
-                        os.fsync(descriptor)
+                        system_calls.fsync(descriptor)
         except BaseException:
-            remove_files([temp])
+            remove_files([hidden.name])
             raise
-        return temp
+        return hidden
 
-    def _publish_temps(self, temps: Mapping[str, str], *, lasts: bool = True) -> None:
-        """Give each hidden file its visible path; `temps` holds them by path."""
-        left = dict(temps)
+    def _publish(self, files: Sequence[HiddenFile], *, lasts: bool = True) -> None:
+        """Give each hidden file its visible name."""
+        left = list(files)
         try:
-            for path, temp in temps.items():
-                with writing(path):
-                    os.replace(temp, path)
-                del left[path]
+            for file in files:
+                with writing(file.path):
+                    file.replace()
+                left.remove(file)
         except BaseException:
-            remove_files(left.values())
+            remove_files(file.name for file in left)
             raise
         if lasts:
-            for folder in {os.path.dirname(path) for path in temps}:
+            for folder in {os.path.dirname(file.path) for file in files}:
                 with finishing(folder):
                     sync_folder(folder)
 
@@ -278,11 +298,13 @@ class LocalStore:
     def _locked(self, folder: str) -> Iterator[None]:
         """Hold the folder's advisory lock, which dies with its process. The folder exists when a version was read."""
         try:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = system_calls.open_folder(folder)
         except FileNotFoundError:
             # Without a folder there is no object: the comparison that follows says so.
             yield
             return
+        except OSError as error:
+            raise translated(error, folder) from error
         deadline = self._clock.monotonic_seconds() + _LOCK_DEADLINE_SECONDS
         try:
             while not try_lock(descriptor, folder):
@@ -294,7 +316,14 @@ class LocalStore:
                 self._clock.sleep(_LOCK_PAUSE_SECONDS)
             yield
         finally:
-            os.close(descriptor)
+            with suppress(OSError):
+                system_calls.close(descriptor)
+
+
+def _check_file(found: os.stat_result) -> None:
+    # What is neither a file nor a folder, such as a pipe, would make whoever opens it wait.
+    if not stat.S_ISREG(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "is no file")
 
 
 def _version(data: bytes) -> str:

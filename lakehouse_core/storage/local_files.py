@@ -1,15 +1,16 @@
-"""Files of a local disk under the store: made, linked, renamed, locked and made to last, errors in the core's language.
+"""Files of a local disk under the store: written under hidden names, then given their visible ones and made to last.
 
-Linux and other POSIX systems.
+An error of a call that gives a name does not say that nothing happened: network and user-space file systems lose
+answers and repeat requests. So each such call is followed by a look, which goes by the file's identity.
 """
 
-import ctypes
 import errno
-import fcntl
 import io
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from lakehouse_core.errors import (
@@ -21,19 +22,118 @@ from lakehouse_core.errors import (
     UnsupportedFeature,
     WriteOutcomeUnknown,
 )
+from lakehouse_core.storage import system_calls
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-_AT_FDCWD = -100
-_RENAME_NOREPLACE = 1
+
+# Answers of whoever checks a request and turns it down, which is before anything is changed: rights, room, kinds.
+# What is missing here may come after the change: EIO, ETIMEDOUT, ESTALE, EINTR, EAGAIN, ECONNRESET and whatever else a
+# server or a program behind the file system makes up when it loses an answer.
+_TURNED_DOWN = {
+    errno.EEXIST,
+    errno.ENOTEMPTY,
+    *_FULL,
+    *_NO_LINKS,
+    errno.EACCES,
+    errno.EROFS,
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.EXDEV,
+    errno.EINVAL,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+}
+# A link leaves the hidden file where it is, so a repeated request meets the visible name (EEXIST), never this.
+_LINK_TURNED_DOWN = {*_TURNED_DOWN, errno.ENOENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which file or folder of the disk it is, under whatever name."""
+
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> "Identity":
+        return cls(found.st_dev, found.st_ino)
+
+    def is_at(self, path: str) -> bool | None:
+        """Return whether it has that name now, None when the disk does not say."""
+        try:
+            return Identity.of(system_calls.lstat(path)) == self
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenFile:
+    """A file under a name that no reader sees, on its way to `path`."""
+
+    name: str
+    path: str
+    identity: Identity
+
+    def link_new(self) -> bool:
+        """Give it its visible name too; False when another file has that. Raises OSError, WriteOutcomeUnknown."""
+        try:
+            system_calls.link(self.name, self.path)
+        except OSError as error:
+            linked = self.identity.is_at(self.path)
+            if linked:
+                return True
+            if linked is None or error.errno not in _LINK_TURNED_DOWN:
+                raise _unknown(error, self.path) from error
+            if error.errno == errno.EEXIST:
+                return False
+            if error.errno in _NO_LINKS:
+                return self._rename_new()
+            raise
+        return True
+
+    def replace(self) -> None:
+        """Give it its visible name, in the place of whatever has that. Raises OSError, WriteOutcomeUnknown."""
+        try:
+            system_calls.replace(self.name, self.path)
+        except OSError as error:
+            if self._was_renamed(error):
+                return
+            raise
+
+    def _rename_new(self) -> bool:
+        try:
+            rename_new(self.name, self.path)
+        except OSError as error:
+            if self._was_renamed(error):
+                return True
+            if error.errno == errno.EEXIST:
+                return False
+            raise
+        return True
+
+    def _was_renamed(self, error: OSError) -> bool:
+        """Return whether a rename that ended so took effect; where it did not, it never will: its source is gone."""
+        if self.identity.is_at(self.path):
+            return True
+        try:
+            system_calls.unlink(self.name)
+        except OSError:
+            raise _unknown(error, self.path) from error
+        return False
 
 
 class FileSink(io.FileIO):
     """The writing end of a hidden file: short writes are continued, errors speak the core's language."""
 
     def __init__(self, descriptor: int, path: str) -> None:
-        super().__init__(descriptor, "wb")
+        super().__init__(descriptor, "wb", closefd=False)
         self._path = path
 
     def write(self, data: Any, /) -> int:
@@ -41,27 +141,24 @@ class FileSink(io.FileIO):
         size = len(left)
         with writing(self._path):
             while left:
-                left = left[super().write(left) :]
+                left = left[system_calls.write(self.fileno(), left) :]
         return size
 
     def close(self) -> None:
         """Keep the file open: the block that opened it syncs it first, then closes it."""
 
     def __exit__(self, *_: object) -> None:
+        descriptor = self.fileno()
+        super().close()
         with writing(self._path):
-            super().close()
-
-
-def create_file(path: str) -> int:
-    """Return the descriptor of a new file. Raises FileExistsError, and FileNotFoundError without its folder."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            system_calls.close(descriptor)
 
 
 def remove_files(paths: Iterable[str]) -> None:
     """Remove what can be removed of the files."""
     for path in paths:
         with suppress(OSError):
-            os.unlink(path)
+            system_calls.unlink(path)
 
 
 def make_folders(folder: str) -> None:
@@ -71,60 +168,75 @@ def make_folders(folder: str) -> None:
         missing.append(folder)
         folder = os.path.dirname(folder)
     for name in reversed(missing):
-        with suppress(FileExistsError):
-            os.mkdir(name)
-        sync_folder(os.path.dirname(name))
+        try:
+            with suppress(FileExistsError):
+                system_calls.mkdir(name)
+            sync_folder(os.path.dirname(name))
+        except OSError:
+            # Whoever finds it takes it for durable.
+            with suppress(OSError):
+                system_calls.rmdir(name)
+            raise
 
 
 def sync_folder(folder: str) -> None:
     """Make the names in a folder last."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = system_calls.open_folder(folder)
     try:
-        os.fsync(descriptor)
+        sync_names(descriptor)
+    finally:
+        system_calls.close(descriptor)
+
+
+def sync_names(descriptor: int) -> None:
+    """Make the names in an open folder last."""
+    try:
+        system_calls.fsync(descriptor)
     except OSError as error:
         # Some network file systems cannot sync a folder and need not.
         if error.errno != errno.EINVAL:
             raise
-    finally:
-        os.close(descriptor)
 
 
-def link_new(temp: str, path: str) -> bool:
-    """Give `temp` its second, visible name; False when that is taken."""
+def rename_new(source: str, target: str) -> None:
+    """Rename unless `target` exists. Raises OSError; UnsupportedFeature where nobody promises it."""
     try:
-        os.link(temp, path, follow_symlinks=False)
-    except FileExistsError:
-        return False
+        system_calls.rename_new(source, target)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        return rename_new(temp, path)
-    return True
+        if error.errno in (errno.ENOSYS, errno.EINVAL):
+            raise UnsupportedFeature(
+                f"{target}: this file system has neither hard links nor a rename that keeps what exists, so two "
+                "writers could overwrite each other. Keep the warehouse on another disk."
+            ) from error
+        raise
 
 
-def rename_new(source: str, target: str) -> bool:
-    """Rename unless `target` exists; False when it does. UnsupportedFeature where nobody promises it."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    code = errno.ENOSYS
-    if rename is not None:
-        paths = os.fsencode(source), os.fsencode(target)
-        if rename(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], ctypes.c_uint(_RENAME_NOREPLACE)) == 0:
+def rename_folder_new(source: str, target: str) -> bool:
+    """Move a folder, or a link to one; False when `target` exists. Raises OSError, NotFound, WriteOutcomeUnknown."""
+    with reading(source):
+        if not stat.S_ISDIR(system_calls.stat(source).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "is not a folder")
+        identity = Identity.of(system_calls.lstat(source))
+    try:
+        rename_new(source, target)
+    except OSError as error:
+        moved = identity.is_at(target)
+        if moved:
             return True
-        code = ctypes.get_errno()
-    if code in (errno.EEXIST, errno.ENOTEMPTY):
-        return False
-    if code in (errno.ENOSYS, errno.EINVAL):
-        raise UnsupportedFeature(
-            f"{target}: this file system has neither hard links nor a rename that keeps what exists, so two writers "
-            "could overwrite each other. Keep the warehouse on another disk."
-        )
-    raise OSError(code, os.strerror(code))
+        if error.errno == errno.ENOENT and identity.is_at(source) is False:
+            raise NotFound(f"{source}: somebody else moved or dropped it meanwhile. Look for it.") from error
+        if moved is None or error.errno not in _TURNED_DOWN:
+            raise _unknown(error, target) from error
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            return False
+        raise
+    return True
 
 
 def try_lock(descriptor: int, folder: str) -> bool:
     """Return whether the advisory lock is ours now; it goes with the descriptor."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        system_calls.lock(descriptor)
     except BlockingIOError:
         return False
     except OSError as error:
@@ -135,8 +247,7 @@ def try_lock(descriptor: int, folder: str) -> bool:
 def entries_of(folder: str) -> list[os.DirEntry[str]]:
     """Return what lies in `folder`; nothing when there is no such folder."""
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        return system_calls.entries(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
@@ -182,6 +293,13 @@ def translated(error: OSError, path: str) -> LakehouseError:
     if error.errno == errno.ENAMETOOLONG:
         return InvalidRequest(f"{path}: a name is longer than the file system allows (255 bytes). Shorten it.")
     return StorageUnavailable(f"{path}: the disk refused ({_reason(error)}). See to it, then call again.")
+
+
+def _unknown(error: OSError, path: str) -> WriteOutcomeUnknown:
+    return WriteOutcomeUnknown(
+        f"{path}: the disk failed while the name was given ({_reason(error)}), which may have taken effect. "
+        "Look whether it is there before anything else."
+    )
 
 
 def _reason(error: OSError) -> str:

@@ -101,6 +101,10 @@ class MemoryStore:
             yield sink
             self.write(key, sink.getvalue())
 
+    def make_last(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._key(key)
+
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
         found = self._space.objects.get(self._key(key))
         return None if found is None else (found.data, found.version)
@@ -131,6 +135,9 @@ class MemoryStore:
             with self._space.lock:
                 self._space.objects.pop(self._key(key), None)
         return ()
+
+    def delete_folder(self, prefix: str) -> Sequence[str]:
+        return self.delete([joined(prefix, key) for key, _ in self._below(prefix)])
 
     def delete_empty_folders(self, prefix: str) -> None:
         key_parts(prefix)

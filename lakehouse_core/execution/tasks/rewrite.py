@@ -23,6 +23,7 @@ from lakehouse_core.planning.compaction_plan import CompactionPlan, Merge, Telli
 from lakehouse_core.planning.sections import sections
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.changes_json import messages_to_json
 from lakehouse_core.table.data_file import DataFile, FileSource
@@ -83,7 +84,7 @@ def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
         _carry_out(task, files, output, made)
         indexes = _marked(task, store, made, clock)
     except BaseException:
-        store.delete(f"{task.folder}/{name}" for file in made.written for name in file.all_names)
+        clear_away(store, [f"{task.folder}/{name}" for file in made.written for name in file.all_names])
         raise
     return CommitMessage(
         partition=task.partition,

@@ -31,6 +31,7 @@ from lakehouse_core.merge.taking import take
 from lakehouse_core.options import ChangelogProducer, MergeEngine
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND, record_schema
@@ -98,7 +99,8 @@ class _Results:
 
     def delete(self, store: ObjectStore) -> None:
         made = [*self._files.items(), *self._changelog.items()]
-        store.delete(f"{place.folder}/{name}" for place, files in made for file in files for name in file.all_names)
+        names = ((place, name) for place, files in made for file in files for name in file.all_names)
+        clear_away(store, [f"{place.folder}/{name}" for place, name in names])
 
     def messages(self) -> list[CommitMessage]:
         return [

@@ -1,0 +1,136 @@
+"""Removing files and folders of a local disk. Rule: no symbolic link is ever followed; it is itself what goes.
+
+Folders are opened one below the other, links refused, and names are removed from open folders: whoever puts a link in
+the place of a folder meanwhile gains nothing.
+"""
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.storage import system_calls
+from lakehouse_core.storage.local_files import finishing, sync_names, translated
+
+# What keeps a folder that goes when it is empty: something in it, or somebody who was faster.
+_KEPT = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EBUSY, errno.ENOTDIR}
+
+
+def remove_names(root: str, parts: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Remove files of the folder `parts` below `root`, durably; missing ones are fine. Return those that are left.
+
+    Raises InvalidRequest when the folder lies behind a symbolic link, StorageUnavailable, WriteOutcomeUnknown.
+    """
+    left = []
+    with _opened(root, parts) as folder:
+        if folder is None:
+            return []
+        for name in names:
+            try:
+                with suppress(FileNotFoundError):
+                    system_calls.unlink(name, inside=folder)
+            except OSError:
+                left.append(name)
+        # A name that came back after a power cut would name files that were deleted after it. Missing names are not
+        # left out: whoever removed them may not have come to this.
+        with finishing("/".join([root, *parts])):
+            sync_names(folder)
+    return left
+
+
+def remove_empty_folders(root: str, parts: Sequence[str]) -> None:
+    """Remove the folders at and below `parts` that hold nothing. Raises as `remove_names` does."""
+    with _opened(root, parts) as top:
+        if top is None:
+            return
+        for _, names, _, folder in os.fwalk(".", topdown=False, dir_fd=top):
+            for name in names:
+                _remove_if_empty(name, folder)
+    if parts:
+        with _opened(root, parts[:-1]) as above:
+            if above is not None:
+                _remove_if_empty(parts[-1], above)
+
+
+def remove_folder(root: str, parts: Sequence[str]) -> list[str]:
+    """Remove the folder `parts` with everything in it; of a link the link. Return the paths that are left, from `root`.
+
+    Raises as `remove_names` does.
+    """
+    left = []
+    with _opened(root, parts[:-1]) as above:
+        if above is not None:
+            # Nothing is walked through when it is a link.
+            for path, folders, files, folder in os.fwalk(parts[-1], topdown=False, dir_fd=above):
+                inner = "/".join([*parts[:-1], path])
+                left += [f"{inner}/{name}" for name in (*files, *folders) if not _is_removed(name, folder)]
+            if not _is_removed(parts[-1], above):
+                left.append("/".join(parts))
+    return left
+
+
+def refuse_links(root: str, parts: Sequence[str]) -> None:
+    """Raise InvalidRequest when the folder `parts` lies behind a symbolic link."""
+    with _opened(root, parts):
+        pass
+
+
+@contextmanager
+def _opened(root: str, parts: Sequence[str]) -> Iterator[int | None]:
+    """Give the descriptor of the folder `parts` below `root`, None when it is not there."""
+    descriptor = _open(root, parts)
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            _close(descriptor)
+
+
+def _open(root: str, parts: Sequence[str]) -> int | None:
+    path = root
+    descriptor = None
+    try:
+        descriptor = system_calls.open_folder(root)
+        for part in parts:
+            path = f"{path}/{part}"
+            above, descriptor = descriptor, system_calls.open_folder(part, inside=descriptor)
+            _close(above)
+    except OSError as error:
+        if descriptor is not None:
+            _close(descriptor)
+        if os.path.islink(path):
+            raise InvalidRequest(
+                f"Path {path!r} is a symbolic link to {os.path.realpath(path)!r}: nothing behind a link is moved or "
+                "deleted. Put the folder itself into its place."
+            ) from error
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise translated(error, path) from error
+    return descriptor
+
+
+def _is_removed(name: str, folder: int) -> bool:
+    with suppress(OSError):
+        system_calls.unlink(name, inside=folder)
+        return True
+    try:
+        # A folder that was emptied before.
+        with suppress(FileNotFoundError):
+            system_calls.rmdir(name, inside=folder)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_if_empty(name: str, folder: int) -> None:
+    try:
+        system_calls.rmdir(name, inside=folder)
+    except OSError as error:
+        if error.errno not in _KEPT:
+            raise translated(error, name) from error
+
+
+def _close(descriptor: int) -> None:
+    with suppress(OSError):
+        system_calls.close(descriptor)
