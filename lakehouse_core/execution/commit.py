@@ -104,12 +104,14 @@ def commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Cl
     if result.replayed:
         # A compaction that was not applied with its append is dropped: what it read may have changed since.
         return result
-    second = _Committer(log, schemas, staged, compaction, clock)
+    second: _Committer | None = None
     try:
+        second = _Committer(log, schemas, staged, compaction, clock)
         return together(result, second.run(skips_empty=True))
     except (CommitConflict, CommitTimeout, StaleCommit, StorageUnavailable):
         # The append is applied and stays so; the compaction comes again by itself.
-        return together(result, CommitResult(attempts=second.attempts, lost=compaction.lost))
+        attempts = 0 if second is None else second.attempts
+        return together(result, CommitResult(attempts=attempts, lost=compaction.lost))
 
 
 def commit_once(
