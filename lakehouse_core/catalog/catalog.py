@@ -251,7 +251,7 @@ class Catalog:
             self.table(name)
         # Out of sight at once, so that a crash below leaves hidden rubbish and never half a table.
         hidden = f"{_folder(database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
-        rest = f"Table {shown(name)} is dropped. Some of its files are left: remove the folder {self._store.uri(hidden)}."
+        rest = f"Table {shown(name)} is dropped, but files of it are left: remove the folder {self._store.uri(hidden)}."
         moved(self._store, folder, hidden, witness=schema_key(ids[0]))
         with begun(rest):
             if left := self._store.delete_folder(hidden):
