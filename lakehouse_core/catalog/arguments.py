@@ -1,11 +1,15 @@
 """What users hand to the verbs of a table → what the core takes. Raises InvalidRequest naming the argument."""
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from lakehouse_core.catalog.staged import StagedCommit
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.format.stored import check_text, is_broken, is_int64
 from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.where import parse_where
 from lakehouse_core.storage import home_expanded
@@ -14,11 +18,76 @@ from lakehouse_core.table.predicate import Predicate, bind, is_predicate
 from lakehouse_core.table.schema import TableSchema
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
+C = TypeVar("C", bound=type)
+
+
+def checks_flags(cls: C) -> C:
+    """Let each verb of the class refuse whatever is neither True nor False for a flag: the text "no" would mean yes."""
+    for name, verb in list(vars(cls).items()):
+        if name.startswith("_") or not inspect.isfunction(verb):
+            continue
+        flags = {each.name: each.annotation for each in inspect.signature(verb).parameters.values()}
+        flags = {each: kind for each, kind in flags.items() if kind in (bool, bool | None)}
+        if flags:
+            setattr(cls, name, _with_checked_flags(verb, flags))
+    return cls
+
+
+def _with_checked_flags(verb: Callable[..., Any], flags: Mapping[str, Any]) -> Callable[..., Any]:
+    @wraps(verb)
+    def call(self: object, *args: Any, **kwargs: Any) -> Any:
+        for name, kind in flags.items():
+            value = kwargs.get(name, False)
+            if not isinstance(value, kind):
+                where = getattr(self, "name", type(self).__name__)
+                raise InvalidRequest(f"{where}: {verb.__name__}({name}={shown(value)}): expected True or False.")
+        return verb(self, *args, **kwargs)
+
+    return call
+
+
+def mapping_of(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return what was given as the argument `name`, nothing for None. What is in it is looked at where it is used."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"{name}={shown(given)}: expected a dict.")
+    return given
+
+
+def options_of(options: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the options of a read: texts by their names."""
+    found = mapping_of("options", options)
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidRequest(f"Option {shown(key)} = {shown(value)}: keys and values of options are text.")
+    return dict(found)
+
+
+def column_name(name: str, given: str | None) -> str | None:
+    """Return the name of a column given as the argument `name`, which may be left out."""
+    if given is not None:
+        check_text(name, given)
+    return given
+
+
+def staged_commit(verb: str, staged: object) -> StagedCommit:
+    """Return a commit as `stage` made it."""
+    if not isinstance(staged, StagedCommit):
+        raise InvalidRequest(f"{verb}({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
+    return staged
+
+
+def staged_commits(name: str, given: Sequence[StagedCommit]) -> Sequence[StagedCommit]:
+    """Return commits given as the argument `name`, each as `stage` made it."""
+    if not isinstance(given, Sequence) or not all(isinstance(each, StagedCommit) for each in given):
+        raise InvalidRequest(f"{name}={shown(given)}: expected a list of what stage returned.")
+    return given
 
 
 def bound_condition(where: str | Predicate | None) -> Callable[[TableSchema], Predicate | None]:
     """Return a function that binds the condition to a schema."""
-    condition = parse_where(where) if isinstance(where, str) else where
+    condition: Any = parse_where(where) if isinstance(where, str) else where
     if condition is None:
         return lambda schema: None
     if not is_predicate(condition):
@@ -29,7 +98,7 @@ def bound_condition(where: str | Predicate | None) -> Callable[[TableSchema], Pr
 def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, schema: TableSchema) -> WriteMode:
     """Return what an overwrite replaces; `dynamic` None: what the option of a partitioned table says."""
     if partition is not None:
-        if not partition:
+        if not mapping_of("partition", partition):
             raise InvalidRequest(f"partition={shown(partition)} names no partition: leave it out, or say which.")
         if dynamic:
             raise InvalidRequest("overwrite takes a partition, or dynamic=True for those that the data has: not both.")
@@ -43,7 +112,7 @@ def cache_directory(cache: str | PurePath | None) -> str | None:
     """Return the directory of local lookup files; None: that of this process."""
     if cache is None:
         return None
-    if not isinstance(cache, str | PurePath) or not str(cache):
+    if not isinstance(cache, str | PurePath) or not str(cache) or "\0" in str(cache) or is_broken(str(cache)):
         raise InvalidRequest(
             f"cache={shown(cache)}: expected the path of a directory, or nothing for one of this process."
         )
@@ -61,7 +130,7 @@ def idle_millis(partition_idle: timedelta | None) -> int:
 
 def count_of(name: str, count: int | None) -> int | None:
     """Return a number of snapshots, given as the argument `name`."""
-    if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+    if count is not None and not is_int64(count):
         raise InvalidRequest(f"{name}={shown(count)}: expected a number of snapshots.")
     return count
 

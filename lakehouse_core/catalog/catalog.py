@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
-from lakehouse_core.catalog.arguments import idle_millis
+from lakehouse_core.catalog.arguments import checks_flags, idle_millis, mapping_of
 from lakehouse_core.catalog.names import (
     DATABASE_SUFFIX,
     SYSTEM_DATABASE,
@@ -41,6 +41,8 @@ from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.progress import Listener, Watch, unfailing
 from lakehouse_core.execution.schema_log import SchemaLog
+from lakehouse_core.format.stored import is_broken
+from lakehouse_core.planning.commit import check_properties
 from lakehouse_core.storage import ObjectStore, is_hidden, open_store, parse_location
 from lakehouse_core.storage.outcomes import begun, created, moved
 from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key
@@ -70,13 +72,13 @@ def connect(
     """
     if isinstance(warehouse, PurePath):
         warehouse = str(warehouse)
-    if not isinstance(warehouse, str):
+    if not isinstance(warehouse, str) or is_broken(warehouse):
         raise InvalidRequest(f"Warehouse {shown(warehouse)}: expected a file path or a file:// URI.")
     if metastore is not None:
         raise UnsupportedFeature("connect: SQL catalogs (metastore=…) are not supported yet. Leave metastore out.")
-    if storage:
+    if mapping_of("connect: storage", storage):
         raise InvalidRequest(
-            f"connect: the store of {warehouse} takes no settings, and was given {', '.join(sorted(storage))}. "
+            f"connect: the store of {warehouse} takes no settings, and was given {shown(list(storage or ()))}. "
             "Leave storage out."
         )
     if spark is not None and not _is_session_or_function(spark):
@@ -95,6 +97,7 @@ def _is_session_or_function(spark: object) -> bool:
     return not isinstance(spark, type) and (callable(spark) or hasattr(spark, "createDataFrame"))
 
 
+@checks_flags
 class Catalog:
     """Names → tables. `store` is rooted at the warehouse; `engine` makes the engine at the first task."""
 
@@ -292,6 +295,7 @@ class Catalog:
         """
         # What no table can take is not each table's own failure.
         idle_millis(partition_idle)
+        check_properties(mapping_of("properties", properties))
         reports = []
         names = self._fitting("*" if database is None else database, tables)
         listener = None if progress is None else unfailing(progress)

@@ -4,11 +4,13 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from lakehouse_core.catalog.arguments import checks_flags
 from lakehouse_core.catalog.names import names_table
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.lookup import TableLookup
 
 
+@checks_flags
 class Lookups:
     """Rows of a table by their primary key, from one snapshot until `refresh`. A context manager; for one thread.
 

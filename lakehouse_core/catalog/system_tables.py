@@ -29,7 +29,6 @@ from lakehouse_core.catalog.system_rows import (
     tag_rows,
 )
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
-from lakehouse_core.execution.arrow_rows import ArrowRows
 from lakehouse_core.execution.read_points import state_at
 from lakehouse_core.execution.scan import ReadRequest, guarded, plan_read, read_point, read_tasks
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -56,7 +55,7 @@ _OF_ROWS: Final = ("audit_log", "binlog", "ro")
 SYSTEM_TABLES: Final = (*SYSTEM_COLUMNS, *_OF_ROWS)
 
 
-class SystemTable(ArrowRows):
+class SystemTable:
     """One system table, as it is when it is read; `name` is `database.table$name`."""
 
     def __init__(
@@ -86,6 +85,11 @@ class SystemTable(ArrowRows):
             yield from self._batches()
 
     @names_table
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as a table."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema())
+
+    @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:
         """Return the rows as a DataFrame; metadata is read now, rows of the table when Spark runs it."""
         return self._frame(session)
@@ -106,8 +110,8 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
 
     Raises InvalidRequest for options where there is nothing to choose.
     """
-    if name not in SYSTEM_TABLES:
-        near = difflib.get_close_matches(str(name), SYSTEM_TABLES, n=3, cutoff=0.5)
+    if not isinstance(name, str) or name not in SYSTEM_TABLES:
+        near = difflib.get_close_matches(name if isinstance(name, str) else "", SYSTEM_TABLES, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"There are: {', '.join(SYSTEM_TABLES)}."
         raise NotFound(f"{source.table}: there is no system table {shown(name)}. {hint}")
     full_name = f"{source.table}${name}"

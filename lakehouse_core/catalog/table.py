@@ -15,10 +15,16 @@ from lakehouse_core.catalog.arguments import (
     age_millis,
     bound_condition,
     cache_directory,
+    checks_flags,
+    column_name,
     count_of,
     idle_millis,
+    mapping_of,
+    options_of,
     overwrite_mode,
     retention_millis,
+    staged_commit,
+    staged_commits,
 )
 from lakehouse_core.catalog.lookups import Lookups
 from lakehouse_core.catalog.names import names_table
@@ -51,7 +57,7 @@ from lakehouse_core.catalog.scan import ChangesScan, Scan
 from lakehouse_core.catalog.staged import StagedCommit
 from lakehouse_core.catalog.system_tables import SystemSource, SystemTable, system_table
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CorruptTable, InvalidRequest, shown
+from lakehouse_core.errors import CorruptTable, InvalidRequest
 from lakehouse_core.execution.alter import alter
 from lakehouse_core.execution.changes import plan_changes, plan_diff
 from lakehouse_core.execution.commit import CommitResult, commit, commit_once
@@ -73,9 +79,10 @@ from lakehouse_core.execution.tags import create_tag, delete_tag
 from lakehouse_core.execution.tasks.lookup_files import LookupCache, own_directory
 from lakehouse_core.execution.verify import verify
 from lakehouse_core.execution.write_compaction import compact_written
+from lakehouse_core.planning.commit import check_commit
 from lakehouse_core.planning.ledger import content_snapshot_id
 from lakehouse_core.planning.partitions import partition_condition
-from lakehouse_core.planning.read_point import AtSnapshot, Latest, ReadPoint, checked_point
+from lakehouse_core.planning.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point
 from lakehouse_core.planning.schema_change import SchemaChange
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, WriteMode
@@ -84,6 +91,7 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
 
+@checks_flags
 class Table:
     """One table of a catalog; `name` is `database.table`."""
 
@@ -190,7 +198,7 @@ class Table:
         aggregation_fields, statistics, audit_log, binlog, ro. `options`: what state or changes, as `scan` takes them.
         Raises NotFound naming near matches.
         """
-        source = SystemSource(table=self.name, log=self._log, schemas=self._schemas, options=options or {})
+        source = SystemSource(table=self.name, log=self._log, schemas=self._schemas, options=options_of(options))
         return system_table(name, source)
 
     # Reading.
@@ -218,7 +226,7 @@ class Table:
         request = ReadRequest(
             table=self.name,
             point=None if at is None else checked_point(at),
-            options=options or {},
+            options=options_of(options),
             columns=columns,
             condition=bound_condition(where),
             limit=limit,
@@ -374,8 +382,7 @@ class Table:
         A failure there is told in the report, for the rows are committed; the next compaction does the same again.
         Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again), StaleCommit.
         """
-        if not isinstance(staged, StagedCommit):
-            raise InvalidRequest(f"commit({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
+        staged_commit("commit", staged)
         if staged.table != self.name:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
         watch = Watch("commit", self.name, progress)
@@ -385,17 +392,19 @@ class Table:
     @names_table
     def keep_pending(self, staged: StagedCommit) -> None:
         """Keep a staged commit inside the table until it is committed, so that a killed pipeline can go on."""
-        keep_pending(self._store, staged)
+        keep_pending(self._store, staged_commit("keep_pending", staged))
 
     @names_table
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
         """Return the staged commit that was kept, None when there is none."""
+        check_commit(commit_user, commit_identifier)
         found = load_pending(self._store, commit_user, commit_identifier)
         return None if found is None else StagedCommit.of(found)
 
     @names_table
     def forget_pending(self, staged: StagedCommit) -> None:
         """Forget a kept commit once it is committed."""
+        staged_commit("forget_pending", staged)
         forget_pending(self._store, staged.commit_user, staged.commit_identifier)
 
     @names_table
@@ -437,11 +446,12 @@ class Table:
             self._schemas,
             self._engine,
             AskedFor(
-                condition=partition_condition(partition or {}, self.schema), idle_millis=idle_millis(partition_idle)
+                condition=partition_condition(mapping_of("partition", partition), self.schema),
+                idle_millis=idle_millis(partition_idle),
             ),
             full=full,
             dry_run=dry_run,
-            properties=properties or {},
+            properties=mapping_of("properties", properties),
             table=self.name,
             watch=Watch("compact", self.name, progress),
         )
@@ -456,7 +466,9 @@ class Table:
 
         Raises CommitTimeout, CommitOutcomeUnknown, UnsupportedFeature, StorageUnavailable, CorruptTable.
         """
-        result = compact_manifests(self._log, self._schemas, self._clock, dry_run=dry_run, properties=properties)
+        result = compact_manifests(
+            self._log, self._schemas, self._clock, dry_run=dry_run, properties=mapping_of("properties", properties)
+        )
         return answers.manifest_report(self.name, result, dry_run=dry_run)
 
     @names_table
@@ -525,7 +537,7 @@ class Table:
     @timed
     def delete_tag(self, name: str, *, dry_run: bool = False) -> TagReport:
         """Delete a tag, and the files that only it kept. Raises NotFound."""
-        tag, latest_id = self._log.tag(name), self._log.latest_id()
+        tag, latest_id = self._log.tag(AtTag(name).name), self._log.latest_id()
         result = delete_tag(self._log, self._schemas, self._clock, name, dry_run=dry_run)
         return answers.tag_report(self.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
 
@@ -588,10 +600,10 @@ class Table:
             table=self.name,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
-            rowkind_column=rowkind_column,
+            rowkind_column=column_name("rowkind_column", rowkind_column),
             mode=mode,
-            properties=properties or {},
-            behind=behind,
+            properties=mapping_of("properties", properties),
+            behind=staged_commits("behind", behind),
             watch=watch,
         )
         return StagedCommit.of(staged)

@@ -22,6 +22,7 @@ from lakehouse_core.execution.read_points import expiry_behind
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_schema, read_split
+from lakehouse_core.format.stored import is_int64
 from lakehouse_core.planning.read_point import AtSnapshot, AtTag, IncrementalMode
 from lakehouse_core.planning.scan import ScanScope
 from lakehouse_core.table.schema import TableSchema, read_supported
@@ -78,6 +79,8 @@ def plan_diff(log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int
             f"diff: after={shown(after)} and until={shown(until)}: give two snapshot ids, or two tags."
         )
     else:
+        if until is None:
+            raise InvalidRequest(f"diff: until={shown(until)}: give two snapshot ids, or two tags.")
         _check_range(after, until)
         low, high = after, until
         increment = None
@@ -157,8 +160,8 @@ def _plan(
 
 
 def _check_range(after: int, until: int | None) -> None:
-    for name, value in (("after", after), ("until", until)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+    for name, value in (("after", after), *(() if until is None else (("until", until),))):
+        if not is_int64(value) or value < 0:
             raise InvalidRequest(
                 f"changes: {name}={shown(value)}: {_written(name, value)}expected a snapshot id, or after=0 for all "
                 "changes."

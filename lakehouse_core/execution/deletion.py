@@ -11,6 +11,7 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.progress import NOBODY, Watch
+from lakehouse_core.execution.read_back import readable_file
 from lakehouse_core.execution.roots import (
     FileReader,
     Roots,
@@ -77,7 +78,8 @@ class Deleted:
 
 def begin(store: ObjectStore, plan: DeletionPlan) -> DeletionPlan:
     """Write `plan`; from now on whatever is unlinked for it is found again."""
-    if not created(store, plan.key, serialize_plan(plan)):
+    data = readable_file(plan, serialize_plan, lambda data: parse_plan(data, plan.key), what="The plan of what goes")
+    if not created(store, plan.key, data):
         raise CorruptTable(f"{store.uri(plan.key)}: a fresh UUID is taken. Check the source of random numbers.")
     return plan
 
@@ -109,7 +111,7 @@ def settle(
     for plan in _plans(store):
         if plan.uuid in known or _is_unlinking(store, plan, boundary):
             if plan.uuid not in known:
-                resume(log, plan)
+                unlink(log, plan)
             if _is_covered(store, plan, boundary):
                 delete_all(store, [plan.key])
             else:
@@ -147,47 +149,31 @@ def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, bou
     return Deleted(files=_existing(store, dead), plan_keys=tuple(plan.key for plan in plans))
 
 
-def make_changelogs(log: SnapshotLog, plan: DeletionPlan) -> None:
-    """Copy the snapshots that live on as changelogs; those that are there already count as made.
-
-    Before their ids are forbidden: else there would be a time in which nobody could read what they changed.
-    """
-    store = log.store
-    for root in plan.roots:
-        if root.snapshot_id in plan.made_changelog_ids and (data := read_root(store, root)) is not None:
-            _make_changelog(store, root.snapshot_id, data)
-    if plan.made_changelog_ids:
-        _write_changelog_hints(log, first_kept_id=0)
-
-
-def resume(log: SnapshotLog, plan: DeletionPlan) -> None:
-    """Unlink what an interrupted run did not come to. Where an older version ran, changelogs may be missing."""
-    make_changelogs(log, plan)
-    unlink(log, plan)
-
-
 def unlink(log: SnapshotLog, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
     """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone.
 
-    Its changelogs are there. `unlinked` is told of each root that is gone.
+    `unlinked` is told of each root that is gone.
     """
     store = log.store
-    there = [root for root in plan.roots if read_root(store, root) is not None]
+    contents = [(root, data) for root in plan.roots if (data := read_root(store, root)) is not None]
     # An earlier run may have ended before what it forbade and unlinked was sure to stay so.
     forbidden = [BOUNDARY_KEY] if plan.kind is RootKind.SNAPSHOT else []
-    store.make_last([*forbidden, *({root.key for root in plan.roots} - {root.key for root in there})])
-    if plan.kind is RootKind.CHANGELOG:
-        _write_changelog_hints(log, first_kept_id=plan.first_kept_id)
-    for root in there:
+    store.make_last([*forbidden, *({root.key for root in plan.roots} - {root.key for root, _ in contents})])
+    made = [(root, data) for root, data in contents if root.snapshot_id in plan.made_changelog_ids]
+    for root, data in made:
+        _make_changelog(store, root.snapshot_id, data)
+    if made or plan.kind is RootKind.CHANGELOG:
+        ids = [changelog_id for changelog_id in ids_in(store, CHANGELOG_FOLDER) if not _leaves(plan, changelog_id)]
+        if ids:
+            log.write_changelog_hints(ids[0], ids[-1])
+    for root, _ in contents:
         delete_all(store, [root.key])
         if unlinked is not None:
             unlinked(1)
 
 
-def _write_changelog_hints(log: SnapshotLog, *, first_kept_id: int) -> None:
-    ids = [changelog_id for changelog_id in ids_in(log.store, CHANGELOG_FOLDER) if changelog_id >= first_kept_id]
-    if ids:
-        log.write_changelog_hints(ids[0], ids[-1])
+def _leaves(plan: DeletionPlan, changelog_id: int) -> bool:
+    return plan.kind is RootKind.CHANGELOG and changelog_id < plan.first_kept_id
 
 
 def _make_changelog(store: ObjectStore, snapshot_id: int, data: bytes) -> None:

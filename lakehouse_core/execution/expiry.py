@@ -15,10 +15,8 @@ from lakehouse_core.execution.deletion import (
     begin,
     deleting,
     interrupted,
-    make_changelogs,
     read_root,
     rehearse,
-    resume,
     settle,
     unlink,
 )
@@ -120,7 +118,6 @@ def expire(
         for deletion in deletions:
             begin(log.store, deletion)
             if deletion.kind is RootKind.SNAPSHOT:
-                make_changelogs(log, deletion)
                 log.raise_boundary(deletion.first_kept_id)
                 log.write_earliest_hint(deletion.first_kept_id)
             unlink(log, deletion, unlinked)
@@ -196,7 +193,7 @@ def _resume(log: SnapshotLog, *, dry_run: bool) -> _Resumed:
     if not dry_run:
         with deleting():
             for plan in plans:
-                resume(log, plan)
+                unlink(log, plan)
     return _Resumed(plans=plans, root_keys=frozenset(left), made_changelogs=made if dry_run else {})
 
 
@@ -239,8 +236,7 @@ def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention, re
     latest_id = ids[-1] if ids else 0
     made = resumed.made_changelogs
     listed = (id for id in ids_in(store, CHANGELOG_FOLDER) if changelog_key(id) not in resumed.root_keys)
-    # Of a snapshot that lives a changelog is a copy, left by a run that did not come to forbid its id.
-    changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
+    changelog_ids = sorted({*listed, *made})
     consumers, unreadable = _consumers(store)
     # What stays is told by the first and the last.
     ends = {*ids[:1], *ids[-1:]}

@@ -84,8 +84,6 @@ class TableLookup:
 
     def rows(self, keys: object, *, aligned: bool) -> pa.Table:
         """Return the rows of `keys`, in their order; of keys that are not there nothing, or nulls when `aligned`."""
-        if not isinstance(aligned, bool):
-            raise InvalidRequest(f"aligned={shown(aligned)}: expected True or False.")
         batch = key_columns(keys, self._plan.schema)
         row_of = np.full(batch.num_rows, -1, dtype=np.int64)
         parts: list[pa.Table] = []

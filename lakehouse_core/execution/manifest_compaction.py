@@ -15,7 +15,7 @@ from lakehouse_core.execution.replay import ledger_at
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.trial import Trial
-from lakehouse_core.planning.commit import Changes, WrittenLists, next_snapshot
+from lakehouse_core.planning.commit import Changes, WrittenLists, check_properties, next_snapshot
 from lakehouse_core.planning.ledger import LEDGER_PROPERTY
 from lakehouse_core.planning.manifest_merge import replace_inputs
 from lakehouse_core.storage import MemoryStore, ObjectStore
@@ -57,6 +57,7 @@ def compact_manifests(
     `properties` go into the snapshot. A dry run merges in memory and leaves the table as it is.
     Raises CommitTimeout, CommitOutcomeUnknown, CorruptTable, StorageUnavailable, UnsupportedFeature.
     """
+    check_properties(properties or {})
     schema = schemas.latest()
     write_supported(schema)
     if dry_run:

@@ -4,10 +4,12 @@ One object per commit user and identifier, below `lakehouse/pending/`. It is no 
 """
 
 import hashlib
+from dataclasses import fields
 from typing import Final
 from urllib.parse import quote
 
 from lakehouse_core.errors import NotFound, StorageUnavailable
+from lakehouse_core.execution.read_back import readable_file
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.changes import StagedCommit
 from lakehouse_core.table.changes_json import staged_from_json, staged_to_json
@@ -18,7 +20,9 @@ _LONGEST_NAME: Final = 150
 
 def keep_pending(store: ObjectStore, staged: StagedCommit) -> None:
     """Keep a staged commit, replacing an earlier one of the same user and identifier."""
-    store.write(_key(staged.commit_user, staged.commit_identifier), staged_to_json(staged).encode())
+    plain = StagedCommit(**{each.name: getattr(staged, each.name) for each in fields(StagedCommit)})
+    data = readable_file(plain, _to_bytes, _from_bytes, what="The staged commit")
+    store.write(_key(staged.commit_user, staged.commit_identifier), data)
 
 
 def load_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> StagedCommit | None:
@@ -27,7 +31,7 @@ def load_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -
         data = store.read(_key(commit_user, commit_identifier))
     except NotFound:
         return None
-    return staged_from_json(data.decode())
+    return _from_bytes(data)
 
 
 def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> None:
@@ -35,6 +39,14 @@ def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int)
     key = _key(commit_user, commit_identifier)
     if store.delete([key]):
         raise StorageUnavailable(f"{store.uri(key)}: the kept commit could not be deleted. Call again.")
+
+
+def _to_bytes(staged: StagedCommit) -> bytes:
+    return staged_to_json(staged).encode()
+
+
+def _from_bytes(data: bytes) -> StagedCommit:
+    return staged_from_json(data.decode())
 
 
 def _key(commit_user: str, commit_identifier: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 
 LOGGER: Final = "lakehouse_core"
 
@@ -75,7 +75,7 @@ def unfailing(listener: Listener) -> Listener:
     What is no Exception, as KeyboardInterrupt, ends the verb as it would anywhere else. Raises InvalidRequest.
     """
     if not callable(listener):
-        raise InvalidRequest(f"progress={listener!r}: expected a function of one argument, a Progress.")
+        raise InvalidRequest(f"progress={shown(listener)}: expected a function of one argument, a Progress.")
     listens = True
 
     def listen(progress: Progress) -> None:

@@ -30,7 +30,8 @@ from lakehouse_core.table.snapshot import Snapshot
 
 _DELTA_COMMITS: Final = "full-compaction.delta-commits"
 _FULL_COMPACTION: Final = "full-compaction"
-_WATERMARK: Final = re.compile(r"watermark-(-?\d+)")
+_LONGEST_ID_DIGITS: Final = 18
+_WATERMARK: Final = re.compile(r"watermark-(-?\d{1,18})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ def _meant(log: SnapshotLog, point: AtVersion) -> ReadPoint:
         return AtTag(point.version)
     if (watermark := _WATERMARK.fullmatch(point.version)) is not None:
         return AtWatermark(int(watermark[1]))
-    if point.version.isascii() and point.version.isdigit():
+    if point.version.isascii() and point.version.isdigit() and len(point.version) <= _LONGEST_ID_DIGITS:
         return AtSnapshot(int(point.version))
     # Raises NotFound with the tags that there are.
     return AtTag(point.version)

@@ -17,6 +17,7 @@ from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
 from lakehouse_core.format.data_types import arrow_type
+from lakehouse_core.format.stored import is_int64
 from lakehouse_core.options import SCAN_KEYS
 from lakehouse_core.planning.limit import cut, needed_splits
 from lakehouse_core.planning.live_files import BucketFolders
@@ -226,7 +227,7 @@ def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> 
 
 def _limit(request: ReadRequest) -> int | None:
     limit = request.limit
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+    if limit is not None and (not is_int64(limit) or limit < 0):
         raise InvalidRequest(f"{request.table}: limit={shown(limit)}: expected a number of rows, 0 or more.")
     return limit
 
@@ -252,7 +253,9 @@ def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> t
         raise InvalidRequest(f"{table}: columns={shown(columns)}: give a list with at least one column name.")
     for name in columns:
         if not schema.has_field(name):
-            near = difflib.get_close_matches(str(name), schema.column_names, n=3, cutoff=0.5)
+            if not isinstance(name, str):
+                raise InvalidRequest(f"{table}: columns={shown(columns)}: give a list of column names.")
+            near = difflib.get_close_matches(name, schema.column_names, n=3, cutoff=0.5)
             hint = (
                 f"Did you mean {' or '.join(map(repr, near))}?"
                 if near

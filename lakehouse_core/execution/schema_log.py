@@ -7,6 +7,7 @@ change: the latest is looked at again each time, lest a handle write into a tabl
 import re
 
 from lakehouse_core.errors import InvalidRequest, NotFound
+from lakehouse_core.execution.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key
@@ -67,9 +68,13 @@ class SchemaLog:
         return {self.schema(schema_id).options.get("bucket", "-1") for schema_id in range(latest + 1)}
 
     def create(self, schema: TableSchema) -> bool:
-        """Add `schema` under its id; False when another one has that id already. Raises WriteOutcomeUnknown."""
-        data = serialize_schema(schema)
-        is_ours = created(self._store, schema_key(schema.id), data)
+        """Add `schema` under its id; False when another one has that id already.
+
+        Raises InvalidRequest for a schema that readers would not take for what it is, WriteOutcomeUnknown.
+        """
+        key = schema_key(schema.id)
+        data = readable_file(schema, serialize_schema, lambda data: parse_schema(data, key), what="The schema")
+        is_ours = created(self._store, key, data)
         if is_ours:
             self._known[schema.id] = schema, data
         return is_ours

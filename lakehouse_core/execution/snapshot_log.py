@@ -17,6 +17,7 @@ from lakehouse_core.errors import (
     StorageUnavailable,
 )
 from lakehouse_core.execution.manifest_reader import ManifestReader
+from lakehouse_core.execution.read_back import readable_file
 from lakehouse_core.execution.reading_ahead import in_order
 from lakehouse_core.execution.recent import Recent
 from lakehouse_core.storage.object_store import ObjectStore
@@ -261,8 +262,16 @@ class SnapshotLog:
         raise self._restless("the boundary")
 
     def claim(self, snapshot: Snapshot) -> bool:
-        """Publish `snapshot` under its id; False when that id is taken. Raises WriteOutcomeUnknown."""
-        return self._store.create_new(snapshot_key(snapshot.id), serialize_snapshot(snapshot))
+        """Publish `snapshot` under its id; False when that id is taken.
+
+        Raises InvalidRequest for a snapshot that readers would not take for what it is, WriteOutcomeUnknown.
+        """
+        key = snapshot_key(snapshot.id)
+        data = readable_file(snapshot, serialize_snapshot, lambda data: parse_snapshot(data, key), what="The snapshot")
+        created = self._store.create_new(key, data)
+        if created and len(data) <= _LONGEST_REMEMBERED:
+            self._parsed.put((snapshot.id, data), snapshot)
+        return created
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Say where the newest snapshot is. Best effort: a failure costs the next reader a few probes."""

@@ -15,6 +15,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.execution.deletion import Rehearsal, begin, deleting, rehearse, settle, skip_wait, unlink
 from lakehouse_core.execution.expiry import ExpiryResult, check_understood, deletion_result, tag_deletion
+from lakehouse_core.execution.read_back import readable_file
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.format.strict_json import sealed_json, strict_json
@@ -48,7 +49,7 @@ def create_tag(
             f"Tag {shown(name)}: it is to be kept for {retention_millis} ms: give more than 0, or nothing."
         )
     source_key, data = _source(log, snapshot_id)
-    data, tag = _content(data, source_key, clock, retention_millis)
+    data, tag = _content(name, data, source_key, clock, retention_millis)
     key = tag_key(name)
     if not (name not in log.tags() if dry_run else created(log.store, key, data)):
         held = log.tag(name).snapshot.id
@@ -124,13 +125,16 @@ def _source(log: SnapshotLog, snapshot_id: int | None) -> tuple[str, bytes]:
         return key, log.store.read(key)
 
 
-def _content(data: bytes, source_key: str, clock: Clock, retention_millis: int | None) -> tuple[bytes, Tag]:
+def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_millis: int | None) -> tuple[bytes, Tag]:
     """Return the file of the tag, and what it says: all that the source says, whoever wrote it, and our own times."""
     snapshot = parse_tag(data, source_key).snapshot
     tag = new_tag(snapshot, local_now_millis=clock.local_now_millis(), retained_millis=retention_millis)
-    document = {name: value for name, value in strict_json(data, source_key).items() if name not in _TIMES}
+    document = {each: value for each, value in strict_json(data, source_key).items() if each not in _TIMES}
     times = strict_json(serialize_tag(tag), source_key)
-    return sealed_json({**document, **{name: times[name] for name in _TIMES if name in times}}), tag
+    document |= {each: times[each] for each in _TIMES if each in times}
+    return readable_file(
+        tag, lambda _: sealed_json(document), lambda data: parse_tag(data, source_key), what="The tag"
+    ), tag
 
 
 def _is_held(log: SnapshotLog, source_key: str, name: str, tag: Tag) -> bool:

@@ -6,7 +6,7 @@ Rule: what was written for it goes only where it is certain that no snapshot nam
 from collections.abc import Callable
 from typing import TypeVar
 
-from lakehouse_core.errors import CorruptTable, StorageUnavailable
+from lakehouse_core.errors import CorruptTable, InvalidRequest, StorageUnavailable
 from lakehouse_core.execution.manifest_writer import ManifestWriter
 from lakehouse_core.execution.publish import Patience, publish
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -63,7 +63,8 @@ class Trial:
         self._may_be_applied = True
         try:
             self._may_be_applied = publish(self._log, snapshot, self._patience, since=since)
-        except StorageUnavailable:
+        except (StorageUnavailable, InvalidRequest):
+            # Refused before anything was claimed.
             self._may_be_applied = False
             raise
         return self._may_be_applied

@@ -48,7 +48,16 @@ from lakehouse_core.planning.schema_change import (
     UpdateColumnType,
     UpdateComment,
 )
-from lakehouse_core.table.schema import SCHEMA_VERSION, TableSchema, check_no_twin, check_schema, write_supported
+from lakehouse_core.table.schema import (
+    SCHEMA_VERSION,
+    TableSchema,
+    check_count,
+    check_new_fields,
+    check_new_name,
+    check_no_twin,
+    check_schema,
+    write_supported,
+)
 
 
 def apply_changes(
@@ -100,12 +109,7 @@ def _apply(schema: TableSchema, change: SchemaChange, has_snapshots: bool) -> Ta
 
 
 def _path(name: Column) -> tuple[str, ...]:
-    path = (name,) if isinstance(name, str) else name
-    if not isinstance(path, tuple) or not path or not all(isinstance(part, str) for part in path):
-        raise InvalidRequest(
-            f"A change names no column by {shown(name)}: give a name, or a tuple of names that leads to a nested field."
-        )
-    return path
+    return (name,) if isinstance(name, str) else name
 
 
 def _named(path: Sequence[str]) -> str:
@@ -183,6 +187,7 @@ def _add_column(schema: TableSchema, change: AddColumn) -> TableSchema:
             f"Column {_named(path)}: a new column is NULL in the rows that are there; drop the NOT NULL."
         )
     declared = DataField(UNASSIGNED, path[-1], data_type, change.comment)
+    check_new_fields([declared])
     (field,), next_id = assign_field_ids([declared], schema.highest_field_id + 1)
     before = change.before
     anywhere = not change.first and change.after is None and before is None
@@ -198,7 +203,9 @@ def _add_column(schema: TableSchema, change: AddColumn) -> TableSchema:
         others.insert(_place(others, path, change.first, change.after, before), field)
         return others
 
-    return replace(_edit_row(schema, path, insert), highest_field_id=next_id - 1)
+    widened = replace(_edit_row(schema, path, insert), highest_field_id=next_id - 1)
+    check_count(widened.fields)
+    return widened
 
 
 def _place(others: Sequence[DataField], path: Sequence[str], first: bool, after: str | None, before: str | None) -> int:
@@ -305,6 +312,8 @@ def _rename_column(schema: TableSchema, path: tuple[str, ...], new_name: str) ->
             f"Column {path[0]} is part of the partition key: folders carry its name, it never changes. "
             "Create a new table."
         )
+
+    check_new_name(new_name)
 
     def rename(fields: tuple[DataField, ...]) -> list[DataField]:
         index = _index(fields, path[-1], path)

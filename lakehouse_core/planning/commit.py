@@ -13,6 +13,7 @@ from typing import Final, assert_never
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import parse_literal
+from lakehouse_core.format.stored import check_text, is_int64
 from lakehouse_core.planning.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.index_files import find_index_conflicts, index_entry
 from lakehouse_core.planning.ledger import LEDGER_PROPERTY, NONCE_PROPERTY
@@ -36,6 +37,10 @@ from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 # What the committer itself writes among a snapshot's properties.
 RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, CHECKSUMS_PROPERTY})
+# Every snapshot is read whole, and its file holds 16 MiB at most.
+_MOST_PROPERTY_BYTES: Final = 1 << 20
+# A ledger of 48 KiB holds some dozens of the longest.
+_LONGEST_USER_BYTES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,22 +94,19 @@ class WrittenLists:
 
 def check_staged(staged: StagedCommit) -> None:
     """Raise InvalidRequest when `staged` cannot be committed to any table."""
-    if not isinstance(staged.commit_user, str) or not staged.commit_user:
-        raise InvalidRequest("A commit needs a commit user, so that it is recognised when it is repeated.")
-    identifier = staged.commit_identifier
-    if isinstance(identifier, bool) or not isinstance(identifier, int) or not 0 <= identifier <= BATCH_IDENTIFIER:
-        raise InvalidRequest(
-            f"Commit identifier {shown(identifier)} of {staged.commit_user}: expected 0 to {BATCH_IDENTIFIER}."
-        )
+    check_commit(staged.commit_user, staged.commit_identifier)
     if not isinstance(staged.mode, Append | StaticOverwrite | DynamicOverwrite):
         raise InvalidRequest(
             f"mode={shown(staged.mode)}: expected Append(), StaticOverwrite(partition) or DynamicOverwrite()."
         )
-    for name, value in staged.properties.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidRequest(f"Snapshot property {shown(name)} = {shown(value)}: names and values are text.")
-    if taken := sorted(RESERVED_PROPERTIES & staged.properties.keys()):
-        raise InvalidRequest(f"Snapshot property {shown(taken[0])} is reserved for the committer. Choose another name.")
+    check_properties(staged.properties)
+    for name, number in (("base_snapshot_id", staged.base_snapshot_id), ("watermark", staged.watermark)):
+        if number is not None and not is_int64(number):
+            raise InvalidRequest(f"staged commit: {name} is {shown(number)}: expected a whole number of 64 bits.")
+    if not is_int64(staged.schema_id) or not isinstance(staged.messages, tuple):
+        raise InvalidRequest(f"staged commit: schema_id is {shown(staged.schema_id)}, or its messages are no tuple.")
+    if not all(isinstance(message, CommitMessage) for message in staged.messages):
+        raise InvalidRequest("staged commit: its messages are none. Stage the data again.")
     if not isinstance(staged.mode, Append) and any(
         message.deleted_files or message.deleted_index_files for message in staged.messages
     ):
@@ -115,6 +117,37 @@ def check_staged(staged: StagedCommit) -> None:
                 raise InvalidRequest(
                     f"{file.file_name} lies outside the table, at {file.external_path}. Write it below."
                 )
+
+
+def check_commit(commit_user: object, commit_identifier: object) -> None:
+    """Raise InvalidRequest unless the two can name a commit."""
+    if not isinstance(commit_user, str) or not commit_user:
+        raise InvalidRequest("A commit needs a commit user, so that it is recognised when it is repeated.")
+    check_text("The commit user", commit_user, longest=_LONGEST_USER_BYTES)
+    if not is_int64(commit_identifier) or not 0 <= commit_identifier <= BATCH_IDENTIFIER:
+        raise InvalidRequest(
+            f"Commit identifier {shown(commit_identifier)} of {commit_user}: expected 0 to {BATCH_IDENTIFIER}."
+        )
+
+
+def check_properties(properties: object) -> None:
+    """Raise InvalidRequest for what a snapshot cannot carry beside the committer's own properties."""
+    if not isinstance(properties, Mapping):
+        raise InvalidRequest(f"properties={shown(properties)}: expected a dict from names to texts.")
+    size = 0
+    for name, value in properties.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidRequest(f"Snapshot property {shown(name)} = {shown(value)}: names and values are text.")
+        check_text("The name of a snapshot property", name)
+        check_text(f"Snapshot property {shown(name)}", value, longest=_MOST_PROPERTY_BYTES)
+        size += len(name.encode()) + len(value.encode())
+    if size > _MOST_PROPERTY_BYTES:
+        raise InvalidRequest(
+            f"The snapshot properties have {size} bytes, at most {_MOST_PROPERTY_BYTES} are kept. Keep them elsewhere, "
+            "and an address of them here."
+        )
+    if taken := sorted(RESERVED_PROPERTIES & properties.keys()):
+        raise InvalidRequest(f"Snapshot property {shown(taken[0])} is reserved for the committer. Choose another name.")
 
 
 def append_changes(staged: StagedCommit) -> Changes:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias, cast, get_args
 
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.format.stored import check_text, is_int64
 from lakehouse_core.table.changes import BATCH_IDENTIFIER, CommitKind
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -24,7 +25,7 @@ class AtSnapshot:
     id: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.id, bool) or not isinstance(self.id, int):
+        if not is_int64(self.id):
             raise InvalidRequest(f"AtSnapshot({shown(self.id)}): expected a snapshot id, a whole number from 1.")
 
 
@@ -33,6 +34,9 @@ class AtTag:
     """The snapshot that the tag names, also after the snapshot expired."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        check_text("AtTag: the name", self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class AtVersion:
             raise InvalidRequest(
                 f"AtVersion({shown(self.version)}): expected the name of a tag, or '12' or 'watermark-12'."
             )
+        check_text("AtVersion: the name", self.version)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -73,8 +78,8 @@ class AtWatermark:
     watermark: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.watermark, bool) or not isinstance(self.watermark, int):
-            raise InvalidRequest(f"AtWatermark({shown(self.watermark)}): expected a whole number.")
+        if not is_int64(self.watermark):
+            raise InvalidRequest(f"AtWatermark({shown(self.watermark)}): expected a whole number of 64 bits.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +189,9 @@ def _advice(at: object) -> str:
         case int():
             return f"for the snapshot of this id write at=lc.AtSnapshot({shown(at)})"
         case datetime():
-            return f"for the newest snapshot at this time write at=lc.AsOf({at.isoformat()!r})"
+            return f"for the newest snapshot at this time write at=lc.AsOf({shown(at.isoformat())})"
         case date():
-            return f"for the newest snapshot when this day began write at=lc.AsOf({at.isoformat()!r})"
+            return f"for the newest snapshot when this day began write at=lc.AsOf({shown(at.isoformat())})"
         case str() if at.isascii() and at.isdigit() and len(at) < 10:
             return f"for the snapshot of this id write at=lc.AtSnapshot({at})"
         case str() if at.casefold() == "latest":

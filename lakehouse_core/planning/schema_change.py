@@ -1,14 +1,61 @@
-"""What ALTER TABLE may ask for: each change of a schema as a value. Source: Paimon semantics A.7."""
+"""What ALTER TABLE may ask for: each change of a schema as a value. Source: Paimon semantics A.7.
 
-from dataclasses import dataclass
-from typing import TypeAlias
+Each argument is looked at when the value is made, so that what is in it can be stored.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeAlias
+
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.format.stored import check_text
 
 # A column by its name, or a path to a nested field: names of fields, `element` of an array, `value` of a map.
 Column: TypeAlias = str | tuple[str, ...]
 
 
+def _check_column(what: str, value: object) -> None:
+    if isinstance(value, str):
+        check_text(what, value)
+        return
+    if not isinstance(value, tuple) or not value:
+        raise InvalidRequest(
+            f"{what} is {shown(value)}: give a column's name, or a tuple of names that leads to a nested field."
+        )
+    for part in value:
+        check_text(what, part)
+
+
+def _check_text_or_none(what: str, value: object) -> None:
+    if value is not None:
+        check_text(what, value)
+
+
+def _check_flag(what: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InvalidRequest(f"{what} is {shown(value)}: expected True or False.")
+
+
+_CHECKS: Final[Mapping[Any, Callable[[str, object], None]]] = {
+    Column: _check_column,
+    str: check_text,
+    str | None: _check_text_or_none,
+    bool: _check_flag,
+}
+
+
+class _Change:
+    """Arguments of the declared types, texts that can be stored. Raises InvalidRequest naming the argument."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for each in fields(self):  # type: ignore[arg-type]
+            _CHECKS[each.type](f"{type(self).__name__}: {each.name}", getattr(self, each.name))
+
+
 @dataclass(frozen=True, slots=True)
-class AddColumn:
+class AddColumn(_Change):
     """Add a nullable column; without a place, at the end. `type` is SQL text."""
 
     name: Column
@@ -20,14 +67,14 @@ class AddColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class DropColumn:
+class DropColumn(_Change):
     """Leave a column out from now on; files keep it. Key columns and the last column stay."""
 
     name: Column
 
 
 @dataclass(frozen=True, slots=True)
-class RenameColumn:
+class RenameColumn(_Change):
     """Give a column another name; keys and options that name it follow."""
 
     name: Column
@@ -35,7 +82,7 @@ class RenameColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateColumnType:
+class UpdateColumnType(_Change):
     """Read and write the column as another type from now on. Nullability stays unless the text says NOT NULL."""
 
     name: Column
@@ -43,7 +90,7 @@ class UpdateColumnType:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateColumnNullability:
+class UpdateColumnNullability(_Change):
     """Let a column hold nulls, or no longer; the latter needs an option that says so. Key columns stay NOT NULL."""
 
     name: Column
@@ -51,7 +98,7 @@ class UpdateColumnNullability:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateColumnComment:
+class UpdateColumnComment(_Change):
     """Change the comment of a column; None removes it."""
 
     name: Column
@@ -59,7 +106,7 @@ class UpdateColumnComment:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateColumnDefault:
+class UpdateColumnDefault(_Change):
     """Fill nulls of later writes with the value that the text stands for; None ends that. Stored rows stay."""
 
     name: str
@@ -67,7 +114,7 @@ class UpdateColumnDefault:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveColumn:
+class MoveColumn(_Change):
     """Give a column another place: exactly one of the four."""
 
     name: str
@@ -78,7 +125,7 @@ class MoveColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class SetOption:
+class SetOption(_Change):
     """Set a table option; both are text, with units where Paimon has them (`128 mb`, `1 h`)."""
 
     key: str
@@ -86,14 +133,14 @@ class SetOption:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveOption:
+class RemoveOption(_Change):
     """Give a table option its default again."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateComment:
+class UpdateComment(_Change):
     """Change the comment of the table; None removes it."""
 
     comment: str | None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.index_file import IndexFile
 
@@ -64,6 +65,15 @@ class StaticOverwrite:
     """Replace the partitions that match `partition` (column → its text; empty: the whole table)."""
 
     partition: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.partition, Mapping):
+            raise InvalidRequest(f"StaticOverwrite({shown(self.partition)}): expected a dict from columns to texts.")
+        for name, text in self.partition.items():
+            if not isinstance(name, str) or not isinstance(text, str):
+                raise InvalidRequest(
+                    f"StaticOverwrite: {shown(name)} = {shown(text)}: columns and the values of partitions are text."
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,8 +141,8 @@ def test_a_table_without_snapshots_has_no_rows(catalog):
             "keys: Row 0, column 'id': 1.5 does not fit BIGINT without loss. No row has it",
         ),
         ([{"dt": DAY, "id": 1}, (DAY, 1)], "keys: rows are not all of one kind"),
-        (None, "keys: NoneType: expected an Arrow table or column"),
-        ("key", "keys: str: expected an Arrow table or column"),
+        (None, "keys: NoneType: expected a pyarrow Table"),
+        ("key", "keys: str: expected a pyarrow Table"),
     ],
 )
 def test_keys_that_do_not_fit_are_refused(orders, keys, message):
@@ -178,7 +178,7 @@ def test_what_is_no_directory_is_refused_before_anything_is_made(orders, tmp_pat
 
 
 def test_aligned_is_a_claim(orders):
-    with pytest.raises(lc.InvalidRequest, match=r"db.orders: aligned='no': expected True or False"):
+    with pytest.raises(lc.InvalidRequest, match=r"db.orders: lookup\(aligned='no'\): expected True or False"):
         orders.lookup(KEYS, aligned="no")
 
 

@@ -251,7 +251,7 @@ def test_columns_may_come_from_arrow_or_as_fields() -> None:
 
 REFUSED = [
     (appended, {"columns": []}, "at least one column"),
-    (appended, {"columns": {"a": "DECMAL(3)"}}, "Column a: 'DECMAL(3)' is no data type"),
+    (appended, {"columns": {"a": "DECMAL(3)"}}, "Column 'a': 'DECMAL(3)' is no data type"),
     (appended, {"columns": {" ": "INT"}}, "not blank"),
     (appended, {"columns": {"rowkind": "INT"}}, "the name is reserved"),
     (appended, {"columns": {"_KEY_a": "INT"}}, "the name is reserved"),

@@ -5,7 +5,7 @@ import struct
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types.days import Timestamp
 from lakehouse_core.format.data_types.text import type_to_sql
 from lakehouse_core.format.data_types.types import INTEGER_BITS, AtomicType, DataType, Root
@@ -31,9 +31,7 @@ EXAMPLES: Final = {
 
 def misfit(value: Any, data_type: DataType, problem: str) -> InvalidRequest:
     """Return the error for a value that its type does not hold."""
-    shown = repr(value)
-    shown = shown if len(shown) <= 100 else shown[:97] + "..."
-    return InvalidRequest(f"{shown} is no value of {type_to_sql(data_type)}: {problem}.")
+    return InvalidRequest(f"{shown(value)} is no value of {type_to_sql(data_type)}: {problem}.")
 
 
 def fit_integer(value: int, data_type: AtomicType) -> int:
@@ -73,11 +71,11 @@ def fit_decimal(value: Decimal, data_type: AtomicType) -> Decimal:
     return fitted if fitted else abs(fitted)
 
 
-def fit_timestamp(value: Timestamp, shown: Any, data_type: AtomicType) -> Timestamp:
-    """Return a timestamp that has no more digits than its type. Raises InvalidRequest showing `shown`."""
+def fit_timestamp(value: Timestamp, given: Any, data_type: AtomicType) -> Timestamp:
+    """Return a timestamp that has no more digits than its type. Raises InvalidRequest showing what was `given`."""
     assert data_type.precision is not None
     if (value[0] % 1_000 * 1_000_000 + value[1]) % 10 ** (9 - data_type.precision):
-        raise misfit(shown, data_type, f"it has more than {data_type.precision} digits of a second")
+        raise misfit(given, data_type, f"it has more than {data_type.precision} digits of a second")
     return value
 
 

@@ -18,6 +18,7 @@ from lakehouse_core.format.data_types.fitting import (
 )
 from lakehouse_core.format.data_types.text import type_to_sql
 from lakehouse_core.format.data_types.types import BINARY_ROOTS, INTEGER_BITS, STRING_ROOTS, AtomicType, DataType, Root
+from lakehouse_core.format.stored import is_broken
 
 _DATE: Final = re.compile(r"([+-]?\d{1,9})-(\d{1,2})-(\d{1,2})")
 _TIME: Final = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
@@ -34,8 +35,10 @@ def parse_literal(text: str, data_type: DataType) -> Any:
     Strings are taken as they are and binaries as UTF-8. Raises InvalidRequest when the text does not parse or fit.
     """
     if not isinstance(data_type, AtomicType) or data_type.root is Root.VARIANT:
-        raise InvalidRequest(f"{shown(text[:100])}: text cannot stand for a value of {type_to_sql(data_type)}.")
+        raise InvalidRequest(f"{shown(text)}: text cannot stand for a value of {type_to_sql(data_type)}.")
     root = data_type.root
+    if (root in STRING_ROOTS or root in BINARY_ROOTS) and is_broken(text):
+        raise misfit(text, data_type, "it holds half of a surrogate pair")
     if root in STRING_ROOTS:
         return text
     if root in BINARY_ROOTS:

@@ -112,7 +112,13 @@ class Column:
     __hash__ = None  # type: ignore[assignment]
 
     def isin(self, values: Iterable[Any]) -> In:
-        return In(self.name, tuple(values))
+        """Return the condition that the column is one of the values. Raises InvalidRequest for what is no list."""
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise InvalidRequest(f"col({shown(self.name)}).isin({shown(values)}): expected a list of values.")
+        try:
+            return In(self.name, tuple(values))
+        except Exception as error:  # Whatever a source of values raises.
+            raise InvalidRequest(f"col({shown(self.name)}).isin: the values end with {shown(error)}.") from error
 
     def between(self, low: Any, high: Any) -> And:
         """Return the condition that the column lies between both ends, ends included."""

@@ -2,7 +2,16 @@
 
 from lakehouse_core.table.schema.creation import ColumnDeclarations, new_schema
 from lakehouse_core.table.schema.record import SCHEMA_VERSION, TableSchema, parse_schema, serialize_schema
-from lakehouse_core.table.schema.rules import RESERVED_NAMES, RESERVED_PREFIX, check_no_twin, check_schema, time_field
+from lakehouse_core.table.schema.rules import (
+    RESERVED_NAMES,
+    RESERVED_PREFIX,
+    check_count,
+    check_new_fields,
+    check_new_name,
+    check_no_twin,
+    check_schema,
+    time_field,
+)
 from lakehouse_core.table.schema.support import read_supported, write_supported
 
 __all__ = [
@@ -11,6 +20,9 @@ __all__ = [
     "SCHEMA_VERSION",
     "ColumnDeclarations",
     "TableSchema",
+    "check_count",
+    "check_new_fields",
+    "check_new_name",
     "check_no_twin",
     "check_schema",
     "new_schema",

@@ -16,9 +16,16 @@ from lakehouse_core.format.data_types import (
     parse_type,
     with_nullable,
 )
+from lakehouse_core.format.stored import check_text
 from lakehouse_core.options import check_known, current_options, parse_names
 from lakehouse_core.table.schema.record import TableSchema
-from lakehouse_core.table.schema.rules import check_columns, check_no_twin, check_schema
+from lakehouse_core.table.schema.rules import (
+    check_columns,
+    check_count,
+    check_new_fields,
+    check_no_twin,
+    check_schema,
+)
 from lakehouse_core.table.schema.support import check_new
 
 ColumnDeclarations: TypeAlias = Mapping[str, str] | pa.Schema | Sequence[DataField]
@@ -40,16 +47,21 @@ def new_schema(
     supported yet, naming the column or the option.
     """
     columns = _columns(fields)
-    if not isinstance(options or {}, Mapping):
+    if options is not None and not isinstance(options, Mapping):
         raise InvalidRequest(f"options={shown(options)}: expected a dict from names to texts.")
-    if comment is not None and not isinstance(comment, str):
-        raise InvalidRequest(f"comment={shown(comment)}: expected text.")
+    if comment is not None:
+        check_text("The comment of the table", comment)
     check_columns(columns)
+    check_new_fields(columns)
+    check_count(columns)
     names = [column.name for column in columns]
-    for index, name in enumerate(names):
-        check_no_twin(name, names[:index])
-    check_known(options or {}, names)
-    given = current_options(options or {})
+    _check_no_twins(names)
+    options = {} if options is None else options
+    check_known(options, names)
+    for key, value in options.items():
+        check_text(f"The name of option {shown(key)}", key)
+        check_text(f"Option {shown(key)}", value)
+    given = current_options(options)
     primary_keys = _key("primary-key", primary_keys, given)
     partition_keys = _key("partition", partition_keys, given)
     columns = [
@@ -90,17 +102,26 @@ def _columns(fields: ColumnDeclarations) -> list[DataField]:
     )
 
 
+def _check_no_twins(names: Sequence[str]) -> None:
+    """Refuse names as `check_no_twin` does, each by one look: there may be thousands."""
+    first: dict[str, str] = {}
+    for name in names:
+        check_no_twin(name, (first.setdefault(name.casefold(), name),))
+
+
 def _declared(name: str, text: str) -> DataType:
     try:
         return parse_type(text)
     except InvalidRequest as error:
-        raise InvalidRequest(f"Column {name}: {error}") from error
+        raise InvalidRequest(f"Column {shown(name)}: {error}") from error
 
 
 def _key(option: str, names: Sequence[str], options: dict[str, str]) -> tuple[str, ...]:
     """Take the key from the declaration or, removing it there, from the option of that name."""
     if isinstance(names, str):
         raise InvalidRequest(f"The {option} is the text {shown(names)}: give a list of column names.")
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise InvalidRequest(f"The {option} is {shown(names)}: give a list of column names.")
     if option not in options:
         return tuple(names)
     if names:

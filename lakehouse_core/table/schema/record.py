@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from lakehouse_core.errors import CorruptTable, InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.format.data_types import DataField, field_from_json, field_ids, field_to_json
 from lakehouse_core.format.strict_json import sealed_json, strict_json
 from lakehouse_core.options import TableOptions
@@ -77,6 +77,8 @@ class TableSchema:
 
     def field(self, name: str) -> DataField:
         """Return the column. Raises InvalidRequest naming near matches."""
+        if not isinstance(name, str):
+            raise InvalidRequest(f"Column {shown(name)}: expected the name of a column.")
         if (found := self._by_name.get(name)) is not None:
             return found
         near = difflib.get_close_matches(name, self._by_name, n=3)
@@ -84,7 +86,7 @@ class TableSchema:
         raise InvalidRequest(f"There is no column {name!r}: {hint}")
 
     def has_field(self, name: str) -> bool:
-        return name in self._by_name
+        return isinstance(name, str) and name in self._by_name
 
     @property
     def is_append(self) -> bool:

@@ -5,7 +5,7 @@ The rules of features that are refused altogether (see `support`) are not repeat
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
@@ -21,11 +21,13 @@ from lakehouse_core.format.data_types import (
     Root,
     RowType,
     atomic_parts,
+    field_ids,
     parse_literal,
     type_to_sql,
 )
 from lakehouse_core.format.file_index import MOST_BYTES, filter_size, takes
 from lakehouse_core.format.java_time import parse_time_pattern
+from lakehouse_core.format.stored import LONGEST_NAME_BYTES, check_text, control_character, is_broken
 from lakehouse_core.options import (
     DYNAMIC_BUCKET,
     POSTPONE_BUCKET,
@@ -45,6 +47,8 @@ RESERVED_NAMES: Final = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", 
 _VECTORS: Final = "deletion-vectors.enabled"
 _DELTA_COMMITS: Final = "full-compaction.delta-commits"
 _TIME_FIELD: Final = "record-level.time-field"
+# A schema is read with every snapshot, and Parquet keeps a footer entry for each column and row group.
+_MOST_FIELDS: Final = 10_000
 
 # Their values may lie in several columns or in other files.
 _UNSUPPORTED_ROOTS: Final = frozenset({Root.VARIANT, Root.BLOB})
@@ -91,10 +95,53 @@ def _check_names(names: Sequence[str], owner: str) -> None:
             )
         if count > 1:
             raise InvalidRequest(f"{owner} has {count} columns named {shown(name)}: names must differ.")
-        if any("\ud800" <= character <= "\udfff" for character in name):
+        if is_broken(name):
             raise InvalidRequest(
                 f"{owner} has a column named {shown(name)}, which is not valid Unicode: choose another."
             )
+
+
+def check_new_fields(fields: Iterable[DataField]) -> None:
+    """Refuse new columns whose names or descriptions, nested ones too, no file or message can carry.
+
+    Tables of other engines that have them are read and altered as they are.
+    """
+    for field in fields:
+        check_new_name(field.name)
+        for what, text in (("comment", field.description), ("default", field.default_value)):
+            if text is not None:
+                check_text(f"The {what} of column {shown(field.name)}", text)
+        check_new_fields(_row_fields(field.type))
+
+
+def check_new_name(name: str) -> None:
+    """Refuse the name of a new column that breaks a line, is no Unicode or does not fit the name of a folder."""
+    check_text("The name of a column", name, longest=LONGEST_NAME_BYTES)
+    if (character := control_character(name)) is not None:
+        raise InvalidRequest(
+            f"Column {shown(name)}: the control character {shown(character)} is not allowed in a name. Choose another."
+        )
+
+
+def check_count(fields: Sequence[DataField]) -> None:
+    """Refuse more columns than a table may get, nested fields included."""
+    if (count := len(field_ids(fields))) > _MOST_FIELDS:
+        raise InvalidRequest(
+            f"The table would have {count} columns, nested fields included: at most {_MOST_FIELDS} are allowed. "
+            "Put them into several tables, or into a MAP."
+        )
+
+
+def _row_fields(data_type: DataType) -> Iterator[DataField]:
+    """Yield the fields of every ROW that is in the type without another ROW around it."""
+    match data_type:
+        case ArrayType(element) | MultisetType(element):
+            yield from _row_fields(element)
+        case MapType(key, value):
+            yield from _row_fields(key)
+            yield from _row_fields(value)
+        case RowType(fields):
+            yield from fields
 
 
 def check_no_twin(name: str, others: Iterable[str]) -> None:

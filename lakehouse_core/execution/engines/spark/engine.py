@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.changes import ChangesPlan
 from lakehouse_core.execution.engines.spark.read import binlog_frame, changes_frame, read_frame
 from lakehouse_core.execution.engines.spark.run import run_tasks
@@ -33,10 +33,11 @@ class SparkEngine:
     @cached_property
     def session(self) -> SparkSession:
         """The session, made now if it was not yet. Raises InvalidRequest for what is none."""
-        session = self._spark() if callable(self._spark) else self._spark
-        if not hasattr(session, "createDataFrame"):
+        makes_one = callable(self._spark) and not isinstance(self._spark, type)
+        session = self._spark() if makes_one else self._spark
+        if isinstance(session, type) or not hasattr(session, "createDataFrame"):
             raise InvalidRequest(
-                f"spark={session!r} is no Spark session: pass a SparkSession, or a function that returns one."
+                f"spark={shown(session)} is no Spark session: pass a SparkSession, or a function that returns one."
             )
         return session
 

@@ -1,0 +1,43 @@
+"""Texts and numbers that go into a table's files: what every reader can decode and no file overflows with.
+
+Checked where it comes in, so that no call publishes what readers then refuse.
+"""
+
+from typing import Final, TypeGuard
+
+from lakehouse_core.errors import InvalidRequest, shown
+
+# Far below the 16 MiB of a JSON file, which holds many of them.
+LONGEST_TEXT_BYTES: Final = 64 << 10
+# Names stand in messages, in folders and in the headers of all files.
+LONGEST_NAME_BYTES: Final = 255
+
+
+def check_text(what: str, value: object, *, longest: int = LONGEST_TEXT_BYTES) -> None:
+    """Raise InvalidRequest, which begins with `what`, unless `value` is Unicode text of at most `longest` bytes."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{what} is {shown(value)}: expected text.")
+    if is_broken(value):
+        raise InvalidRequest(f"{what} is {shown(value)}, which holds half of a surrogate pair: write whole characters.")
+    size = len(value.encode())
+    if size > longest:
+        raise InvalidRequest(f"{what} has {size} bytes, at most {longest} are kept: {shown(value)}. Shorten it.")
+
+
+def is_broken(text: str) -> bool:
+    """Return whether the text holds half of a surrogate pair, which no UTF-8 has."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def is_int64(value: object) -> TypeGuard[int]:
+    """Return whether `value` is a whole number of 64 bits; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def control_character(text: str) -> str | None:
+    """Return the first character of the text that controls a terminal or breaks a line, None when there is none."""
+    return next((character for character in text if character in _LINE_BREAKS or ord(character) in _CONTROLS), None)
+
+
+_CONTROLS: Final = frozenset({*range(0x20), *range(0x7F, 0xA0)})
+_LINE_BREAKS: Final = "\u2028\u2029"
