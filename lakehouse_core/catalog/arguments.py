@@ -7,13 +7,12 @@ from functools import wraps
 from pathlib import PurePath
 from typing import Any, Final, TypeVar
 
-from lakehouse_core.catalog.staged import StagedCommit
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.stored import check_text, is_broken, is_int64
 from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.where import parse_where
 from lakehouse_core.storage import home_expanded
-from lakehouse_core.table.changes import DynamicOverwrite, StaticOverwrite, WriteMode
+from lakehouse_core.table.changes import DynamicOverwrite, StagedCommit, StaticOverwrite, WriteMode
 from lakehouse_core.table.predicate import Predicate, bind, is_predicate
 from lakehouse_core.table.schema import TableSchema
 
@@ -71,18 +70,16 @@ def column_name(name: str, given: str | None) -> str | None:
     return given
 
 
-def staged_commit(verb: str, staged: object) -> StagedCommit:
-    """Return a commit as `stage` made it."""
+def check_staged_commit(verb: str, staged: object) -> None:
+    """Refuse what `stage` did not make."""
     if not isinstance(staged, StagedCommit):
         raise InvalidRequest(f"{verb}({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
-    return staged
 
 
-def staged_commits(name: str, given: Sequence[StagedCommit]) -> Sequence[StagedCommit]:
-    """Return commits given as the argument `name`, each as `stage` made it."""
+def check_staged_commits(name: str, given: object) -> None:
+    """Refuse anything but a list of what `stage` made, given as the argument `name`."""
     if not isinstance(given, Sequence) or not all(isinstance(each, StagedCommit) for each in given):
         raise InvalidRequest(f"{name}={shown(given)}: expected a list of what stage returned.")
-    return given
 
 
 def bound_condition(where: str | Predicate | None) -> Callable[[TableSchema], Predicate | None]:

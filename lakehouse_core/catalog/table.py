@@ -15,6 +15,8 @@ from lakehouse_core.catalog.arguments import (
     age_millis,
     bound_condition,
     cache_directory,
+    check_staged_commit,
+    check_staged_commits,
     checks_flags,
     column_name,
     count_of,
@@ -23,8 +25,6 @@ from lakehouse_core.catalog.arguments import (
     options_of,
     overwrite_mode,
     retention_millis,
-    staged_commit,
-    staged_commits,
 )
 from lakehouse_core.catalog.lookups import Lookups
 from lakehouse_core.catalog.names import names_table
@@ -382,7 +382,7 @@ class Table:
         A failure there is told in the report, for the rows are committed; the next compaction does the same again.
         Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again), StaleCommit.
         """
-        staged_commit("commit", staged)
+        check_staged_commit("commit", staged)
         if staged.table != self.name:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
         watch = Watch("commit", self.name, progress)
@@ -392,7 +392,8 @@ class Table:
     @names_table
     def keep_pending(self, staged: StagedCommit) -> None:
         """Keep a staged commit inside the table until it is committed, so that a killed pipeline can go on."""
-        keep_pending(self._store, staged_commit("keep_pending", staged))
+        check_staged_commit("keep_pending", staged)
+        keep_pending(self._store, staged)
 
     @names_table
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
@@ -404,7 +405,7 @@ class Table:
     @names_table
     def forget_pending(self, staged: StagedCommit) -> None:
         """Forget a kept commit once it is committed."""
-        staged_commit("forget_pending", staged)
+        check_staged_commit("forget_pending", staged)
         forget_pending(self._store, staged.commit_user, staged.commit_identifier)
 
     @names_table
@@ -592,6 +593,7 @@ class Table:
         properties: Mapping[str, str] | None,
         behind: Sequence[StagedCommit] = (),
     ) -> StagedCommit:
+        check_staged_commits("behind", behind)
         staged = stage(
             self._log,
             self._schemas,
@@ -603,7 +605,7 @@ class Table:
             rowkind_column=column_name("rowkind_column", rowkind_column),
             mode=mode,
             properties=mapping_of("properties", properties),
-            behind=staged_commits("behind", behind),
+            behind=behind,
             watch=watch,
         )
         return StagedCommit.of(staged)
