@@ -5,6 +5,7 @@ from pathlib import Path
 
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.execution.commit import CommitResult, commit
+from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.format.binary_row import serialize_row
@@ -49,7 +50,7 @@ class CommitTable:
         )
 
     def commit(self, staged: StagedCommit) -> CommitResult:
-        return commit(self.log, self.schemas, staged, self.clock)
+        return commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock)
 
 
 def new_table(root: str) -> CommitTable:

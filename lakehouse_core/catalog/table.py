@@ -387,7 +387,7 @@ class Table:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
         watch = Watch("commit", self.name, progress)
         watch.at("committing")
-        return self._committed(staged, commit(self._log, self._schemas, staged, self._clock), watch)
+        return self._committed(staged, commit(self._log, self._schemas, self._engine, staged, self._clock), watch)
 
     @names_table
     def keep_pending(self, staged: StagedCommit) -> None:
@@ -578,7 +578,7 @@ class Table:
             properties=properties,
         )
         watch.at("committing")
-        result = commit_once(self._log, self._schemas, staged, self._clock, named_by="the write")
+        result = commit_once(self._log, self._schemas, self._engine, staged, self._clock, named_by="the write")
         return self._committed(staged, result, watch)
 
     def _stage(

@@ -5,7 +5,7 @@ again when another commit was faster. Nothing in it grows with the history of th
 Sources: the reliability guide, "Commit"; Paimon semantics, "Commit protocol and manifest merge".
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,11 +19,14 @@ from lakehouse_core.errors import (
     NotFound,
     StaleCommit,
     StorageUnavailable,
+    TaskFailed,
 )
 from lakehouse_core.execution.commit_parts import Part, compact_part, first_part
 from lakehouse_core.execution.discard import discard
+from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.manifest_merge import merge_full, merge_minor
 from lakehouse_core.execution.manifest_writer import ManifestWriter
+from lakehouse_core.execution.new_files import check_new_files
 from lakehouse_core.execution.publish import Patience
 from lakehouse_core.execution.replay import applied_before, ledger_at
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -35,7 +38,6 @@ from lakehouse_core.planning.commit import (
     WrittenLists,
     check_staged,
     is_compaction_only,
-    new_files,
     next_snapshot,
 )
 from lakehouse_core.planning.conflicts import Conflict
@@ -59,7 +61,7 @@ _MOST_SECOND_LOOKS: Final = 3
 _MAX_RETRIES_KEY: Final = "commit.max-retries"
 
 # A commit of one part that ends so is not applied and never will be, unless somebody commits the same again.
-_NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, StorageUnavailable)
+_NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, StorageUnavailable, TaskFailed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,24 +85,27 @@ class CommitResult:
     noop_reason: str | None = None
 
 
-def commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Clock) -> CommitResult:
+def commit(
+    log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit, clock: Clock
+) -> CommitResult:
     """Apply `staged` to the table and return the snapshots that carry it: one, or two when it holds compactions too.
 
     Safe to call again after a crash or a lost answer: a commit is known by user, identifier and kind. A compaction
-    that lost in some buckets is applied in the others.
+    that lost in some buckets is applied in the others. Rows that another commit overtook since they were staged are
+    written anew first, by `engine`, with sequence numbers above those of the others.
     Raises CommitConflict (nothing applied: repeat the work), CommitTimeout (nothing applied: commit again),
     CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
-    StorageUnavailable.
+    StorageUnavailable, TaskFailed.
     """
     check_staged(staged)
     _check_schemas(schemas, staged)
     compaction = compact_part(log, staged)
     if compaction is None:
-        first = _Committer(log, schemas, staged, first_part(log, schemas, staged), clock)
+        first = _Committer(log, schemas, staged, first_part(log, schemas, engine, staged), clock)
         return first.run(skips_empty=first.ignores_empty)
     if is_compaction_only(staged):
         return _Committer(log, schemas, staged, compaction, clock).run(skips_empty=True)
-    result = _Committer(log, schemas, staged, first_part(log, schemas, staged), clock).run(skips_empty=True)
+    result = _Committer(log, schemas, staged, first_part(log, schemas, engine, staged), clock).run(skips_empty=True)
     if result.replayed:
         # A compaction that was not applied with its append is dropped: what it read may have changed since.
         return result
@@ -115,13 +120,19 @@ def commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Cl
 
 
 def commit_once(
-    log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, clock: Clock, *, named_by: str
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    engine: Callable[[], Engine],
+    staged: StagedCommit,
+    clock: Clock,
+    *,
+    named_by: str,
 ) -> CommitResult:
     """Apply what nobody else holds, so that nobody can commit it again: where it is certain that nothing was applied,
     its files are deleted. `staged` is rows or a compaction, not both. Raises as `commit` does.
     """
     try:
-        return commit(log, schemas, staged, clock)
+        return commit(log, schemas, engine, staged, clock)
     except _NOTHING_APPLIED:
         discard(log.store, schemas.schema(staged.schema_id), staged.messages, named_by=named_by)
         raise
@@ -156,12 +167,27 @@ class _Committer:
     def run(self, *, skips_empty: bool) -> CommitResult:
         """Try until the part is applied or cannot be."""
         who = f"{self._staged.commit_user}/{self._staged.commit_identifier}"
-        return self._trial.run(lambda: self._attempt(skips_empty, _MOST_SECOND_LOOKS), who)
+        try:
+            result = self._trial.run(lambda: self._attempt(skips_empty, _MOST_SECOND_LOOKS), who)
+        except BaseException:
+            if not self._trial.may_be_applied:
+                self._part.end(applied=False)
+            raise
+        self._part.end(applied=bool(result.changes))
+        return result
 
     def _attempt(self, skips_empty: bool, second_looks: int) -> CommitResult | None:
         """Return the result, None when another commit was faster."""
         since = self._clock.monotonic_seconds()
-        ready = self._look(skips_empty)
+        try:
+            ready = self._look(skips_empty)
+        except (CommitConflict, CorruptTable):
+            # Somebody else may hold the same commit: who applies it deletes the files that it had to replace.
+            latest = self._log.latest()
+            applied = self._applied_by(latest, ledger_at(self._log, latest))
+            if applied is None:
+                raise
+            return applied
         if isinstance(ready, CommitResult):
             return ready
         if second_looks and self._log.has(ready.next_id):
@@ -192,16 +218,14 @@ class _Committer:
         """Read the latest snapshot and make what goes after it; the result when there is nothing to make."""
         latest = self._trial.latest()
         ledger = ledger_at(self._log, latest)
-        earlier = applied_before(self._log, latest, ledger, self._staged, self._part.kind)
-        if earlier is not None:
-            self._make_last(latest)
-            self._writer.discard_all_but(())
-            return self._replayed(earlier)
+        applied = self._applied_by(latest, ledger)
+        if applied is not None:
+            return applied
         schema = self._schemas.latest()
         changes = self._part.changes_at(latest, schema)
         if changes.is_empty and skips_empty:
             return CommitResult(attempts=self.attempts, lost=self._part.lost, noop_reason="there is nothing to commit")
-        self._check_new_files(changes, schema)
+        check_new_files(self._log.store, changes, BucketFolders(schema))
         current = [] if latest is None else self._log.manifests_of(latest)
         base = self._merged(current, schema)
         self._delta.write(changes)
@@ -260,22 +284,22 @@ class _Committer:
         names += [index_manifest] if index_manifest is not None else []
         return {name: self._writer.checksum_of(name) for name in names}
 
-    def _check_new_files(self, changes: Changes, schema: TableSchema) -> None:
-        """Raise CommitConflict when a file is missing that the snapshot would name, CorruptTable at a wrong size."""
-        folders = BucketFolders(schema)
-        for file in new_files(changes, folders):
+    def _applied_by(self, latest: Snapshot | None, ledger: Ledger) -> CommitResult | None:
+        """Return the result of the same commit when it is applied already."""
+        snapshot_ids = applied_before(self._log, latest, ledger, self._staged, self._part.kind)
+        if snapshot_ids is None:
+            return None
+        self._make_last(latest)
+        self._writer.discard_all_but(())
+        snapshots = []
+        for snapshot_id in snapshot_ids:
             try:
-                size = self._log.store.size(file.key)
-            except NotFound as error:
-                raise CommitConflict(
-                    f"{file.key}: the commit adds it, but it is missing: it was removed as an orphan, or never "
-                    "written. Nothing was applied: write the data again."
-                ) from error
-            if (recorded := file.size_fault(size)) is not None:
-                raise CorruptTable(
-                    f"{file.key}: it has {size} bytes, its writer recorded {recorded}. Nothing was applied: "
-                    "write the data again."
-                )
+                snapshots.append(self._log.snapshot(snapshot_id))
+            except NotFound:
+                continue
+        return CommitResult(
+            snapshots=tuple(snapshots), snapshot_ids=snapshot_ids, attempts=self.attempts, replayed=True
+        )
 
     def _make_last(self, latest: Snapshot | None) -> None:
         """Whoever made the snapshots may have ended before they were sure to outlive a power cut."""
@@ -286,17 +310,6 @@ class _Committer:
                 f"{self._staged.commit_user}/{self._staged.commit_identifier}: it was committed before, but the store "
                 f"did not confirm that this lasts ({error}). Commit the same again; never abort."
             ) from error
-
-    def _replayed(self, snapshot_ids: tuple[int, ...]) -> CommitResult:
-        snapshots = []
-        for snapshot_id in snapshot_ids:
-            try:
-                snapshots.append(self._log.snapshot(snapshot_id))
-            except NotFound:
-                continue
-        return CommitResult(
-            snapshots=tuple(snapshots), snapshot_ids=snapshot_ids, attempts=self.attempts, replayed=True
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

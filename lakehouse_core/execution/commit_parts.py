@@ -3,10 +3,14 @@
 Each is asked again in every attempt, for the latest snapshot may have changed what it has to do.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
 
 from lakehouse_core.errors import CommitConflict, SnapshotExpired, UnsupportedFeature
+from lakehouse_core.execution.commit_order import CommitOrder
+from lakehouse_core.execution.deltas import LONGEST_CATCH_UP, deltas_since
+from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit import (
@@ -34,14 +38,12 @@ from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
     EntryKind,
     IndexManifestEntry,
+    Keep,
     ManifestEntry,
     merge_entries,
 )
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
-
-# From here on the live files are read anew rather than carried on by the deltas in between.
-_LONGEST_CATCH_UP: Final = 32
 
 
 class Part(Protocol):
@@ -58,14 +60,21 @@ class Part(Protocol):
         ...
 
     def changes_at(self, latest: Snapshot | None, schema: TableSchema) -> Changes:
-        """Return what it does after `latest`; maybe nothing. Raises CommitConflict when it does not fit any more."""
+        """Return what it does after `latest`; maybe nothing. Raises CommitConflict when it does not fit any more.
+
+        REQUIRES: what it returned before certainly was not applied.
+        """
+        ...
+
+    def end(self, *, applied: bool) -> None:
+        """Delete what it leaves behind, now that its changes are applied, or certainly are not."""
         ...
 
 
-def first_part(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit) -> Part:
+def first_part(log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit) -> Part:
     """Return the part of the first snapshot; a compaction alone has nothing to do in it."""
     if isinstance(staged.mode, Append):
-        return _AppendPart(log, schemas, staged)
+        return _AppendPart(log, schemas, engine, staged)
     return _OverwritePart(log, staged)
 
 
@@ -80,10 +89,14 @@ class _AppendPart:
 
     lost: tuple[Conflict, ...] = ()
 
-    def __init__(self, log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit) -> None:
+    def __init__(
+        self, log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit
+    ) -> None:
         self._log = log
         self._schemas = schemas
+        self._staged = staged
         self._live = _LiveFiles(log)
+        self._order = CommitOrder(log, schemas, engine, staged)
         self._changes = append_changes(staged)
         check_itself(self._changes.entries)
 
@@ -92,6 +105,10 @@ class _AppendPart:
         return self._changes.kind
 
     def changes_at(self, latest: Snapshot | None, schema: TableSchema) -> Changes:
+        messages = self._order.messages_at(latest, schema)
+        if messages is not self._staged.messages:
+            self._staged = replace(self._staged, messages=messages)
+            self._changes = append_changes(self._staged)
         changes = self._changes
         settings = self._schemas.bucket_settings()
         bucket = schema.table_options.bucket
@@ -102,6 +119,9 @@ class _AppendPart:
             if conflicts := conflicts_of(changes, live, schema, indexes):
                 raise refuse(conflicts, _describer(schema))
         return changes
+
+    def end(self, *, applied: bool) -> None:
+        self._order.end(applied=applied)
 
 
 class _OverwritePart:
@@ -137,6 +157,9 @@ class _OverwritePart:
             raise refuse(conflicts, _describer(schema))
         return changes
 
+    def end(self, *, applied: bool) -> None:
+        """It leaves nothing behind: no row that it adds has another beside it."""
+
     def _refuse_unseen(self, latest: Snapshot, covers: Callable[[bytes], bool], schema: TableSchema) -> None:
         """Raise CommitConflict when a file came to the overwritten partitions that the writer cannot have seen."""
         base = self._staged.base_snapshot_id or 0
@@ -146,28 +169,25 @@ class _OverwritePart:
                 "back, so what it would replace is not what it saw. Nothing was applied: stage the overwrite again."
             )
         try:
-            unseen = unseen_files(self._deltas_since(base, latest, covers), covers)
+            changed = deltas_since(
+                self._log,
+                base,
+                latest.id,
+                keep=lambda partition, *_: covers(partition),
+                without=CommitKind.COMPACT,
+            )
         except SnapshotExpired as error:
             raise CommitConflict(
                 f"The overwrite was staged at snapshot {base}, and what came since has expired in part: {error} "
                 "Nothing was applied: stage the overwrite again."
             ) from error
-        if unseen:
+        if unseen := unseen_files(changed, covers):
             where = _describer(schema)(unseen[0].partition, unseen[0].bucket)
             raise CommitConflict(
                 f"Since snapshot {base}, at which the overwrite was staged, {len(unseen)} files were added to the "
                 f"partitions that it replaces, for example {unseen[0].file.file_name} in {where}. Nothing was applied: "
                 "stage the overwrite again if those rows may go too, or write them again after it."
             )
-
-    def _deltas_since(
-        self, base: int, latest: Snapshot, covers: Callable[[bytes], bool]
-    ) -> Iterator[tuple[CommitKind, Iterable[ManifestEntry]]]:
-        for snapshot in self._log.since(base, latest.id):
-            if snapshot.commit_kind is not CommitKind.COMPACT:
-                manifests = self._log.delta_manifests(snapshot)
-                read = self._log.manifests.entries_of_each(manifests, keep=lambda partition, *_: covers(partition))
-                yield snapshot.commit_kind, [entry for entries in read for entry in entries]
 
 
 class _CompactPart:
@@ -194,6 +214,9 @@ class _CompactPart:
         _refuse_indexed(indexes, changes)
         return changes
 
+    def end(self, *, applied: bool) -> None:
+        """Whoever staged it holds its files."""
+
 
 class _LiveFiles:
     """The live files of some partitions: read once, then carried on by the deltas of the snapshots that came since."""
@@ -210,26 +233,21 @@ class _LiveFiles:
         def keep(partition: bytes, bucket: int, level: int) -> bool:
             return partition in partitions
 
-        since = self._since(latest)
-        if since is not None:
-            for snapshot in since:
-                read = self._log.manifests.entries_of_each(self._log.delta_manifests(snapshot), keep=keep)
-                self._entries = merge_entries([*self._entries, *(entry for entries in read for entry in entries)])
-        else:
+        try:
+            for _, changed in self._deltas_until(latest, keep):
+                self._entries = merge_entries([*self._entries, *changed])
+        except SnapshotExpired:
             types = [field.type for field in schema.partition_fields]
             manifests = manifests_of_partitions(self._log.manifests_of(latest), partitions, types)
             self._entries = self._log.live_entries(latest, keep=keep, manifests=manifests)
         self._at = latest.id
         return self._entries
 
-    def _since(self, latest: Snapshot) -> list[Snapshot] | None:
-        """Return the snapshots whose deltas lead to `latest`, None when there are too many or they are gone."""
-        if self._at is None or not 0 <= latest.id - self._at <= _LONGEST_CATCH_UP:
-            return None
-        try:
-            return self._log.since(self._at, latest.id)
-        except SnapshotExpired:
-            return None
+    def _deltas_until(self, latest: Snapshot, keep: Keep) -> list[tuple[CommitKind, list[ManifestEntry]]]:
+        """Return the deltas that lead to `latest`. Raises SnapshotExpired when there are too many or they are gone."""
+        if self._at is None or not 0 <= latest.id - self._at <= LONGEST_CATCH_UP:
+            raise SnapshotExpired(f"Snapshot {latest.id} is too far from {self._at}.")
+        return deltas_since(self._log, self._at, latest.id, keep=keep)
 
 
 def _indexes(log: SnapshotLog, latest: Snapshot | None) -> list[IndexManifestEntry]:

@@ -128,7 +128,7 @@ def compact(
         base_snapshot_id=snapshot.id,
         properties=dict(properties or {}),
     )
-    return replace(planned, commit_user=staged.commit_user, commit=_commit(log, schemas, staged))
+    return replace(planned, commit_user=staged.commit_user, commit=_commit(log, schemas, engine, staged))
 
 
 def _plan_buckets(
@@ -281,8 +281,8 @@ def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
     return tuple(joined.values())
 
 
-def _commit(log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit) -> CommitResult:
-    result = commit_once(log, schemas, staged, log.clock, named_by="the compaction")
+def _commit(log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit) -> CommitResult:
+    result = commit_once(log, schemas, engine, staged, log.clock, named_by="the compaction")
     lost = {(conflict.partition, conflict.bucket) for conflict in result.lost}
     overtaken = [
         message

@@ -29,6 +29,11 @@ class Trial:
     def attempts(self) -> int:
         return self._patience.attempts
 
+    @property
+    def may_be_applied(self) -> bool:
+        """Whether a snapshot of this trial is applied, or was claimed with an unknown outcome."""
+        return self._may_be_applied
+
     def run(self, attempt: Callable[[], R | None], who: str) -> R:
         """Return what the first attempt returns that is not None, which means that another commit was faster.
 

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 from lakehouse_core.clock import Clock, VirtualClock
 from lakehouse_core.execution.commit import CommitResult, commit
+from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.planning.live_files import BucketFolders
@@ -59,12 +61,12 @@ class CommitTable:
         )
 
     def append(self, *names: str, user: str = "user", identifier: int = 1, **where: Any) -> StagedCommit:
-        """Stage new files of level 0, keys 1 to 9."""
-        files = tuple(data_file(name, 1, 9) for name in names)
+        """Stage new files of level 0, each with a key of its own: nothing in them can be overtaken."""
+        files = tuple(data_file(name, crc32(name.encode()) >> 1, crc32(name.encode()) >> 1) for name in names)
         return self.staged(self.message(new_files=files, **where), user=user, identifier=identifier)
 
     def commit(self, staged: StagedCommit) -> CommitResult:
-        return commit(self.log, self.schemas, staged, self.clock)
+        return commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock)
 
     def again(self) -> SnapshotLog:
         """Return the log as another process opens it, which remembers nothing."""

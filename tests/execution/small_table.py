@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.commit import commit
+from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.expiry import ExpiryResult, expire
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -130,7 +131,8 @@ class SmallTable:
     def commit(self, messages: Sequence[CommitMessage], mode: WriteMode) -> int:
         """Make a snapshot, a second after whatever happened before."""
         self.clock.advance(1)
-        return commit(self.log, self.schemas, self.staged(messages, mode), self.clock).snapshots[-1].id
+        staged = self.staged(messages, mode)
+        return commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock).snapshots[-1].id
 
     def staged(self, messages: Sequence[CommitMessage], mode: WriteMode) -> StagedCommit:
         self._number += 1

@@ -72,7 +72,7 @@ class Database:
             mode=Append(),
             properties={},
         )
-        assert commit(self.log, self.schemas, staged, self.clock).snapshots
+        assert commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock).snapshots
 
     def compact(self, engine: LocalEngine | None = None, **arguments: Any) -> CompactionResult:
         chosen = engine or SpyEngine()

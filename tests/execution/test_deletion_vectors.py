@@ -12,6 +12,7 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitConflict, CorruptTable
 from lakehouse_core.execution.commit import CommitResult, commit
+from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.deletion_index import IndexFolder, change_vectors
@@ -95,7 +96,7 @@ class Marked:
             messages=(message,),
             schema_id=0,
         )
-        return commit(self.log, self.schemas, staged, self.clock)
+        return commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock)
 
     def mark(self, marks: Mapping[str, list[int]]) -> CommitResult:
         return self.commit(self.message(marks))

@@ -1,0 +1,92 @@
+"""What one task does for rows that another commit overtook: writes their files anew with higher sequence numbers.
+
+Rule: nothing but the numbers changes: rows, their order, kinds, keys, format, statistics and indexes stay.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows
+from lakehouse_core.execution.tasks.parquet_writer import Encoding
+from lakehouse_core.storage import open_store
+from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.table.changes_json import messages_to_json
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.schema import TableSchema
+
+# A file becomes one file again: at level 0 each is a sorted run of its own.
+_NEVER_FULL = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenumberTask:
+    """The new files of one message, and by how much their numbers rise. `store` is rooted at the table.
+
+    `file_schemas`: by id, the schemas that the files were written with. `folder` is the bucket's.
+    """
+
+    store: StoreSpec
+    folder: str
+    message: CommitMessage
+    shift: int
+    file_schemas: Mapping[int, TableSchema]
+
+
+def run_renumber(task: RenumberTask) -> str:
+    """Carry out a task where an engine runs it; the answer is the text of its message."""
+    return messages_to_json([renumbered(task, SystemClock())])
+
+
+def renumbered(task: RenumberTask, clock: Clock) -> CommitMessage:
+    """Return what was written: the files before and after, in one order. A failed task leaves no file.
+
+    Raises CorruptTable also when a file is gone, StorageFull, StorageUnavailable.
+    """
+    store = open_store(task.store)
+    files = BucketFiles(store=store, folder=task.folder, schemas=task.file_schemas)
+    names = FileNames(clock.uuid())
+    made: list[DataFile] = []
+    try:
+        for file in task.message.new_files:
+            schema = task.file_schemas[file.schema_id]
+            output = FileOutput(store=store, encoding=Encoding(schema), names=names, clock=clock)
+            made.append(_shifted(task, file, files, output))
+    except BaseException:
+        store.delete(f"{task.folder}/{name}" for file in made for name in file.all_names)
+        raise
+    return CommitMessage(
+        partition=task.message.partition,
+        bucket=task.message.bucket,
+        total_buckets=task.message.total_buckets,
+        compact_before=task.message.new_files,
+        compact_after=tuple(made),
+    )
+
+
+def _shifted(task: RenumberTask, file: DataFile, files: BucketFiles, output: FileOutput) -> DataFile:
+    schema = output.encoding.schema
+    kind = FileKind(prefix=schema.table_options.data_file_prefix, target_bytes=_NEVER_FULL, level=file.level)
+    reader = files.open(file)
+    try:
+        with DataFileWriter(output, task.folder, kind) as writer:
+            rows = batch_rows(reader.row_bytes(schema.fields), CHUNK_ROWS, CHUNK_BYTES)
+            for batch in reader.batches(schema.fields, system=(SEQUENCE_NUMBER, VALUE_KIND), batch_rows=rows):
+                writer.write(_with_higher_numbers(batch, task.shift))
+            (made,) = writer.close()
+    finally:
+        reader.close()
+    assert (made.row_count, made.min_key, made.max_key) == (file.row_count, file.min_key, file.max_key)
+    return made
+
+
+def _with_higher_numbers(batch: pa.RecordBatch, shift: int) -> pa.RecordBatch:
+    place = batch.schema.get_field_index(SEQUENCE_NUMBER)
+    numbers = pc.add(batch.column(place), pa.scalar(shift, pa.int64()))
+    return batch.set_column(place, batch.schema.field(place), numbers)
