@@ -7,6 +7,7 @@ tells what leaves level 0. Source: Paimon semantics, "full-compaction" (E.1) and
 from dataclasses import replace
 
 from lakehouse_core.options import ChangelogProducer, MergeEngine, TableOptions
+from lakehouse_core.planning.commit_order import crossed_files
 from lakehouse_core.planning.compaction_plan import CompactionPlan, Merge, Step, Telling, Upgrade
 from lakehouse_core.planning.sections import sections
 from lakehouse_core.table.schema import TableSchema
@@ -34,15 +35,23 @@ def announced(plan: CompactionPlan, schema: TableSchema, *, top_level: int, tell
             steps.append(replace(step, telling=Telling.LOOKUP) if from_level_0 else step)
         elif step.file.level == 0:
             (keyed,) = keyed_files([step.file], key_types)
-            steps.append(_from_level_0(keyed, options, is_top=plan.output_level == top_level, tells=tells))
+            above = [file for run in plan.older for file in run.data_files]
+            is_newest = crossed_files(above, [step.file], key_types) is None
+            is_top = plan.output_level == top_level
+            steps.append(_from_level_0(keyed, options, is_newest=is_newest, is_top=is_top, tells=tells))
         else:
             steps.append(step)
     return replace(plan, steps=tuple(steps), tells=tells)
 
 
-def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_top: bool, tells: bool) -> Step:
-    """Return what becomes of a level-0 file that shares no key with others of its compaction."""
-    keeps_bytes = is_top or (options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields)
+def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_newest: bool, is_top: bool, tells: bool) -> Step:
+    """Return what becomes of a level-0 file that shares no key with others of its compaction.
+
+    `is_newest`: by their numbers its records win over those above. Java takes that for granted; its writers side by
+    side may have numbered otherwise.
+    """
+    picks_newest = options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields
+    keeps_bytes = is_top or (picks_newest and is_newest)
     if options.deletion_vectors.enabled and keyed.file.delete_row_count != 0:
         # Deleted rows are marked where they lie; their records themselves are of no more use.
         keeps_bytes = False

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.differential.compare import Check, against_model, against_reader, failure
-from tests.differential.executors import Java, Ours, OursInMemory
+from tests.differential.executors import Java, Ours, OursInMemory, OursOvertaking
 from tests.differential.generate import histories
 from tests.interop.judge import VERSIONS, Judge, prepare
 from tests.oracle.history import History
@@ -38,7 +38,10 @@ def main() -> int:
 
 def _checks(stack: ExitStack) -> dict[str, Check]:
     """Return every way to hold a history against others."""
-    checks: dict[str, Check] = {"ours against the model": lambda history: against_model(OursInMemory(), history)}
+    checks: dict[str, Check] = {
+        "ours against the model": lambda history: against_model(OursInMemory(), history),
+        "ours staged ahead": lambda history: against_model(OursOvertaking(len(history.text())), history),
+    }
     for version in VERSIONS:
         prepare(version)
         java = Java(stack.enter_context(Judge(version)))

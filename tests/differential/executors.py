@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
+from random import Random
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -113,8 +115,9 @@ class Ours:
         made: list[list[int]] = []
         before = 0
         refused = None
-        for operation in history.operations:
+        for number, operation in enumerate(history.operations):
             try:
+                self._prepare(table, history.operations, number)
                 table = self._operated(catalog, table, operation)
             except (lc.InvalidRequest, lc.TaskFailed) as refusal:
                 refused = str(refusal)
@@ -130,12 +133,7 @@ class Ours:
     def _operated(self, catalog: lc.Catalog, table: lc.Table, operation: Json) -> lc.Table:
         match operation["verb"]:
             case "write":
-                data = arrow_rows(operation["rows"], table.schema.fields)
-                if "rowkind.field" in table.schema.options:
-                    table.write(self._given(data))
-                else:
-                    kinds = [row.get("_kind", "+I") for row in operation["rows"]]
-                    table.write(self._given(data.append_column("_kind", [kinds])), rowkind_column="_kind")
+                self._write(table, operation)
                 if operation.get("compact", "none") != "none":
                     table.compact(full=operation["compact"] == "full")
             case "compact":
@@ -146,6 +144,20 @@ class Ours:
             case other:
                 raise AssertionError(other)
         return table
+
+    def _prepare(self, table: lc.Table, operations: Sequence[Json], number: int) -> None:
+        """Do what there is to do before the operation of this number."""
+
+    def _write(self, table: lc.Table, operation: Json) -> None:
+        table.write(**self._written(table, operation))
+
+    def _written(self, table: lc.Table, operation: Json) -> dict[str, Any]:
+        """Return the arguments of a write."""
+        data = arrow_rows(operation["rows"], table.schema.fields)
+        if "rowkind.field" in table.schema.options:
+            return {"data": self._given(data)}
+        kinds = [row.get("_kind", "+I") for row in operation["rows"]]
+        return {"data": self._given(data.append_column("_kind", [kinds])), "rowkind_column": "_kind"}
 
 
 class OursInMemory(Ours):
@@ -159,6 +171,35 @@ class OursInMemory(Ours):
             return super().run(history, warehouse)
         finally:
             catalog.drop_database("db", cascade=True)
+
+
+class OursOvertaking(OursInMemory):
+    """Writers that stage at one snapshot, in any order, what they then commit in the order of the history."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._chance = Random(seed)
+        self._staged: dict[int, lc.StagedCommit | lc.InvalidRequest] = {}
+
+    def _prepare(self, table: lc.Table, operations: Sequence[Json], number: int) -> None:
+        if operations[number]["verb"] != "write" or id(operations[number]) in self._staged:
+            return
+        together = list(takewhile(lambda operation: operation["verb"] == "write", operations[number:]))
+        together = together[: self._chance.randint(1, 4)]
+        for operation in self._chance.sample(together, len(together)):
+            try:
+                staged = table.stage(
+                    **self._written(table, operation), commit_user=f"user {id(operation)}", commit_identifier=1
+                )
+                self._staged[id(operation)] = lc.StagedCommit.from_json(staged.to_json())
+            except lc.InvalidRequest as refusal:
+                self._staged[id(operation)] = refusal
+
+    def _write(self, table: lc.Table, operation: Json) -> None:
+        staged = self._staged.pop(id(operation))
+        if isinstance(staged, lc.InvalidRequest):
+            raise staged
+        table.commit(staged)
 
 
 def _schema_change(change: Json) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.differential.compare import against_model, failure
-from tests.differential.executors import OursInMemory
+from tests.differential.executors import OursInMemory, OursOvertaking
 from tests.differential.generate import generate, histories, stored_otherwise
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
@@ -45,6 +45,17 @@ def test_how_rows_are_stored_and_buffered_changes_no_answer(share: int) -> None:
     for seed, history in histories(50_000_000 + share * 100_000, SHARE):
         otherwise = stored_otherwise(seed, history)
         found = failure("ours stored otherwise", lambda other: against_model(ours, other), seed, otherwise)
+
+        assert found is None, found
+
+
+@pytest.mark.slow
+def test_who_staged_first_changes_no_answer() -> None:
+    """Writers stage at one snapshot and commit one after the other: the rows are those of writes in that order."""
+    for seed, history in histories(60_000_000, SHARE):
+        found = failure(
+            "ours staged ahead", lambda history, seed=seed: against_model(OursOvertaking(seed), history), seed, history
+        )
 
         assert found is None, found
 

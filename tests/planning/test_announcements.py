@@ -79,6 +79,34 @@ def test_a_file_that_leaves_level_0_alone_is_told_or_rewritten(
     assert told(Upgrade(one), output_level=output_level, **options) == steps[expected]
 
 
+@pytest.mark.parametrize("options", [LOOKUP, VECTORS, LOOKUP | VECTORS, {"force-lookup": "true"}])
+@pytest.mark.parametrize(
+    ("above", "expected"),
+    [
+        ({"low": 4, "numbers": (0, 9)}, "merge"),
+        ({"low": 4, "numbers": (10, 19)}, "merge"),
+        ({"low": 5, "numbers": (10, 19)}, "upgrade"),
+    ],
+)
+def test_a_file_with_older_numbers_than_those_above_is_merged_with_them(
+    options: dict[str, str], above: dict[str, Any], expected: str
+) -> None:
+    """Where writers crossed their numbers, what lies above may win: a file that is lifted would hide it."""
+    one = file(0)
+    numbers = dict(zip(("min_sequence_number", "max_sequence_number"), above["numbers"], strict=True))
+    older = data_file("above", above["low"], 9, level=TOP, **numbers)
+    plan = CompactionPlan(
+        output_level=TOP - 1,
+        drops_deletes=False,
+        steps=(Upgrade(one),),
+        reason="full compaction",
+        older=tuple(run for section in sections(keyed_files([older], KEY)) for run in section),
+    )
+    (step,) = announced(plan, key_schema(**options), top_level=TOP).steps
+
+    assert isinstance(step, Merge if expected == "merge" else Upgrade)
+
+
 @pytest.mark.parametrize("options", [LOOKUP, VECTORS, LOOKUP | PARTIAL, {"merge-engine": "first-row"}])
 def test_sections_with_files_of_level_0_look_up_and_others_tell_nothing(options: dict[str, str]) -> None:
     with_news, without = (file(0), file(3)), (file(2), file(3))
