@@ -118,6 +118,7 @@ def expiry_report(table: str, result: ExpiryResult, *, dry_run: bool) -> ExpiryR
         bytes_waiting=result.bytes_waiting,
         reason=result.reason,
         paths=result.deleted_keys,
+        paths_waiting=result.waiting_keys,
     )
 
 

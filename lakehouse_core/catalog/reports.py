@@ -99,7 +99,8 @@ class ExpiryReport(Report):
     """Of expire_snapshots. `reason` says with figures what keeps the rest; `files_deleted` counts by kind.
 
     `changelogs_kept`: expired snapshots that live on as changelogs. `files_waiting` go when nobody can be reading them
-    any more: a later run deletes them. `paths`: what was deleted, or by a dry run exactly what a run would delete.
+    any more: a later run deletes them; `paths_waiting` names them in the run that let further ones go. `paths`: what
+    was deleted. A dry run tells of each file what the run would tell.
     """
 
     snapshots_expired: int = 0
@@ -113,6 +114,7 @@ class ExpiryReport(Report):
     bytes_waiting: int = 0
     reason: str = ""
     paths: tuple[str, ...] = ()
+    paths_waiting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -485,8 +485,9 @@ class Table:
     ) -> ExpiryReport:
         """Let old snapshots go, and the files that only they needed; what is not given is the table's option.
 
-        `retain_max` and `retain_min` count snapshots, 1 <= min <= max. `older_than`: an age, or the time (UTC unless it
-        has a zone) before which a snapshot is old. A dry run names the files that would go.
+        `retain_max` and `retain_min` count snapshots, 1 <= min <= max; a maximum alone brings down the table's minimum.
+        `older_than`: an age, or the time (UTC unless it has a zone) before which a snapshot is old. A dry run answers
+        as the run would: files that go at once, and those that wait for their readers.
         Raises InvalidRequest, StorageUnavailable, and CorruptTable before anything is deleted.
         """
         result = expire(

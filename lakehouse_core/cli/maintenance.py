@@ -77,9 +77,14 @@ def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> N
     "--retain-max",
     type=int,
     metavar="N",
-    help="Keep at most this many snapshots; what is not given is the table's option.",
+    help="Keep at most this many snapshots; alone it also lowers the least number that the table keeps.",
 )
-@click.option("--retain-min", type=int, metavar="N", help="Keep at least this many snapshots.")
+@click.option(
+    "--retain-min",
+    type=int,
+    metavar="N",
+    help="Keep at least this many snapshots; what is not given is the table's option.",
+)
 @click.option("--older-than", metavar="AGE", help="Snapshots younger than this stay, as in 1h or 7d.")
 @_DRY_RUN
 @json_option

@@ -56,9 +56,13 @@ _AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What a run would change among the roots before it proves anything: roots unlinked by key, changelogs made."""
+    """What a run would change among the roots before it proves anything: roots unlinked by key, changelogs made.
+
+    `waiting`: of these plans readers would be waited for, so that they keep their files for now.
+    """
 
     plans: tuple[DeletionPlan, ...] = ()
+    waiting: tuple[DeletionPlan, ...] = ()
     unlinked_keys: frozenset[str] = frozenset()
     made_changelogs: tuple[Root, ...] = ()
 
@@ -69,11 +73,15 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """Files that are gone, or would be, with their sizes; `plan_keys` ended with them, `waiting` go on."""
+    """Files that are gone, or would be, with their sizes; `plan_keys` ended with them, `waiting` go on.
+
+    `waiting_keys`: the files for which readers are waited for, named where some came to them now.
+    """
 
     files: tuple[NamedFile, ...] = ()
     plan_keys: tuple[str, ...] = ()
     waiting: tuple[DeletionPlan, ...] = ()
+    waiting_keys: tuple[str, ...] = ()
 
 
 def begin(store: ObjectStore, plan: DeletionPlan) -> DeletionPlan:
@@ -108,17 +116,23 @@ def settle(
     grace_millis = schema.table_options.read_grace_millis
     known = {plan.uuid for plan in unlinked}
     begun = []
+    covered = []
     for plan in _plans(store):
         if plan.uuid in known or _is_unlinking(store, plan, boundary):
             if plan.uuid not in known:
-                unlink(log, plan)
+                resume(log, plan)
             if _is_covered(store, plan, boundary):
                 delete_all(store, [plan.key])
+                covered.append(plan.key)
             else:
                 begun.append(plan)
+    waiting_keys: frozenset[str] = frozenset()
     if grace_millis > 0:
         for plan in begun:
-            _start_waiting(log, schema, plan, boundary=boundary)
+            waiting, waiting_keys = _waiting(
+                log, schema, plan, _waiting_plans(_plans(store)), Rehearsal(), boundary=boundary
+            )
+            _advance(store, plan, waiting)
     plans, now_millis = _plans(store), store.now_millis()
     # With nobody to wait for, what was unlinked now goes now.
     at_once = {plan.uuid for plan in begun} if grace_millis == 0 else set()
@@ -126,54 +140,103 @@ def settle(
         plan for plan in plans if plan.uuid in at_once or is_due(plan, grace_millis=grace_millis, now_millis=now_millis)
     )
     deleted = _delete(log, schema, due, boundary=boundary, watch=watch) if due else Deleted()
-    waiting = (plan for plan in plans if plan.key not in deleted.plan_keys)
+    left = (plan for plan in plans if plan.key not in deleted.plan_keys)
     return replace(
         deleted,
-        waiting=tuple(plan for plan in waiting if plan in due or plan.stage is not DeletionStage.UNLINKING),
+        plan_keys=(*covered, *deleted.plan_keys),
+        waiting=tuple(plan for plan in left if plan in due or plan.stage is not DeletionStage.UNLINKING),
+        waiting_keys=_without(waiting_keys, deleted),
     )
 
 
 def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, boundary: int) -> Deleted:
-    """Return what `settle` would delete after the unlinking of `rehearsal`, were there nobody to wait for."""
+    """Return what `settle` would answer after the unlinking of `rehearsal`, without doing it."""
     store = log.store
-    plans = tuple(
+    grace_millis, now_millis = schema.table_options.read_grace_millis, store.now_millis()
+    stored = _plans(store)
+    begun = [
         plan
-        for plan in _plans(store)
-        if plan.stage is not DeletionStage.UNLINKING
-        or plan.roots[0].key in rehearsal.all_unlinked_keys
-        or _is_unlinking(store, plan, boundary)
-    )
-    if not plans and not rehearsal.plans:
-        return Deleted()
-    dead, _ = _proven(log, schema, (*plans, *rehearsal.plans), rehearsal, boundary=boundary)
-    return Deleted(files=_existing(store, dead), plan_keys=tuple(plan.key for plan in plans))
+        for plan in stored
+        if plan.stage is DeletionStage.UNLINKING
+        and (plan.roots[0].key in rehearsal.all_unlinked_keys or _is_unlinking(store, plan, boundary))
+    ]
+    begun += rehearsal.plans
+    covered = [plan for plan in begun if _is_covered(store, plan, boundary)]
+    begun = [plan for plan in begun if plan not in covered]
+    due = [plan for plan in stored if is_due(plan, grace_millis=grace_millis, now_millis=now_millis)]
+    waiting = _waiting_plans(stored)
+    waiting_keys: frozenset[str] = frozenset()
+    if grace_millis == 0:
+        due += begun
+    else:
+        rehearsal = replace(rehearsal, waiting=tuple(begun))
+        for plan in begun:
+            new, waiting_keys = _waiting(log, schema, plan, waiting, rehearsal, boundary=boundary)
+            waiting = [*waiting, new]
+    ended = [plan.key for plan in covered if plan in stored]
+    if not due:
+        return Deleted(plan_keys=tuple(ended), waiting=tuple(waiting), waiting_keys=tuple(sorted(waiting_keys)))
+    dead, held = _proven(log, schema, due, rehearsal, boundary=boundary)
+    files = _existing(store, dead)
+    if held:
+        files = deletion_order({file.key: file for file in files})[0]
+        waiting = [*(plan for plan in due if plan not in waiting), *waiting]
+    else:
+        ended += [plan.key for plan in due if plan in stored]
+        waiting = [plan for plan in waiting if plan not in due]
+    deleted = Deleted(files=files, plan_keys=tuple(ended), waiting=tuple(waiting))
+    return replace(deleted, waiting_keys=_without(waiting_keys, deleted))
+
+
+def _waiting_plans(plans: Iterable[DeletionPlan]) -> list[DeletionPlan]:
+    return [plan for plan in plans if plan.stage is DeletionStage.WAITING]
+
+
+def _without(waiting_keys: Iterable[str], deleted: Deleted) -> tuple[str, ...]:
+    return tuple(sorted({*waiting_keys} - {file.key for file in deleted.files}))
+
+
+def make_changelogs(log: SnapshotLog, plan: DeletionPlan) -> None:
+    """Copy the snapshots that live on as changelogs; those that are there already count as made.
+
+    Before their ids are forbidden: else there would be a time in which nobody could read what they changed.
+    """
+    store = log.store
+    for root in plan.roots:
+        if root.snapshot_id in plan.made_changelog_ids and (data := read_root(store, root)) is not None:
+            _make_changelog(store, root.snapshot_id, data)
+    if plan.made_changelog_ids:
+        _write_changelog_hints(log, first_kept_id=0)
+
+
+def resume(log: SnapshotLog, plan: DeletionPlan) -> None:
+    """Unlink what an interrupted run did not come to. Where an older version ran, changelogs may be missing."""
+    make_changelogs(log, plan)
+    unlink(log, plan)
 
 
 def unlink(log: SnapshotLog, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
     """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone.
 
-    `unlinked` is told of each root that is gone.
+    Its changelogs are there. `unlinked` is told of each root that is gone.
     """
     store = log.store
-    contents = [(root, data) for root in plan.roots if (data := read_root(store, root)) is not None]
+    there = [root for root in plan.roots if read_root(store, root) is not None]
     # An earlier run may have ended before what it forbade and unlinked was sure to stay so.
     forbidden = [BOUNDARY_KEY] if plan.kind is RootKind.SNAPSHOT else []
-    store.make_last([*forbidden, *({root.key for root in plan.roots} - {root.key for root, _ in contents})])
-    made = [(root, data) for root, data in contents if root.snapshot_id in plan.made_changelog_ids]
-    for root, data in made:
-        _make_changelog(store, root.snapshot_id, data)
-    if made or plan.kind is RootKind.CHANGELOG:
-        ids = [changelog_id for changelog_id in ids_in(store, CHANGELOG_FOLDER) if not _leaves(plan, changelog_id)]
-        if ids:
-            log.write_changelog_hints(ids[0], ids[-1])
-    for root, _ in contents:
+    store.make_last([*forbidden, *({root.key for root in plan.roots} - {root.key for root in there})])
+    if plan.kind is RootKind.CHANGELOG:
+        _write_changelog_hints(log, first_kept_id=plan.first_kept_id)
+    for root in there:
         delete_all(store, [root.key])
         if unlinked is not None:
             unlinked(1)
 
 
-def _leaves(plan: DeletionPlan, changelog_id: int) -> bool:
-    return plan.kind is RootKind.CHANGELOG and changelog_id < plan.first_kept_id
+def _write_changelog_hints(log: SnapshotLog, *, first_kept_id: int) -> None:
+    ids = [changelog_id for changelog_id in ids_in(log.store, CHANGELOG_FOLDER) if changelog_id >= first_kept_id]
+    if ids:
+        log.write_changelog_hints(ids[0], ids[-1])
 
 
 def _make_changelog(store: ObjectStore, snapshot_id: int, data: bytes) -> None:
@@ -231,11 +294,18 @@ def read_root(store: ObjectStore, root: Root) -> bytes | None:
     return data if root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root else None
 
 
-def _start_waiting(log: SnapshotLog, schema: TableSchema, plan: DeletionPlan, *, boundary: int) -> None:
-    """Note that the roots of `plan` are gone, since when, and how many files more than before now wait."""
+def _waiting(
+    log: SnapshotLog,
+    schema: TableSchema,
+    plan: DeletionPlan,
+    earlier: Sequence[DeletionPlan],
+    rehearsal: Rehearsal,
+    *,
+    boundary: int,
+) -> tuple[DeletionPlan, frozenset[str]]:
+    """Return `plan` as it waits, its roots gone, and all files that wait then; it counts what `earlier` ones do not."""
     store = log.store
-    earlier = [other for other in _plans(store) if other.stage is DeletionStage.WAITING]
-    dead, _ = _proven(log, schema, (plan, *earlier), Rehearsal(), boundary=boundary)
+    dead, _ = _proven(log, schema, (plan, *earlier), rehearsal, boundary=boundary)
     files = _existing(store, dead)
     waiting = plan.model_copy(
         update={
@@ -245,7 +315,7 @@ def _start_waiting(log: SnapshotLog, schema: TableSchema, plan: DeletionPlan, *,
             "size_bytes": max(0, sum(file.size or 0 for file in files) - sum(other.size_bytes for other in earlier)),
         }
     )
-    _advance(store, plan, waiting)
+    return waiting, frozenset(file.key for file in files)
 
 
 def _delete(
@@ -312,7 +382,8 @@ def _living(roots: Roots, due: Sequence[DeletionPlan], rehearsal: Rehearsal) -> 
     ending = {plan.uuid for plan in due}
     yield from (root for root in roots.roots if root.key not in unlinked)
     yield from rehearsal.made_changelogs
-    for plan in roots.plans:
+    stored = {plan.uuid for plan in roots.plans}
+    for plan in (*roots.plans, *(plan for plan in rehearsal.waiting if plan.uuid not in stored)):
         if plan.uuid not in ending and plan.stage is not DeletionStage.DELETING:
             yield from as_roots(plan)
 

@@ -15,8 +15,10 @@ from lakehouse_core.execution.deletion import (
     begin,
     deleting,
     interrupted,
+    make_changelogs,
     read_root,
     rehearse,
+    resume,
     settle,
     unlink,
 )
@@ -55,8 +57,8 @@ class ExpiryResult:
 
     `made_changelog_ids` are those of `snapshot_ids` that live on as changelogs. `deleted_keys` names every object that
     is gone, roots and ended plans included; `files_deleted` counts the others by kind. `files_waiting` go when their
-    readers have ended: a later run deletes them. `reason` says with figures what keeps the rest; `noop_reason` is set
-    when nothing was done.
+    readers have ended: a later run deletes them; `waiting_keys` names them where this run added to them. `reason` says
+    with figures what keeps the rest; `noop_reason` is set when nothing was done.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -70,6 +72,7 @@ class ExpiryResult:
     bytes_deleted: int = 0
     files_waiting: int = 0
     bytes_waiting: int = 0
+    waiting_keys: tuple[str, ...] = ()
     waiting_plan_ids: tuple[str, ...] = ()
     reason: str = ""
     noop_reason: str | None = None
@@ -89,13 +92,15 @@ def expire(
     """Expire snapshots, changelogs and tags, and delete what only they needed; None takes the table's options.
 
     Safe to call again after a crash, and by several processes. With `dry_run` nothing changes, and the result is that
-    of a run for which no reader has to be waited for (`lakehouse.read.grace` 0).
+    of a run. A maximum below the table's minimum brings it down when no minimum is given.
     Raises CorruptTable when a root cannot be read: then nothing is deleted. WriteOutcomeUnknown: it stopped on its way.
     """
     watch.at("planning the expiry")
     schema = schemas.latest()
     table = log.store.uri("")
     check_understood(table, schema)
+    lowered = retain_min is None and retain_max is not None and 1 <= retain_max < _least_retained(schema)
+    retain_min = retain_max if lowered else retain_min
     options = _options(schema, retain_max=retain_max, retain_min=retain_min, max_age_millis=max_age_millis)
     snapshots = checked_retention(_retention(options.expiry))
     changelogs = checked_retention(_retention(options.changelog_expiry))
@@ -103,6 +108,9 @@ def expire(
     state = _load(log, snapshots, changelogs, resumed)
     _check_clock(table, state, options.expiry, clock.now_millis())
     plan = _plan(state, schema, snapshots, changelogs, clock.now_millis())
+    if lowered:
+        note = f"the table retains at least {_least_retained(schema)}, but at most {retain_max} were asked for"
+        plan = replace(plan, reason=f"{plan.reason}; {note}")
     deletions = (*expired_tags(log, schema, clock), *_deletions(clock, state, plan))
     if dry_run:
         made = {**resumed.made_changelogs, **{id: state.snapshots[id] for id in plan.made_changelog_ids}}
@@ -118,6 +126,7 @@ def expire(
         for deletion in deletions:
             begin(log.store, deletion)
             if deletion.kind is RootKind.SNAPSHOT:
+                make_changelogs(log, deletion)
                 log.raise_boundary(deletion.first_kept_id)
                 log.write_earliest_hint(deletion.first_kept_id)
             unlink(log, deletion, unlinked)
@@ -193,8 +202,12 @@ def _resume(log: SnapshotLog, *, dry_run: bool) -> _Resumed:
     if not dry_run:
         with deleting():
             for plan in plans:
-                unlink(log, plan)
+                resume(log, plan)
     return _Resumed(plans=plans, root_keys=frozenset(left), made_changelogs=made if dry_run else {})
+
+
+def _least_retained(schema: TableSchema) -> int:
+    return schema.table_options.expiry.min_retained
 
 
 def _options(
@@ -236,7 +249,8 @@ def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention, re
     latest_id = ids[-1] if ids else 0
     made = resumed.made_changelogs
     listed = (id for id in ids_in(store, CHANGELOG_FOLDER) if changelog_key(id) not in resumed.root_keys)
-    changelog_ids = sorted({*listed, *made})
+    # Of a snapshot that lives a changelog is a copy, left by a run that did not come to forbid its id.
+    changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
     consumers, unreadable = _consumers(store)
     # What stays is told by the first and the last.
     ends = {*ids[:1], *ids[-1:]}
@@ -376,5 +390,6 @@ def deletion_result(deletions: Sequence[DeletionPlan], deleted: Deleted) -> Expi
         bytes_deleted=sum(file.size or 0 for file in deleted.files),
         files_waiting=sum(waiting.file_count for waiting in deleted.waiting),
         bytes_waiting=sum(waiting.size_bytes for waiting in deleted.waiting),
+        waiting_keys=deleted.waiting_keys,
         waiting_plan_ids=tuple(waiting.uuid for waiting in deleted.waiting),
     )

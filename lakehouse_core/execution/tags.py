@@ -72,7 +72,7 @@ def create_tag(
 def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *, dry_run: bool = False) -> ExpiryResult:
     """Remove a tag and, when its readers have ended, the files that only it needed.
 
-    With `dry_run` nothing changes; the result is that of a run with no reader to wait for. Raises NotFound,
+    With `dry_run` nothing changes; the result is that of a run. Raises NotFound,
     WriteOutcomeUnknown when it stopped on its way: the next expiry goes on.
     """
     schema = schemas.latest()

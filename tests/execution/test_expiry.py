@@ -207,14 +207,38 @@ def test_a_wait_ends_one_expiry_while_the_next_waits():
     assert table.files() == needed_files(table)
 
 
-def test_a_dry_run_lists_what_waits_as_if_nobody_read():
-    table = waiting_table()
-    table.expire(retain_max=1)
+def told(result):
+    """Return a result without the names of its plans, which are others each time."""
+    return replace(result, waiting_plan_ids=len(result.waiting_plan_ids))
 
-    plan = table.expire(retain_max=1, dry_run=True)
+
+def test_a_dry_run_tells_of_what_waits_and_of_what_goes_as_the_run_does():
+    table = waiting_table()
+    for hours in (0, 1 / 2, 1 / 2, 1 / 4, 1):
+        table.clock.advance(hours * HOUR)
+        before = table.objects()
+
+        plan = table.expire(retain_max=1, dry_run=True)
+
+        assert table.objects() == before
+
+        result = table.expire(retain_max=1)
+
+        assert told(plan) == told(result)
+        assert set(result.deleted_keys) == before - table.objects()
+        table.write({9: "new"})
+
+
+def test_files_that_wait_are_named_when_they_begin_to_and_when_they_go():
+    table = waiting_table()
+
+    begun = table.expire(retain_max=1)
+
+    assert len(begun.waiting_keys) == begun.files_waiting > 0
+    assert set(begun.waiting_keys) <= table.objects()
 
     table.clock.advance(HOUR)
-    assert plan.deleted_keys == table.expire(retain_max=1).deleted_keys
+    assert set(begun.waiting_keys) < set(table.expire(retain_max=1).deleted_keys)
 
 
 # What holds snapshots back
@@ -256,6 +280,7 @@ def test_a_consumer_of_changelogs_only_lets_snapshots_go():
     ("asked", "named"),
     [
         ({"retain_max": 1, "retain_min": 2}, "At least 2 and at most 1"),
+        ({"retain_max": 0}, "at most 0 are to be retained"),
         ({"retain_min": 0}, "set 1 <= min <= max"),
     ],
 )
@@ -266,6 +291,26 @@ def test_a_retention_that_contradicts_itself_is_refused(asked, named):
         table.expire(**asked)
 
     assert table.ids() == [1, 2, 3, 4]
+
+
+def test_a_maximum_alone_brings_the_minimum_down_and_says_so():
+    table = SmallTable(options={"snapshot.num-retained.min": "3"})
+    for _ in range(5):
+        table.write({1: "v"})
+
+    assert (
+        table.expire(retain_max=4).reason == "snapshots 2 to 5 of 1 to 5 stay: the one after 2 is younger than 3600 s"
+    )
+
+    plan = table.expire(retain_max=2, dry_run=True)
+    result = table.expire(retain_max=2)
+
+    assert plan == result
+    assert table.ids() == [4, 5]
+    assert result.reason == (
+        "snapshots 4 to 5 of 2 to 5 stay: at least 2 are to be retained; "
+        "the table retains at least 3, but at most 2 were asked for"
+    )
 
 
 def test_age_is_that_of_the_successor_and_can_be_asked_for():

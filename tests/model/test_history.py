@@ -110,8 +110,8 @@ class Life:
         plan = self.table.expire(retain_max=retain_max, dry_run=True)
         assert self.table.objects() == before
         result = self.table.expire(retain_max=retain_max)
-        if not self.waits:
-            assert set(plan.deleted_keys) == set(result.deleted_keys) == before - self.table.objects()
+        assert set(plan.deleted_keys) == set(result.deleted_keys) == before - self.table.objects()
+        assert (plan.files_waiting, plan.waiting_keys) == (result.files_waiting, result.waiting_keys)
         self.check()
         return result
 
