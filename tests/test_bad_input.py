@@ -358,7 +358,11 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (orders({"dt": "2013-02-31"}), INVALID, "Row 0, column 'dt': '2013-02-31' .*no such day"),
         (orders({"dt": "yesterday"}), INVALID, "Row 0, column 'dt': 'yesterday'"),
         (lambda w: w.orders.write([{"id": 1}]), INVALID, "no column 'dt', which is DATE NOT NULL: add it"),
-        (lambda w: w.orders.write("rows.csv"), INVALID, "Cannot write builtins.str: expected a pyarrow Table"),
+        (
+            lambda w: w.orders.write("rows.csv"),
+            INVALID,
+            "Cannot write builtins.str: expected what offers an Arrow stream",
+        ),
         (lambda w: w.orders.write(None), INVALID, "Cannot write builtins.NoneType"),
         (lambda w: w.orders.write([1, 2]), INVALID, "Cannot write builtins.list"),
         (events("id", [1, 2**40]), INVALID, "Row 1, column 'id': 1099511627776 does not fit INT without loss"),

@@ -3,7 +3,7 @@
 A list of records is a sequence, and a table by `to_arrow()`; columns are named as the records' attributes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakehouse_core.catalog.reports import plain
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.arrow_rows import ArrowRows
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, from_internal, type_to_sql
 from lakehouse_core.format.partition_path import partition_spec_text
@@ -28,7 +29,7 @@ T_co = TypeVar("T_co", covariant=True)
 Columns: TypeAlias = Mapping[str, tuple[pa.DataType, Callable[[Any], Any]]]
 
 
-class Records(Sequence[T_co], Generic[T_co]):
+class Records(ArrowRows, Sequence[T_co], Generic[T_co]):
     """Records in order; `to_arrow()` gives them as a table, `to_dicts()` as JSON values."""
 
     def __init__(self, items: Iterable[T_co], columns: Columns) -> None:
@@ -55,11 +56,15 @@ class Records(Sequence[T_co], Generic[T_co]):
     def __repr__(self) -> str:
         return f"Records({list(self._items)!r})"
 
-    def to_arrow(self) -> pa.Table:
-        """Return the records as a table, a row for each."""
-        return pa.table(
-            {name: pa.array([read(item) for item in self._items], kind) for name, (kind, read) in self._columns.items()}
-        )
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema: a column for each attribute."""
+        return pa.schema([pa.field(name, kind) for name, (kind, _) in self._columns.items()])
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the records as one batch, a row for each; none where there are no records."""
+        if self._items:
+            arrays = [pa.array([read(item) for item in self._items], kind) for kind, read in self._columns.values()]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema())
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return each record as a dict of JSON values."""

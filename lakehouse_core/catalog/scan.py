@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lakehouse_core.catalog.names import named, names_table
 from lakehouse_core.catalog.spark_engine import spark_engine
+from lakehouse_core.execution.arrow_rows import ArrowRows
 from lakehouse_core.execution.changes import ChangesPlan, change_batches
 from lakehouse_core.execution.scan import ScanPlan, count_rows, scan_batches, scan_schema
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -17,7 +18,7 @@ SparkSession: TypeAlias = Any
 DataFrame: TypeAlias = Any
 
 
-class Scan:
+class Scan(ArrowRows):
     """Rows of one state of a table. The first call that looks fixes the snapshot; all later ones read the same."""
 
     def __init__(self, plan: Callable[[], ScanPlan], log: SnapshotLog, *, table: str) -> None:
@@ -39,7 +40,7 @@ class Scan:
 
     @names_table
     def schema(self) -> pa.Schema:
-        """Return the Arrow schema of the rows."""
+        """Return the Arrow schema of the rows: one column for each asked for, in that order."""
         return scan_schema(self._plan)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -49,11 +50,6 @@ class Scan:
         """
         with named(self.name):
             yield from scan_batches(self._plan, self._log)
-
-    @names_table
-    def to_arrow(self) -> pa.Table:
-        """Return all rows as a table: one column for each asked for, in that order, with the table's Arrow types."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema())
 
     @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:
@@ -66,7 +62,7 @@ class Scan:
         return count_rows(self._plan, self._log)
 
 
-class ChangesScan:
+class ChangesScan(ArrowRows):
     """What changed in a range of snapshots, or differs between two states.
 
     The columns of the table stand behind `rowkind`, which is +I, -U, +U or -D.
@@ -91,18 +87,13 @@ class ChangesScan:
 
     @names_table
     def schema(self) -> pa.Schema:
-        """Return the Arrow schema of the changes."""
+        """Return the Arrow schema of the changes: `rowkind`, then the table's columns."""
         return self._plan.arrow_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the changes in batches, in the order of the snapshots, inside a bucket in the order of their files."""
         with named(self.name):
             yield from change_batches(self._plan, self._log)
-
-    @names_table
-    def to_arrow(self) -> pa.Table:
-        """Return all changes as a table: `rowkind`, then the table's columns."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema())
 
     @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:

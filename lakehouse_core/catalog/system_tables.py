@@ -29,6 +29,7 @@ from lakehouse_core.catalog.system_rows import (
     tag_rows,
 )
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
+from lakehouse_core.execution.arrow_rows import ArrowRows
 from lakehouse_core.execution.read_points import state_at
 from lakehouse_core.execution.scan import ReadRequest, guarded, plan_read, read_point, read_tasks
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -55,7 +56,7 @@ _OF_ROWS: Final = ("audit_log", "binlog", "ro")
 SYSTEM_TABLES: Final = (*SYSTEM_COLUMNS, *_OF_ROWS)
 
 
-class SystemTable:
+class SystemTable(ArrowRows):
     """One system table, as it is when it is read; `name` is `database.table$name`."""
 
     def __init__(
@@ -83,11 +84,6 @@ class SystemTable:
         """Yield the rows in batches, none of them empty. Raises what the table cannot be read for."""
         with named(self.name):
             yield from self._batches()
-
-    @names_table
-    def to_arrow(self) -> pa.Table:
-        """Return all rows as a table."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema())
 
     @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:

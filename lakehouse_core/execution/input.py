@@ -6,15 +6,19 @@ refused with its row. Nulls in NOT NULL columns, defaults and row kinds are the 
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.arrow_rows import ArrowRows
+from lakehouse_core.execution.pandas_frames import Series, array_of, frame_columns, values_of
 from lakehouse_core.execution.received import received
 from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
@@ -56,25 +60,74 @@ def input_batches(
     them knows no Arrow.
     """
     misfits = _Misfits(first_row, advice, in_sql)
+    if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
+        return _of_rows(data, fields, rowkind_column, first_row)
+    if (columns := frame_columns(data)) is not None:
+        return _of_frame(columns, fields, rowkind_column, misfits)
+    if (source := arrow_source(data)) is not None:
+        return _of_arrow(*source, fields, rowkind_column, misfits)
+    if _is_spark_frame(data):
+        raise InvalidRequest(
+            "The data is a Spark DataFrame, and this catalog has no Spark session: open it with "
+            "connect(…, spark=df.sparkSession), or hand over df.toArrow() where the rows fit into memory."
+        )
+    hint = " Call its collect() first." if type(data).__name__ == "LazyFrame" else ""
+    raise InvalidRequest(
+        f"Cannot write {type(data).__module__}.{type(data).__qualname__}: expected what offers an Arrow stream (a "
+        "scan, pyarrow, polars, DuckDB), a pandas DataFrame, a list of dicts, or, where the catalog has a session, "
+        f"a Spark DataFrame.{hint}"
+    )
+
+
+def arrow_source(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]] | None:
+    """Return what offers Arrow as its schema and its batches, drawn as they are taken; None for what does not.
+
+    Raises InvalidRequest for columns that Arrow does not know, and for a stream of one column.
+    """
     match data:
         case pa.Table():
-            return _of_arrow(data.schema, data.to_batches(max_chunksize=1 << 20), fields, rowkind_column, misfits)
+            return data.schema, data.to_batches(max_chunksize=1 << 20)
         case pa.RecordBatch():
-            return _of_arrow(data.schema, [data], fields, rowkind_column, misfits)
+            return data.schema, [data]
         case pa.RecordBatchReader():
-            return _of_arrow(data.schema, data, fields, rowkind_column, misfits)
-        case list() | tuple() if all(isinstance(row, Mapping) for row in data):
-            return _of_rows(data, fields, rowkind_column, first_row)
-        case _ if _is_spark_frame(data):
-            raise InvalidRequest(
-                "The data is a Spark DataFrame, and this catalog has no Spark session: open it with "
-                "connect(…, spark=df.sparkSession), or hand over df.toArrow() where the rows fit into memory."
-            )
-        case _:
-            raise InvalidRequest(
-                f"Cannot write {type(data).__module__}.{type(data).__qualname__}: expected a pyarrow Table, "
-                "RecordBatch or RecordBatchReader, a list of dicts, or a Spark DataFrame."
-            )
+            return data.schema, data
+        case ArrowRows():
+            # Not as any other stream, so that what it raises stays what it is.
+            reader = data.to_reader()
+            return reader.schema, reader
+        case type():
+            return None
+    try:
+        reader = _reader_of(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidRequest(f"{type(data).__qualname__}: the data cannot be taken as Arrow: {shown(error)}") from error
+    return None if reader is None else (reader.schema, _drawn(reader))
+
+
+def _reader_of(data: Any) -> pa.RecordBatchReader | None:
+    # Whoever holds a dataset has imported its module.
+    dataset = sys.modules.get("pyarrow.dataset")
+    if dataset is not None and isinstance(data, dataset.Dataset):
+        return data.scanner().to_reader()
+    if dataset is not None and isinstance(data, dataset.Scanner):
+        return data.to_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        batch = pa.record_batch(data)
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    return None
+
+
+def _drawn(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream; of what it fails with, only a text has come along."""
+    done = 0
+    try:
+        for batch in reader:
+            yield batch
+            done += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidRequest(f"The data ended with an error after {done} rows: {shown(error)}") from error
 
 
 def _is_spark_frame(data: object) -> bool:
@@ -90,7 +143,8 @@ def row_count(data: object) -> int | None:
         case list() | tuple():
             return len(data)
         case _:
-            return None
+            is_frame = type(data).__module__.partition(".")[0] in ("pandas", "polars")
+            return len(data) if is_frame and isinstance(data, Sized) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +194,8 @@ def _converted(
                 columns.append(convert(batch.column(index)))
             except pa.ArrowInvalid as error:
                 raise _misfit_row(batch.column(index), convert, field, replace(misfits, first_row=first_row)) from error
+            except pa.ArrowNotImplementedError as error:
+                raise _refused(field, batch.column(index).type, misfits) from error
         first_row += batch.num_rows
         yield pa.RecordBatch.from_arrays(columns, schema=target)
 
@@ -151,6 +207,44 @@ def _bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = math.ceil(batch.num_rows / pieces)
         for start in range(0, batch.num_rows, max(1, rows)):
             yield batch.slice(start, rows)
+
+
+def _of_frame(
+    columns: Mapping[Any, Series], fields: Sequence[DataField], rowkind_column: str | None, misfits: _Misfits
+) -> Iterator[pa.RecordBatch]:
+    wanted = _output_fields(fields, rowkind_column)
+    _check_columns(list(columns), fields, rowkind_column)
+    found = {name: series for name, series in columns.items() if len(series)}
+    # What has a type of its own is judged at once, by no row.
+    for field in wanted:
+        if field.name in columns and (empty := array_of(columns[field.name].iloc[:0])) is not None:
+            _cast(empty.type, field, misfits)
+    return _frame_converted(found, wanted, misfits)
+
+
+def _frame_converted(
+    columns: Mapping[Any, Series], fields: Sequence[DataField], misfits: _Misfits
+) -> Iterator[pa.RecordBatch]:
+    target = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
+    count = max(map(len, columns.values()), default=0)
+    for start in range(0, count, _CHUNK_ROWS):
+        rows = min(_CHUNK_ROWS, count - start)
+        arrays = []
+        for field in fields:
+            if field.name not in columns:
+                arrays.append(pa.nulls(rows, arrow_type(field.type)))
+                continue
+            part = columns[field.name].iloc[start : start + rows]
+            array = array_of(part)
+            if array is None:
+                arrays.append(_values_converted(values_of(part), misfits.first_row + start, field))
+                continue
+            batch = pa.RecordBatch.from_arrays([array], [field.name])
+            convert = [(0, _cast(array.type, field, misfits))]
+            at = replace(misfits, first_row=misfits.first_row + start)
+            only = pa.schema([target.field(field.name)])
+            arrays += [one.column(0) for one in _converted([batch], only, convert, at, [field])]
+        yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
 def _of_rows(
@@ -176,10 +270,14 @@ def _rows_converted(
 
 
 def _column_of(rows: Sequence[Mapping[str, Any]], start: int, field: DataField) -> pa.Array:
+    return _values_converted((row.get(field.name) for row in rows), start, field)
+
+
+def _values_converted(given: Iterable[Any], start: int, field: DataField) -> pa.Array:
     values = []
-    for index, row in enumerate(rows):
+    for index, value in enumerate(given):
         try:
-            values.append(arrow_value(to_internal(row.get(field.name), field.type), field.type))
+            values.append(arrow_value(to_internal(value, field.type), field.type))
         except InvalidRequest as error:
             raise InvalidRequest(f"Row {start + index}, column {shown(field.name)}: {error}") from error
     return pa.array(values, arrow_type(field.type))
@@ -239,17 +337,24 @@ def _cast(source: pa.DataType, field: DataField, misfits: _Misfits) -> Callable[
     if source.equals(target):
         return lambda array: array
     if not _fits(source, target):
-        wanted = type_to_sql(field.type)
-        nullable = type_to_sql(with_nullable(field.type, True))
-        found, into = (_sql_of(source), nullable) if misfits.in_sql else (str(source), str(target))
-        raise InvalidRequest(
-            f"Column {shown(field.name)} is {wanted} and the data has {found}: cast it to {into} first."
-        )
+        raise _refused(field, source, misfits)
+    if pt.is_dictionary(source):
+        convert = _cast(_without_views(source.value_type), field, misfits)
+        return lambda array: convert(_decoded(array))
+    if _is_list_view(source):
+        return lambda array: _as_list(array).cast(target)
     if _may_round(source, target):
         return lambda array: _exactly(array, target)
     if _is_widened_first(source, target):
         return lambda array: array.cast(_ANY_INTEGER).cast(target)
     return lambda array: _from_start(array).cast(target)
+
+
+def _refused(field: DataField, source: pa.DataType, misfits: _Misfits) -> InvalidRequest:
+    wanted = type_to_sql(field.type)
+    nullable = type_to_sql(with_nullable(field.type, True))
+    found, into = (_sql_of(source), nullable) if misfits.in_sql else (str(source), str(arrow_type(field.type)))
+    return InvalidRequest(f"Column {shown(field.name)} is {wanted} and the data has {found}: cast it to {into} first.")
 
 
 def _sql_of(source: pa.DataType) -> str:
@@ -263,6 +368,28 @@ def _from_start(array: pa.Array) -> pa.Array:
     """Copy what a slice shows, where Arrow would judge all that lies before it, too: text of 64-bit offsets."""
     has_offsets = pt.is_nested(array.type) or pt.is_large_string(array.type) or pt.is_large_binary(array.type)
     return pa.concat_arrays([array]) if array.offset and has_offsets else array
+
+
+def _decoded(array: pa.DictionaryArray) -> pa.Array:
+    values = array.dictionary
+    return values.cast(_without_views(values.type)).take(array.indices)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the same values of which Arrow can take some."""
+    return pa.large_string() if pt.is_string_view(kind) else pa.large_binary() if pt.is_binary_view(kind) else kind
+
+
+def _as_list(array: pa.Array) -> pa.Array:
+    """Return a list for each view of one. Arrow's own cast takes the places of views for those of lists."""
+    starts = np.asarray(array.offsets, np.int64)
+    sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), np.asarray(array.sizes), 0).astype(np.int64)
+    ends = np.cumsum(sizes)
+    places = np.arange(sizes.sum()) - np.repeat(ends - sizes - starts, sizes)
+    values = array.values
+    taken = values.cast(_without_views(values.type)).take(pa.array(places))
+    offsets = pa.array(np.concatenate([[0], ends]))
+    return pa.LargeListArray.from_arrays(offsets, taken, mask=array.is_null())
 
 
 # Which kinds of Arrow values may become which; a safe cast then checks each value.
@@ -295,6 +422,8 @@ def _fits(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _nested_fits(source: pa.DataType, target: pa.DataType) -> bool:
+    if _is_list_view(source):
+        return False
     return _fits(source, target) and not _may_round(source, target) and not _is_widened_first(source, target)
 
 
@@ -320,7 +449,11 @@ _KINDS: Final = {
 
 
 def _is_any_list(arrow: pa.DataType) -> bool:
-    return bool(pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_fixed_size_list(arrow))
+    return bool(pt.is_list(arrow) or pt.is_large_list(arrow) or pt.is_fixed_size_list(arrow) or _is_list_view(arrow))
+
+
+def _is_list_view(arrow: pa.DataType) -> bool:
+    return bool(pt.is_list_view(arrow) or pt.is_large_list_view(arrow))
 
 
 def _may_round(source: pa.DataType, target: pa.DataType) -> bool:

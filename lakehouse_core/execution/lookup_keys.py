@@ -5,15 +5,19 @@ from contextlib import suppress
 from datetime import date
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.execution.input import input_batches
+from lakehouse_core.execution.input import arrow_source, input_batches
+from lakehouse_core.execution.pandas_frames import array_of, frame_columns, frame_of, series_of, values_of
 from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, type_to_sql
 from lakehouse_core.table.schema import TableSchema
 
-_EXPECTED: Final = "expected a pyarrow Table, RecordBatch or Array, or a list of dicts, of tuples, or of single values"
+_EXPECTED: Final = (
+    "expected an Arrow table or column, a pandas or polars one, or a list of dicts, of tuples, or of single values"
+)
 
 
 def key_columns(keys: object, schema: TableSchema) -> pa.RecordBatch:
@@ -42,16 +46,37 @@ def _named(keys: object, fields: Sequence[DataField]) -> object:
     """Return the keys as a table or as dicts, with the columns of the primary key only."""
     names = [field.name for field in fields]
     match keys:
-        case pa.Table() | pa.RecordBatch():
-            _check_names(keys.schema.names, fields)
-            return keys.select(names)
         case pa.Array() | pa.ChunkedArray():
-            _check_single(fields)
-            return pa.table([keys], names)
+            return _of_column(keys, fields)
         case list() | tuple():
             return _of_values(keys, fields)
-        case _:
-            raise InvalidRequest(f"{type(keys).__qualname__}: {_EXPECTED}.")
+    if (columns := frame_columns(keys)) is not None:
+        _check_names(list(columns), fields)
+        return frame_of({name: columns[name] for name in names})
+    if (column := _column_of(keys)) is not None:
+        return _of_values(column, fields) if isinstance(column, list) else _of_column(column, fields)
+    if (source := arrow_source(keys)) is not None:
+        schema, batches = source
+        _check_names(schema.names, fields)
+        return pa.Table.from_batches(batches, schema).select(names)
+    raise InvalidRequest(f"{type(keys).__qualname__}: {_EXPECTED}.")
+
+
+def _column_of(keys: Any) -> pa.Array | pa.ChunkedArray | list[Any] | None:
+    """Return what is a single column of another library, None for what is none."""
+    if isinstance(keys, np.ndarray):
+        return list(keys) if keys.ndim == 1 else None
+    if (series := series_of(keys)) is not None:
+        found = array_of(series)
+        return list(values_of(series)) if found is None else found
+    if type(keys).__name__ == "Series" and hasattr(keys, "__arrow_c_stream__"):
+        return pa.chunked_array(keys)
+    return None
+
+
+def _of_column(keys: pa.Array | pa.ChunkedArray, fields: Sequence[DataField]) -> object:
+    _check_single(fields)
+    return pa.table([keys], [fields[0].name])
 
 
 def _of_values(keys: Sequence[Any], fields: Sequence[DataField]) -> object:

@@ -141,8 +141,8 @@ def test_a_table_without_snapshots_has_no_rows(catalog):
             "keys: Row 0, column 'id': 1.5 does not fit BIGINT without loss. No row has it",
         ),
         ([{"dt": DAY, "id": 1}, (DAY, 1)], "keys: rows are not all of one kind"),
-        (None, "keys: NoneType: expected a pyarrow Table"),
-        ("key", "keys: str: expected a pyarrow Table"),
+        (None, "keys: NoneType: expected an Arrow table or column"),
+        ("key", "keys: str: expected an Arrow table or column"),
     ],
 )
 def test_keys_that_do_not_fit_are_refused(orders, keys, message):

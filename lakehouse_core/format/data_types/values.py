@@ -186,7 +186,8 @@ def _to_decimal(value: Any, data_type: AtomicType) -> Decimal:
 
 def _to_days(value: Any, data_type: AtomicType) -> int:
     if isinstance(value, datetime.datetime):
-        if value.tzinfo is not None or value.time() != datetime.time():
+        nanos = _nanoseconds(value, data_type)
+        if value.tzinfo is not None or value.time() != datetime.time() or nanos:
             raise misfit(value, data_type, "it has a time of day")
         value = value.date()
     if isinstance(value, datetime.date):
@@ -209,12 +210,13 @@ def _to_millis_of_day(value: Any, data_type: AtomicType) -> int:
 
 def _to_timestamp(value: Any, data_type: AtomicType) -> Timestamp:
     if isinstance(value, datetime.datetime):
+        nanos = _nanoseconds(value, data_type)
         if value.tzinfo is not None:
             if data_type.root is Root.TIMESTAMP:
                 raise misfit(value, data_type, "it has a time zone and the column has none")
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
         micros = (value - _EPOCH) // datetime.timedelta(microseconds=1)
-        return fit_timestamp(split_nanos(micros * 1_000), value, data_type)
+        return fit_timestamp(split_nanos(micros * 1_000 + nanos), value, data_type)
     if isinstance(value, datetime.date):
         return (value.toordinal() - EPOCH_DAY) * MILLIS_PER_DAY, 0
     if isinstance(value, tuple) and len(value) == 2 and all(type(part) is int for part in value):
@@ -222,6 +224,14 @@ def _to_timestamp(value: Any, data_type: AtomicType) -> Timestamp:
         if -(1 << 63) <= millis < 1 << 63 and 0 <= nanos < 1_000_000:
             return fit_timestamp((millis, nanos), value, data_type)
     raise misfit(value, data_type, EXAMPLES[data_type.root])
+
+
+def _nanoseconds(value: datetime.datetime, data_type: AtomicType) -> int:
+    """Return the three digits that timestamps of pandas have beyond those of a datetime. One of them is no time."""
+    if type(value).__name__ == "NaTType":
+        raise misfit(value, data_type, "write None for a missing value")
+    found: int = getattr(value, "nanosecond", 0)
+    return found
 
 
 def _to_python(value: Any, data_type: AtomicType) -> Any:

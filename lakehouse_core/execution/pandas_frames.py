@@ -1,0 +1,108 @@
+"""pandas frames ↔ Arrow, without the roundings and guesses of the shortest way.
+
+pandas comes as an argument, or with a frame of its own: nothing here imports it.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lakehouse_core.errors import InvalidRequest, shown
+
+# Named for the reader: none of them is imported here.
+Frame: TypeAlias = Any
+Series: TypeAlias = Any
+
+_NULLABLE: Final[Mapping[pa.DataType, str]] = {
+    pa.int8(): "Int8Dtype",
+    pa.int16(): "Int16Dtype",
+    pa.int32(): "Int32Dtype",
+    pa.int64(): "Int64Dtype",
+}
+
+
+def to_pandas(table: pa.Table, pandas: ModuleType) -> Frame:
+    """Return a table as a frame. Raises InvalidRequest naming the column that pandas cannot hold."""
+    columns = {name: _series(name, table.column(name), pandas) for name in table.column_names}
+    return pandas.DataFrame(columns, index=pandas.RangeIndex(table.num_rows), copy=False)
+
+
+def _series(name: str, column: pa.ChunkedArray, pandas: ModuleType) -> Series:
+    try:
+        if pt.is_nested(column.type):
+            # As arrays of NumPy their integers would be rounded where there are nulls among them.
+            return pandas.Series(column.to_pylist(), dtype=object)
+        nullable = _NULLABLE.get(column.type) if column.null_count else None
+        if nullable is None:
+            return column.to_pandas()
+        return column.to_pandas(types_mapper=lambda kind: getattr(pandas, nullable)())
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise InvalidRequest(f"Column {shown(name)}: pandas cannot hold it ({error}). to_arrow() does.") from error
+
+
+def frame_columns(data: object) -> dict[Any, Series] | None:
+    """Return the columns of a frame by their labels, None for what is no frame.
+
+    Index levels that have a name are columns, those without are only row numbers. Raises InvalidRequest.
+    """
+    # Whoever holds a frame has imported pandas.
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(data, pandas.DataFrame):
+        return None
+    frame: Frame = data
+    named = [level for level in frame.index.names if level is not None]
+    found = {level: frame.index.get_level_values(level).to_series() for level in named}
+    for position, label in enumerate(frame.columns):
+        if label in found:
+            raise InvalidRequest(f"The data has two columns {shown(label)}: rename or drop one.")
+        found[label] = frame.iloc[:, position]
+    return found
+
+
+def frame_of(columns: Mapping[Any, Series]) -> Frame:
+    """Return a frame of columns of equal length, row by row, whatever their indexes are."""
+    return sys.modules["pandas"].DataFrame({label: column.array for label, column in columns.items()})
+
+
+def series_of(data: object) -> Series | None:
+    """Return a column or an index as a column, None for what is neither."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(data, pandas.Series | pandas.Index) or isinstance(data, pandas.MultiIndex):
+        return None
+    return data if isinstance(data, pandas.Series) else data.to_series()
+
+
+def array_of(series: Series) -> pa.Array | None:
+    """Return a part of a column as Arrow, missing values as null; None where only its values tell what they are.
+
+    Raises InvalidRequest for what Arrow does not know.
+    """
+    pandas = sys.modules["pandas"]
+    if series.dtype == object and pandas.api.types.infer_dtype(series, skipna=True) not in ("string", "empty"):
+        return None
+    try:
+        found = pa.array(series, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidRequest(
+            f"Column {shown(series.name)} is {series.dtype}, which is not known here: {error}"
+        ) from error
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def values_of(series: Series) -> Iterator[Any]:
+    """Yield the values of an object column as Python's, None for what pandas takes as missing."""
+    pandas = sys.modules["pandas"]
+    for value in series:
+        if value is None or (pandas.api.types.is_scalar(value) and pandas.isna(value)):
+            yield None
+        elif isinstance(value, np.datetime64):
+            yield pandas.Timestamp(value)
+        elif isinstance(value, np.generic):
+            yield value.item()
+        else:
+            yield value
