@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import PurePath
@@ -82,14 +83,23 @@ def check_staged_commits(name: str, given: object) -> None:
         raise InvalidRequest(f"{name}={shown(given)}: expected a list of what stage returned.")
 
 
-def bound_condition(where: str | Predicate | None) -> Callable[[TableSchema], Predicate | None]:
-    """Return a function that binds the condition to a schema."""
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A condition as it was given; called, it is bound to a schema."""
+
+    given: str | Predicate | None
+    condition: Predicate | None
+
+    def __call__(self, schema: TableSchema) -> Predicate | None:
+        return None if self.condition is None else bind(self.condition, schema.fields)
+
+
+def bound_condition(where: str | Predicate | None) -> Where:
+    """Return what binds the condition to a schema. Raises InvalidRequest."""
     condition: Any = parse_where(where) if isinstance(where, str) else where
-    if condition is None:
-        return lambda schema: None
-    if not is_predicate(condition):
+    if condition is not None and not is_predicate(condition):
         raise InvalidRequest(f"where={shown(where)}: expected SQL text, or a condition such as col('id') > 10.")
-    return lambda schema: bind(condition, schema.fields)
+    return Where(where, condition)
 
 
 def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, schema: TableSchema) -> WriteMode:

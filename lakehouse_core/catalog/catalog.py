@@ -37,6 +37,7 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
     shown,
 )
+from lakehouse_core.execution.display import page
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.progress import Listener, Watch, unfailing
@@ -109,7 +110,14 @@ class Catalog:
         self._engine = engine or cache(lambda: LocalEngine(self._clock))
 
     def __repr__(self) -> str:
-        return f"Catalog({self.uri})"
+        return f"Catalog({shown(self.uri)[1:-1]})"
+
+    def _repr_html_(self) -> str:
+        return page("Catalog", "", {"at": self.uri})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its address. A Spark session stays where it is: in another process tasks run in that process."""
+        return Catalog, (self._store,)
 
     @property
     def uri(self) -> str:

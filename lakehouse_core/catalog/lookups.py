@@ -1,6 +1,7 @@
 """Lookups as users hold them: a snapshot planned once, keys asked for as often as they like."""
 
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,6 +24,9 @@ class Lookups:
 
     def __repr__(self) -> str:
         return f"Lookups({self.name!r}, {'closed' if self._lookup is None else f'snapshot {self.snapshot_id}'})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InvalidRequest(f"{self.name}: lookups are not pickled: open them where they are used, with lookups().")
 
     def __enter__(self) -> "Lookups":
         return self

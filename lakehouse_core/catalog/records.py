@@ -11,8 +11,9 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 import pyarrow as pa
 
 from lakehouse_core.catalog.reports import plain
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.arrow_rows import ArrowRows
+from lakehouse_core.execution.display import grid
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, from_internal, type_to_sql
 from lakehouse_core.format.partition_path import partition_spec_text
@@ -27,6 +28,11 @@ from lakehouse_core.table.stats import decode_stats
 
 T_co = TypeVar("T_co", covariant=True)
 Columns: TypeAlias = Mapping[str, tuple[pa.DataType, Callable[[Any], Any]]]
+
+
+# What fits on a screen.
+_MOST_LINES: Final = 5
+_MOST_ROWS: Final = 20
 
 
 class Records(ArrowRows, Sequence[T_co], Generic[T_co]):
@@ -54,7 +60,14 @@ class Records(ArrowRows, Sequence[T_co], Generic[T_co]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Records({list(self._items)!r})"
+        told = ",\n".join(f"  {shown(item)}" for item in self._items[:_MOST_LINES])
+        left_out = len(self._items) - _MOST_LINES
+        return f"Records of {len(self._items):,}: [\n{told}\n]{f' and {left_out:,} more' if left_out > 0 else ''}"
+
+    def _repr_html_(self) -> str:
+        rows = [[read(item) for _, read in self._columns.values()] for item in self._items[:_MOST_ROWS]]
+        left_out = max(0, len(self._items) - _MOST_ROWS)
+        return grid(f"{len(self._items):,} records", list(self._columns), rows, left_out=left_out)
 
     def schema(self) -> pa.Schema:
         """Return the Arrow schema: a column for each attribute."""
@@ -324,6 +337,18 @@ def _text(value: Any, field: DataField) -> str | None:
         return partition_spec_text([field.name], [field.type], [value], default_name="")[field.name]
 
 
+def _properties(snapshot: Snapshot) -> dict[str, str]:
+    return dict(snapshot.properties)
+
+
+def _options(schema: TableSchema) -> dict[str, str]:
+    return dict(schema.options)
+
+
+def _fields(schema: TableSchema) -> list[dict[str, Any]]:
+    return [{"id": field.id, "name": field.name, "type": type_to_sql(field.type)} for field in schema.fields]
+
+
 def _attributes(**kinds: pa.DataType) -> dict[str, tuple[pa.DataType, Callable[[Any], Any]]]:
     return {name: (kind, attrgetter(name)) for name, kind in kinds.items()}
 
@@ -335,7 +360,7 @@ _TEXT_BY_NAME: Final = pa.map_(_TEXT, _TEXT)
 
 _SNAPSHOT_COLUMNS: Final[Columns] = {
     **_attributes(id=_LONG, schema_id=_LONG, commit_user=_TEXT, commit_identifier=_LONG),
-    "commit_kind": (_TEXT, lambda snapshot: snapshot.commit_kind.value),
+    "commit_kind": (_TEXT, attrgetter("commit_kind.value")),
     **_attributes(
         time_millis=_LONG,
         total_record_count=_LONG,
@@ -348,17 +373,17 @@ _SNAPSHOT_COLUMNS: Final[Columns] = {
         index_manifest=_TEXT,
         statistics=_TEXT,
     ),
-    "properties": (_TEXT_BY_NAME, lambda snapshot: dict(snapshot.properties)),
+    "properties": (_TEXT_BY_NAME, _properties),
 }
 _SCHEMA_COLUMNS: Final[Columns] = {
     "id": (_LONG, attrgetter("id")),
     "fields": (
         pa.list_(pa.struct([("id", pa.int64()), ("name", _TEXT), ("type", _TEXT)])),
-        lambda schema: [{"id": f.id, "name": f.name, "type": type_to_sql(f.type)} for f in schema.fields],
+        _fields,
     ),
-    "partition_keys": (_TEXTS, lambda schema: list(schema.partition_keys)),
-    "primary_keys": (_TEXTS, lambda schema: list(schema.primary_keys)),
-    "options": (_TEXT_BY_NAME, lambda schema: dict(schema.options)),
+    "partition_keys": (_TEXTS, attrgetter("partition_keys")),
+    "primary_keys": (_TEXTS, attrgetter("primary_keys")),
+    "options": (_TEXT_BY_NAME, _options),
     **_attributes(comment=_TEXT, time_millis=_LONG),
 }
 _TAG_COLUMNS: Final = _attributes(

@@ -12,10 +12,14 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.display import line, page
 from lakehouse_core.execution.progress import LOGGER
 
+# Of longer lists a report shows only how long they are.
+_FEW: Final = 3
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report:
     """What every verb tells. Rows and files are those of data files, before any merge; sizes are bytes.
 
@@ -38,12 +42,27 @@ class Report:
     duration_seconds: float = 0.0
     dry_run: bool = False
 
+    def __repr__(self) -> str:
+        return line(type(self).__name__, self.table, self._facts())
+
+    def _repr_html_(self) -> str:
+        return page(type(self).__name__, self.table, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """What differs from a report of nothing; of long lists how long they are."""
+        found = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "table"}
+        return {
+            name: f"{len(value)} entries" if isinstance(value, list | tuple) and len(value) > _FEW else value
+            for name, value in found.items()
+            if value not in (None, 0, False, "", (), {})
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values, fields in their order, and the verb's name first."""
         return {"report": type(self).__name__, **{each.name: plain(getattr(self, each.name)) for each in fields(self)}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CommitReport(Report):
     """Of write, overwrite and commit. `replayed`: this user had committed this identifier before; nothing is new.
 
@@ -60,7 +79,7 @@ class CommitReport(Report):
     compaction_failure: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CompactionReport(Report):
     """Of compact. `buckets_conflicted` lost to another commit and stay as they are; compact again for them.
 
@@ -81,7 +100,7 @@ class CompactionReport(Report):
     error: LakehouseError | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ManifestReport(Report):
     """Of compact_manifests. Entries are the files that manifests say come or go."""
 
@@ -94,7 +113,7 @@ class ManifestReport(Report):
     entries_after: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ExpiryReport(Report):
     """Of expire_snapshots. `reason` says with figures what keeps the rest; `files_deleted` counts by kind.
 
@@ -117,7 +136,7 @@ class ExpiryReport(Report):
     paths_waiting: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TagReport(Report):
     """Of create_tag and delete_tag. `files_waiting` as in ExpiryReport: a later expire_snapshots deletes them."""
 
@@ -127,7 +146,7 @@ class TagReport(Report):
     files_waiting: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SchemaReport(Report):
     """Of alter."""
 
@@ -135,7 +154,7 @@ class SchemaReport(Report):
     schema_id_before: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class VerifyReport(Report):
     """Of verify: no findings means that everything looked at agrees."""
 

@@ -1,6 +1,6 @@
 """A scan and a range of changes as users hold them: asked once, read in whichever form is wanted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -10,6 +10,7 @@ from lakehouse_core.catalog.names import named, names_table
 from lakehouse_core.catalog.spark_engine import spark_engine
 from lakehouse_core.execution.arrow_rows import ArrowRows
 from lakehouse_core.execution.changes import ChangesPlan, change_batches
+from lakehouse_core.execution.display import line, page
 from lakehouse_core.execution.scan import ScanPlan, count_rows, scan_batches, scan_schema
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 
@@ -21,13 +22,26 @@ DataFrame: TypeAlias = Any
 class Scan(ArrowRows):
     """Rows of one state of a table. The first call that looks fixes the snapshot; all later ones read the same."""
 
-    def __init__(self, plan: Callable[[], ScanPlan], log: SnapshotLog, *, table: str) -> None:
+    def __init__(
+        self, plan: Callable[[], ScanPlan], log: SnapshotLog, *, table: str, asked: Mapping[str, object] | None = None
+    ) -> None:
         self.name = table
         self._make_plan = plan
         self._log = log
+        self._asked = dict(asked or {})
 
     def __repr__(self) -> str:
-        return f"Scan({self.name!r})"
+        return line("Scan", self.name, self._facts())
+
+    def _repr_html_(self) -> str:
+        return page("Scan", self.name, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        """What was asked for, and once it is planned, what of. To show itself, nothing is planned."""
+        plan: ScanPlan | None = self.__dict__.get("_plan")
+        if plan is None:
+            return self._asked
+        return {**self._asked, "snapshot_id": plan.snapshot_id, "splits": plan.facts()["splits"]}
 
     @cached_property
     def _plan(self) -> ScanPlan:
@@ -68,13 +82,19 @@ class ChangesScan(ArrowRows):
     The columns of the table stand behind `rowkind`, which is +I, -U, +U or -D.
     """
 
-    def __init__(self, plan: Callable[[], ChangesPlan], log: SnapshotLog, *, table: str) -> None:
+    def __init__(
+        self, plan: Callable[[], ChangesPlan], log: SnapshotLog, *, table: str, asked: Mapping[str, object]
+    ) -> None:
         self.name = table
         self._make_plan = plan
         self._log = log
+        self._asked = dict(asked)
 
     def __repr__(self) -> str:
-        return f"ChangesScan({self.name!r})"
+        return line("ChangesScan", self.name, self._asked)
+
+    def _repr_html_(self) -> str:
+        return page("ChangesScan", self.name, self._asked)
 
     @cached_property
     def _plan(self) -> ChangesPlan:

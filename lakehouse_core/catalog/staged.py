@@ -3,13 +3,30 @@
 from dataclasses import dataclass, fields
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.display import line, page
 from lakehouse_core.table.changes import StagedCommit as StagedChanges
 from lakehouse_core.table.changes_json import staged_from_json, staged_to_json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StagedCommit(StagedChanges):
     """Files that are written and visible to nobody yet. The same user and identifier commit once."""
+
+    def __repr__(self) -> str:
+        return line("StagedCommit", self.table, self._facts())
+
+    def _repr_html_(self) -> str:
+        return page("StagedCommit", self.table, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        files = [file for message in self.messages for file in message.new_files]
+        return {
+            "commit_user": self.commit_user,
+            "commit_identifier": self.commit_identifier,
+            "mode": self.mode,
+            "files": len(files),
+            "rows": sum(file.row_count for file in files),
+        }
 
     def to_json(self) -> str:
         """Return the staged commit as one line of JSON, versioned."""

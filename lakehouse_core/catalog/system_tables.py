@@ -30,6 +30,7 @@ from lakehouse_core.catalog.system_rows import (
 )
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.arrow_rows import ArrowRows
+from lakehouse_core.execution.display import line, page
 from lakehouse_core.execution.read_points import state_at
 from lakehouse_core.execution.scan import ReadRequest, guarded, plan_read, read_point, read_tasks
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -66,14 +67,22 @@ class SystemTable(ArrowRows):
         schema: Callable[[], pa.Schema],
         batches: Callable[[], Iterator[pa.RecordBatch]],
         frame: Callable[[SparkSession], DataFrame],
+        origin: "tuple[str, SystemSource]",
     ) -> None:
         self.name = name
+        self._origin = origin
         self._schema = schema
         self._batches = batches
         self._frame = frame
 
     def __repr__(self) -> str:
-        return f"SystemTable({self.name!r})"
+        return line("SystemTable", self.name, {"options": dict(self._origin[1].options) or None})
+
+    def _repr_html_(self) -> str:
+        return page("SystemTable", self.name, {"options": dict(self._origin[1].options) or None})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return system_table, self._origin
 
     @names_table
     def schema(self) -> pa.Schema:
@@ -131,6 +140,7 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
         schema=lambda: schema,
         batches=lambda: (batch for batch in rows().to_batches() if batch.num_rows),
         frame=frame,
+        origin=(name, source),
     )
 
 
@@ -150,7 +160,9 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
 
     scan = Scan(plan, source.log, table=source.table)
     if name != "binlog":
-        return SystemTable(full_name, schema=scan.schema, batches=scan.to_batches, frame=scan.to_spark)
+        return SystemTable(
+            full_name, schema=scan.schema, batches=scan.to_batches, frame=scan.to_spark, origin=(name, source)
+        )
 
     def batches() -> Iterator[pa.RecordBatch]:
         found = scan.plan()
@@ -166,6 +178,7 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
         schema=lambda: binlog_schema(scan.schema()),
         batches=batches,
         frame=frame,
+        origin=(name, source),
     )
 
 

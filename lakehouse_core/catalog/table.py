@@ -5,8 +5,9 @@ A handle holds nothing of the table's state but schemas, which never change: two
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache, partial
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -56,14 +57,16 @@ from lakehouse_core.catalog.reports import (
 from lakehouse_core.catalog.scan import ChangesScan, Scan
 from lakehouse_core.catalog.staged import StagedCommit
 from lakehouse_core.catalog.system_tables import SystemSource, SystemTable, system_table
-from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CorruptTable, InvalidRequest
+from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.errors import CorruptTable, InvalidRequest, shown
 from lakehouse_core.execution.alter import alter
 from lakehouse_core.execution.changes import plan_changes, plan_diff
 from lakehouse_core.execution.commit import CommitResult, commit, commit_once
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.compaction_scope import AskedFor
+from lakehouse_core.execution.display import page
 from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.expiry import expire
 from lakehouse_core.execution.lookup import TableLookup, look_up
 from lakehouse_core.execution.manifest_compaction import compact_manifests
@@ -79,6 +82,7 @@ from lakehouse_core.execution.tags import create_tag, delete_tag
 from lakehouse_core.execution.tasks.lookup_files import LookupCache, own_directory
 from lakehouse_core.execution.verify import verify
 from lakehouse_core.execution.write_compaction import compact_written
+from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.planning.commit import check_commit
 from lakehouse_core.planning.ledger import content_snapshot_id
 from lakehouse_core.planning.partitions import partition_condition
@@ -89,6 +93,9 @@ from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, WriteMode
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
+
+# A screen of them.
+_MOST_COLUMNS: Final = 40
 
 
 @checks_flags
@@ -107,7 +114,23 @@ class Table:
         self._lookup_caches: dict[str, LookupCache] = {}
 
     def __repr__(self) -> str:
-        return f"Table({self.name!r} at {self.uri})"
+        return f"Table({shown(self.name)} at {shown(self.uri)[1:-1]})"
+
+    def _repr_html_(self) -> str:
+        known = self._schemas.known
+        facts: dict[str, object] = {"at": self.uri}
+        if known is not None:
+            facts |= {
+                "primary key": ", ".join(known.primary_keys) or None,
+                "partition keys": ", ".join(known.partition_keys) or None,
+                "comment": known.comment,
+                **{field.name: type_to_sql(field.type) for field in known.fields[:_MOST_COLUMNS]},
+            }
+        return page("Table", self.name, facts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its address. A Spark session stays where it is: in another process tasks run in that process."""
+        return _in_this_process, (self.name, self._store)
 
     @property
     def uri(self) -> str:
@@ -232,7 +255,9 @@ class Table:
             limit=limit,
             read_optimized=read_optimized,
         )
-        return Scan(lambda: plan_read(self._log, self._schemas, request), self._log, table=self.name)
+        asked = {"columns": columns, "where": where, "at": at, "limit": limit, "options": options}
+        asked["read_optimized"] = True if read_optimized else None
+        return Scan(partial(plan_read, self._log, self._schemas, request), self._log, table=self.name, asked=asked)
 
     @names_table
     def lookup(
@@ -280,9 +305,8 @@ class Table:
         Files of a changelog where the table has a producer, otherwise the rows of each APPEND as they were written.
         What cannot be read is told when the range is first used: SnapshotExpired, NotFound, InvalidRequest.
         """
-        return ChangesScan(
-            lambda: plan_changes(self._log, self._schemas, after, until, table=self.name), self._log, table=self.name
-        )
+        plan = partial(plan_changes, self._log, self._schemas, after, until, table=self.name)
+        return ChangesScan(plan, self._log, table=self.name, asked={"after": after, "until": until})
 
     @names_table
     def diff(self, after: int | str, until: int | str) -> ChangesScan:
@@ -293,9 +317,8 @@ class Table:
         read: a table with partial updates or aggregates is told what those files have got, not their merged rows.
         Raises as `changes` does, and InvalidRequest where the number of buckets is another than before.
         """
-        return ChangesScan(
-            lambda: plan_diff(self._log, self._schemas, after, until, table=self.name), self._log, table=self.name
-        )
+        plan = partial(plan_diff, self._log, self._schemas, after, until, table=self.name)
+        return ChangesScan(plan, self._log, table=self.name, asked={"between": after, "and": until})
 
     def _lookup_cache(self, cache: str | PurePath | None) -> LookupCache:
         directory = cache_directory(cache) or own_directory()
@@ -616,3 +639,8 @@ class Table:
             self._log, self._schemas, self._engine, staged, replayed=result.replayed, watch=watch
         )
         return answers.commit_report(staged, result, compaction)
+
+
+def _in_this_process(name: str, store: ObjectStore) -> Table:
+    clock = SystemClock()
+    return Table(name, store, schemas=SchemaLog(store), engine=cache(lambda: LocalEngine(clock)), clock=clock)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature, shown
+from lakehouse_core.execution.display import line, page
 from lakehouse_core.execution.increments import (
     Increment,
     StateDiff,
@@ -29,7 +30,7 @@ from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.split import Split
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ChangesPlan:
     """The files that hold the changes of the snapshots (after, until], in the order of the snapshots.
 
@@ -43,6 +44,15 @@ class ChangesPlan:
     tasks: tuple[ReadTask, ...]
     arrow_schema: pa.Schema
     tags: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return line("ChangesPlan", self.table, self._facts())
+
+    def _repr_html_(self) -> str:
+        return page("ChangesPlan", self.table, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        return {"after": self.after, "until": self.until, "splits": len(self.tasks)}
 
     @property
     def splits(self) -> tuple[Split, ...]:

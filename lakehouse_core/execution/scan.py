@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature, shown
+from lakehouse_core.execution.display import line, page
 from lakehouse_core.execution.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
 from lakehouse_core.execution.read_points import ReadState, expiry_behind, moves_on, state_at
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -31,7 +32,7 @@ from lakehouse_core.planning.read_point import (
     is_pinned,
 )
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.planning.scan import ScanScope, plan_splits
+from lakehouse_core.planning.scan import ScanScope, Splits, plan_splits
 from lakehouse_core.planning.scan_options import point_of
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.table.predicate import Predicate, beyond, columns_of
@@ -42,6 +43,10 @@ from lakehouse_core.table.split import Split
 R = TypeVar("R")
 
 _ATTEMPTS: Final = 3
+
+
+def no_condition(schema: TableSchema) -> Predicate | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +62,13 @@ class ReadRequest:
     point: ReadPoint | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     columns: Sequence[str] | None = None
-    condition: Callable[[TableSchema], Predicate | None] = lambda schema: None
+    condition: Callable[[TableSchema], Predicate | None] = no_condition
     limit: int | None = None
     read_optimized: bool = False
     with_row_kinds: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScanPlan:
     """What a scan reads: splits that a task each can read. `snapshot` None: there is nothing to read.
 
@@ -88,6 +93,25 @@ class ScanPlan:
     is_increment: bool = False
     tags: Mapping[str, int] = field(default_factory=dict)
     oldest_id: int = 0
+
+    def __repr__(self) -> str:
+        return line("ScanPlan", self.table, self.facts())
+
+    def _repr_html_(self) -> str:
+        return page("ScanPlan", self.table, self.facts())
+
+    def facts(self) -> dict[str, object]:
+        """What the plan is, for whoever shows it."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "schema_id": self.schema.id,
+            "columns": list(self.columns),
+            "predicate": self.predicate,
+            "limit": self.limit,
+            "splits": "many" if isinstance(self.splits, Splits) and not self.splits.is_kept else len(self.splits),
+            "manifests_read": self.manifests_read,
+            "manifests_total": self.manifests_total,
+        }
 
     @property
     def snapshot_id(self) -> int | None:

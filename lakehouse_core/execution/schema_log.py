@@ -5,6 +5,7 @@ change: the latest is looked at again each time, lest a handle write into a tabl
 """
 
 import re
+from typing import Any
 
 from lakehouse_core.errors import InvalidRequest, NotFound
 from lakehouse_core.execution.read_back import readable_file
@@ -23,9 +24,18 @@ class SchemaLog:
         self._store = store
         self._known: dict[int, tuple[TableSchema, bytes]] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What was read stays here; another process reads it again."""
+        return SchemaLog, (self._store,)
+
     @property
     def store(self) -> ObjectStore:
         return self._store
+
+    @property
+    def known(self) -> TableSchema | None:
+        """The newest schema that was read so far, None before the first; the table may have moved on."""
+        return self._known[max(self._known)][0] if self._known else None
 
     def latest(self) -> TableSchema:
         """Return the schema that new data is written with.

@@ -6,7 +6,7 @@ Snapshots are written once and never changed. Source: Paimon format, "Hint looku
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
@@ -74,6 +74,10 @@ class SnapshotLog:
         self._clock = clock
         self._manifests = ManifestReader(store)
         self._parsed: Recent[Snapshot] = Recent(_REMEMBERED_SNAPSHOTS)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What was read stays here; another process reads it again."""
+        return SnapshotLog, (self._store, self._clock)
 
     @property
     def store(self) -> ObjectStore:

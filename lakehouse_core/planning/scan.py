@@ -14,6 +14,7 @@ from typing import Any, Final, overload
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse_core.errors import PlanTooLarge
 from lakehouse_core.format.avro_columns import Flags, Longs
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.bucket_hash import bucket_of
@@ -216,8 +217,26 @@ class Splits(Sequence[Split]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether they are at hand, so that to count them costs nothing."""
+        return self._kept is not None
+
     def __repr__(self) -> str:
-        return f"Splits({list(self)!r})"
+        return f"Splits({'many' if self._kept is None else len(self._kept)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._kept is None:
+            raise PlanTooLarge(
+                f"A plan of more than {_MOST_KEPT_FILES:,} files is not pickled: pickle the scan before it is first "
+                "used, or read fewer partitions."
+            )
+        return kept_splits, (self._kept,)
+
+
+def kept_splits(splits: tuple[Split, ...]) -> Splits:
+    """Return splits that are at hand."""
+    return Splits(lambda: iter(splits), keeps=True)
 
 
 # As objects these take 12 MB.

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
 from lakehouse_core.clock import Clock, SystemClock
-from lakehouse_core.errors import NotFound
+from lakehouse_core.errors import InvalidRequest, NotFound
 from lakehouse_core.storage.keys import is_hidden, joined, key_parts
 from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
 
@@ -57,6 +57,9 @@ class MemoryStore:
                 space = _Space(clock or SystemClock())
                 _SPACES[self._name] = space
         self._space = space
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InvalidRequest(f"{self.uri('')}: it lies in the memory of one process, and is not pickled. Use a folder.")
 
     @property
     def spec(self) -> StoreSpec:

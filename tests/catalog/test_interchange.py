@@ -2,6 +2,7 @@
 
 import datetime as dt
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -581,15 +582,15 @@ def test_index_levels_with_a_name_are_columns_and_row_numbers_are_not(catalog: l
 
 def test_rows_of_pandas_are_counted_through_all_of_a_long_frame(catalog: lc.Catalog) -> None:
     table = catalog.create_table("db.t", {"c": "BIGINT", "o": "BIGINT"})
-    frame = pd.DataFrame({"c": np.zeros(200_000), "o": pd.Series([0] * 200_000, dtype=object)})
+    frame = pd.DataFrame({"c": np.zeros(70_000), "o": pd.Series([0] * 70_000, dtype=object)})
 
-    assert table.write(frame).rows_added == 200_000
-    frame.loc[150_001, "c"] = 0.5
-    with pytest.raises(lc.InvalidRequest, match="Row 150001, column 'c'"):
+    assert table.write(frame).rows_added == 70_000
+    frame.loc[66_001, "c"] = 0.5
+    with pytest.raises(lc.InvalidRequest, match="Row 66001, column 'c'"):
         table.write(frame)
     frame = frame.assign(c=0.0)
-    frame.loc[150_000, "o"] = "x"
-    with pytest.raises(lc.InvalidRequest, match="Row 150000, column 'o'"):
+    frame.loc[66_000, "o"] = "x"
+    with pytest.raises(lc.InvalidRequest, match="Row 66000, column 'o'"):
         table.write(frame)
 
 
@@ -618,3 +619,80 @@ def test_what_is_no_table_is_refused(catalog: lc.Catalog, data: object, message:
 
     with pytest.raises(lc.InvalidRequest, match=message):
         table.write(data)
+
+
+# Bounds.
+
+
+@pytest.fixture
+def long(catalog: lc.Catalog) -> lc.Table:
+    """A table of 64 MB in eight files."""
+    table = catalog.create_table("db.long", {"id": "BIGINT", "v": "BIGINT"}, options={"write-only": "true"})
+    numbers = np.random.default_rng(0)
+    for _ in range(8):
+        table.write(pa.table({"id": numbers.integers(0, 2**62, 500_000), "v": numbers.integers(0, 2**62, 500_000)}))
+    return table
+
+
+def open_files(table: lc.Table) -> list[str]:
+    """Return the files of a table that this process has open or mapped."""
+    folder = table.uri.removeprefix("file://")
+    names = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+    names += [line.split(maxsplit=5)[-1].strip() for line in Path("/proc/self/maps").read_text().splitlines()]
+    return [name for name in names if name.startswith(folder)]
+
+
+def test_a_reader_holds_a_few_batches_however_long_the_scan_is(long: lc.Table) -> None:
+    before, most, count = pa.total_allocated_bytes(), 0, 0
+
+    for batch in long.scan().to_reader():
+        count += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+
+    assert count == 4_000_000
+    assert most < 24 << 20
+
+
+def test_a_table_of_any_length_is_written_into_another_a_few_batches_at_a_time(
+    long: lc.Table, catalog: lc.Catalog
+) -> None:
+    target = catalog.create_table("db.copy", {"id": "BIGINT", "v": "BIGINT"}, options={"write-only": "true"})
+    before = pa.total_allocated_bytes()
+    most = 0
+
+    def listen(progress: lc.Progress) -> None:
+        nonlocal most
+        most = max(most, pa.total_allocated_bytes() - before)
+
+    target.write(long.scan(), progress=listen)
+
+    assert target.scan().count() == 4_000_000
+    assert most < 48 << 20
+
+
+@pytest.mark.parametrize("end", ["nobody holds it", "it was read", "its stream was closed"])
+def test_the_files_of_a_reader_are_closed_when(long: lc.Table, end: str) -> None:
+    reader = long.scan().to_reader()
+    if end == "its stream was closed":
+        reader = pa.RecordBatchReader.from_stream(long.scan())
+    reader.read_next_batch()
+    assert open_files(long)
+
+    if end == "nobody holds it":
+        del reader
+    elif end == "it was read":
+        for _ in reader:
+            pass
+    else:
+        reader.close()
+
+    assert open_files(long) == []
+
+
+def test_the_files_of_a_query_are_closed_when_it_has_its_rows(long: lc.Table) -> None:
+    relation = long.scan().to_duckdb()
+
+    assert relation.limit(3).fetchall()
+    assert relation.aggregate("count(*)").fetchall() == [(4_000_000,)]
+
+    assert open_files(long) == []
