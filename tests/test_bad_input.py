@@ -310,7 +310,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             keyed(**{"changelog.precommit-compact.buffer-size": "2 gb"}),
             INVALID,
-            "Option changelog.precommit-compact.buffer-size is 2147483648: expected 2147483647 at most",
+            "Option changelog.precommit-compact.buffer-size is 2 gb: it must be at most 2147483647",
         ),
         (keyed(**{"file.format": "csv"}), UNSUPPORTED, "file.format = csv .*: set avro, orc or parquet"),
         (keyed(**{"file.format": "parqet"}), UNSUPPORTED, "did you mean parquet? Set avro, orc or parquet"),
@@ -559,6 +559,30 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: lc.UpdateComment("a\ud800"), INVALID, "comment is 'a\\ud800', which holds half of a surrogate pair"),
         (lambda w: lc.AtTag("\udfff"), INVALID, "which holds half of a surrogate pair: write whole characters"),
     ],
+    "folders for data files": [
+        *(
+            (new(options={"data-file.path-directory": folder}), INVALID, message)
+            for folder, message in {
+                "../elsewhere": "expected a folder below the table's",
+                "/data": "expected a folder below the table's",
+                "a/../b": "expected a folder below the table's",
+                "a//b": "expected a folder below the table's",
+                "a\\b": "expected plain, visible names of folders",
+                "a\0b": "expected plain, visible names of folders",
+                "a\nb": "expected plain, visible names of folders",
+                "data/.hidden": "expected plain, visible names of folders",
+                "_data": "expected plain, visible names of folders",
+                "x" * 256: "a name has 255 bytes at most",
+                **{
+                    folder: "holds other files of the table. Choose another name, such as data."
+                    for folder in (
+                        *("snapshot", "schema", "manifest", "index", "statistics", "tag", "branch", "changelog"),
+                        *("consumer", "lakehouse", "Snapshot", "snapshot/data"),
+                    )
+                },
+            }.items()
+        ),
+    ],
     "what no file can hold": [
         (new({"a": "INT"}, comment=LONG), INVALID, "The comment of the table has 17825792 bytes"),
         (new({"a": "INT"}, options={"partition.default-name": LONG}), INVALID, "has 17825792 bytes, at most 65536"),
@@ -714,6 +738,43 @@ def cut(data: bytes) -> bytes:
 def flipped(data: bytes) -> bytes:
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 16]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("columns", "declared", "rows", "says"),
+    [
+        (
+            {"k": "STRING NOT NULL"},
+            {"primary_keys": ["k"], "options": {"bucket": "1"}},
+            [{"k": "a"}, {"k": "x" * ((1 << 20) + 1)}],
+            "Column 'k' is part of the primary key and row 1 holds a value of 1048577 bytes: at most 1048576",
+        ),
+        (
+            {"v": "STRING"},
+            {"options": {"file.format": "avro"}},
+            [{"v": "x" * (65 << 20)}],
+            "bytes in an Avro file, whose blocks hold 67108864 at most",
+        ),
+    ],
+    ids=["key", "Avro row"],
+)
+def test_values_too_long_to_be_read_back_are_not_written(warehouse, columns, declared, rows, says):
+    table = warehouse.create("t", columns, **declared)
+    before = warehouse.visible()
+
+    with pytest.raises(INVALID, match=re.escape(says)):
+        table.write(rows)
+
+    assert warehouse.visible() == before
+
+
+def test_long_values_leave_bounds_that_manifests_can_hold(warehouse):
+    table = warehouse.create("t", {"v": "STRING"}, options={"metadata.stats-mode": "full"})
+    table.write([{"v": "x" * (17 << 20)}])
+
+    again = lc.connect(str(warehouse.root)).table("db.t")
+    assert len(again.scan(where=lc.col("v") > "w").to_arrow()["v"][0].as_py()) == 17 << 20
+    assert again.verify().findings == ()
 
 
 @pytest.mark.parametrize("damage", [cut, flipped, lambda data: b""])

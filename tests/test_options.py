@@ -18,15 +18,18 @@ from lakehouse_core.options import (
     OptionKey,
     TableOptions,
     Treatment,
+    check_bounds,
     check_consistent,
     check_known,
     check_writable,
     current_options,
     parse_duration,
+    parse_int,
     parse_levels,
     parse_size,
 )
 from lakehouse_core.options.keys import WRITABLE
+from lakehouse_core.options.units import parse_float
 
 COLUMNS = ("id", "name", "price")
 
@@ -81,6 +84,37 @@ def test_levels_have_values_of_their_own() -> None:
     assert parse_levels("file.format.per.level", "0:avro, 5:parquet") == {0: "avro", 5: "parquet"}
     with pytest.raises(InvalidRequest, match="pairs of a level and a value"):
         parse_levels("file.format.per.level", "avro")
+
+
+NUMBERS: dict[str, Callable[[str, str], float]] = {
+    "int": parse_int,
+    "float": parse_float,
+    "size": parse_size,
+    "duration": parse_duration,
+}
+NUMERIC = [key for key in KNOWN.values() if key.kind in NUMBERS and key.treatment is Treatment.HONOURED]
+# A snapshot, a time or a watermark of any table: what is not there is told where it is read.
+WITHOUT_BOUNDS = {key.name for key in NUMERIC if key.name.startswith("scan.")}
+
+
+@pytest.mark.parametrize("key", NUMERIC, ids=lambda key: key.name)
+def test_every_number_that_is_carried_out_has_bounds(key: OptionKey) -> None:
+    assert isinstance(key.kind, str)
+    number = NUMBERS[key.kind]
+    assert (key.low is None) == (key.name in WITHOUT_BOUNDS)
+    for text in (key.low, key.high, key.default):
+        if text is not None:
+            check_bounds({key.name: text})
+    for text, step in ((key.low, -1), (key.high, 1)):
+        if text is None:
+            continue
+        beyond = f"{number(key.name, text) + step:g}" if key.kind == "float" else str(number(key.name, text) + step)
+        if beyond.startswith("-") and key.kind in ("size", "duration"):
+            with pytest.raises(InvalidRequest, match=f"Option {key.name} is '{beyond}': expected a"):
+                check_known({key.name: beyond}, COLUMNS)
+            continue
+        with pytest.raises(InvalidRequest, match=f"Option {key.name} is {beyond}: it must be at "):
+            check_bounds({key.name: beyond})
 
 
 def test_a_table_without_options_has_the_defaults() -> None:
@@ -278,24 +312,31 @@ def test_an_option_that_makes_no_sense_is_refused_with_a_hint(options: dict[str,
         ({"write-buffer-size": "0 mb"}, "at least 1"),
         ({"snapshot.num-retained.min": "20", "snapshot.num-retained.max": "10"}, "set 1 <= min <= max"),
         ({"changelog.num-retained.max": "5"}, "changelog.num-retained.min is 10, .max is 5"),
-        ({"compaction.small-file-ratio": "1.5"}, "expected 0 to 1"),
-        ({"lookup.cache.bloom.filter.fpp": "0"}, "expected a share of keys between 0 and 1"),
-        ({"lookup.cache.bloom.filter.fpp": "1"}, "expected a share of keys between 0 and 1"),
-        ({"compaction.delete-ratio-threshold": "2"}, "compaction.delete-ratio-threshold is 2.0: expected 0 to 1"),
+        ({"compaction.small-file-ratio": "1.5"}, "compaction.small-file-ratio is 1.5: it must be at most 1"),
+        ({"lookup.cache.bloom.filter.fpp": "0"}, "it must be at least 1e-9"),
+        ({"lookup.cache.bloom.filter.fpp": "1"}, "it must be at most 0.999"),
+        ({"compaction.delete-ratio-threshold": "2"}, "compaction.delete-ratio-threshold is 2: it must be at most 1"),
         ({"compaction.min.file-num": "0"}, "at least 1"),
-        ({"compaction.offpeak.start.hour": "24"}, "expected an hour of the day, 0 to 23, or -1 for none"),
-        ({"compaction.offpeak.end.hour": "-2"}, "expected an hour of the day"),
-        ({"compaction.size-ratio": "-1"}, "expected a percentage of 0 or more"),
-        ({"file.compression.zstd-level": "99"}, "expected 1 to 22"),
-        ({"spill-compression.zstd-level": "0"}, "spill-compression.zstd-level is 0: expected 1 to 22"),
-        ({"local-sort.max-num-file-handles": "2"}, "at least 3, for a merge reads two files and writes one"),
+        ({"compaction.offpeak.start.hour": "24"}, "it must be at most 23"),
+        ({"compaction.offpeak.end.hour": "-2"}, "it must be at least -1"),
+        ({"compaction.size-ratio": "-1"}, "it must be at least 0"),
+        ({"file.compression.zstd-level": "99"}, "it must be at most 22"),
+        ({"spill-compression.zstd-level": "0"}, "spill-compression.zstd-level is 0: it must be at least 1"),
+        ({"local-sort.max-num-file-handles": "2"}, "it must be at least 3"),
         ({"metadata.stats-mode": "truncate(0)"}, "expected none, counts, full or truncate(16)"),
         ({"fields.id.stats-mode": "all"}, "expected none, counts, full or truncate(16)"),
         ({"fields.gone.aggregate-function": "sum"}, "names the column 'gone'"),
         ({"data-file.prefix": "a/b"}, "part of a file name"),
         ({"changelog-file.prefix": "_x"}, "part of a file name"),
         ({"partition.default-name": " "}, "part of a file name"),
-        ({"data-file.path-directory": "../elsewhere"}, "a folder below the table's"),
+        ({"data-file.prefix": "a\nb"}, "part of a file name"),
+        ({"data-file.prefix": "x" * 101}, "has 101 bytes: the names of files and folders have room for 100"),
+        ({"bucket": "2147483648"}, "bucket is 2147483648: it must be at most 2147483647"),
+        ({"manifest.merge-min-count": "0"}, "manifest.merge-min-count is 0: it must be at least 1"),
+        ({"lakehouse.commit.max-stall": "0"}, "lakehouse.commit.max-stall is 0: it must be at least 1s"),
+        ({"commit.timeout": "0 s"}, "commit.timeout is 0 s: it must be at least 1ms"),
+        ({"file-index.in-manifest-threshold": "2 mb"}, "it must be at most 1mb"),
+        ({"delete-file.thread-num": "-1", "num-levels": "1"}, "num-levels is 1: it must be at least 2"),
     ],
 )
 def test_options_must_fit_each_other_and_their_bounds(options: dict[str, str], says: str) -> None:

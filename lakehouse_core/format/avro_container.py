@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakehouse_core.errors import CorruptTable
-from lakehouse_core.format.avro_codecs import Undecodable, compress_zstandard, compressor, decompressor
+from lakehouse_core.errors import CorruptTable, InvalidRequest
+from lakehouse_core.format.avro_codecs import MAX_BLOCK_BYTES, Undecodable, compress_zstandard, compressor, decompressor
 
 MAX_BLOCK_RECORDS = 10_000_000
 MAX_HEADER_BYTES = 16 * 1024 * 1024
@@ -147,7 +147,12 @@ def streamed_header(schema_text: str, codec: str, sync: bytes) -> bytes:
 
 
 def streamed_block(count: int, data: bytes, codec: str, sync: bytes, *, zstd_level: int) -> bytes:
-    """Return a block of `count` encoded records."""
+    """Return a block of `count` encoded records. Raises InvalidRequest where it would be larger than readers take."""
+    if len(data) > MAX_BLOCK_BYTES:
+        raise InvalidRequest(
+            f"A row takes {len(data)} bytes in an Avro file, whose blocks hold {MAX_BLOCK_BYTES} at most: store it in "
+            "parts, or set file.format to parquet."
+        )
     packed = compress_zstandard(data, zstd_level) if codec == "zstandard" else compressor(codec)(data)
     return encode_long(count) + encode_long(len(packed)) + packed + sync
 

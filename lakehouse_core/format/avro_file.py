@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import fastavro
 
-from lakehouse_core.errors import CorruptTable
+from lakehouse_core.errors import CorruptTable, InvalidRequest
 from lakehouse_core.format.avro_container import BLOCK_BYTES, AvroContainer, build_container, corrupt, open_container
 
 MAX_STRING_BYTES = 16 * 1024 * 1024
@@ -33,7 +33,10 @@ def write_avro(
     codec: str = "zstandard",
     metadata: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """Return the file that holds `records`. `codec` as in `build_container`; equal input gives equal bytes."""
+    """Return the file that holds `records`. `codec` as in `build_container`; equal input gives equal bytes.
+
+    Raises InvalidRequest for a record that the decoders would refuse.
+    """
     text = json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
     return build_container(
         text,
@@ -92,8 +95,15 @@ def _blocks(schema_text: str, records: Iterable[Mapping[str, Any]]) -> Iterator[
     parsed = _parsed(schema_text)
     buffer, count = io.BytesIO(), 0
     for record in records:
+        start = buffer.tell()
         fastavro.schemaless_writer(buffer, parsed, record)
         count += 1
+        # A record so small holds no value, and fills no block, beyond what the decoders take.
+        if (size := buffer.tell() - start) > MAX_STRING_BYTES:
+            raise InvalidRequest(
+                f"A record of a metadata file would have {size} bytes, at most {MAX_STRING_BYTES} can be read back: "
+                "keys, partitions or statistics are too long. Nothing was changed."
+            )
         if buffer.tell() >= BLOCK_BYTES:
             yield count, buffer.getvalue()
             buffer, count = io.BytesIO(), 0

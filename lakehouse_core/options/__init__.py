@@ -2,6 +2,7 @@
 
 from lakehouse_core.options.checks import (
     about_option,
+    check_bounds,
     check_consistent,
     check_known,
     check_writable,
@@ -76,6 +77,7 @@ __all__ = [
     "TableOptions",
     "Treatment",
     "about_option",
+    "check_bounds",
     "check_consistent",
     "check_known",
     "check_writable",

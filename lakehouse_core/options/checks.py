@@ -4,11 +4,10 @@ Source: Paimon semantics A.6 for the rules; the treatment of each option is in `
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
-from lakehouse_core.options.concerns import LEAST_SPILL_FILES, CompactionOptions, LookupOptions
 from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE, under_current_names
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
@@ -25,6 +24,8 @@ from lakehouse_core.options.units import (
     parse_word,
 )
 
+# A file's name has 255 bytes; a UUID, a number, an extension and the mark of a temporary file need some of them.
+_LONGEST_PREFIX_BYTES: Final = 100
 _OWN_PREFIX: Final = "lakehouse."
 # Defaults for all tables, and the settings of clients of stores: secrets, which have no place in a schema.
 _CATALOG_PREFIXES: Final = ("table-default.", "s3.", "s3a.", "fs.", "oss.", "hadoop.")
@@ -32,29 +33,6 @@ _CATALOG_PREFIXES: Final = ("table-default.", "s3.", "s3a.", "fs.", "oss.", "had
 # An encrypted column that nobody encrypts would be worse than a refusal.
 _ENCRYPTION_KEYS: Final = ("orc.encrypt", "orc.mask", "orc.key.provider")
 _FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
-_MOST_ZSTD_LEVEL: Final = 22
-_DAY_HOURS: Final = 24
-_MOST_BUFFER_BYTES: Final = 2**31 - 1
-_POSITIVE: Final = (
-    "target-file-row-num",
-    "target-file-size",
-    "write-buffer-size",
-    "num-levels",
-    "num-sorted-run.compaction-trigger",
-    "num-sorted-run.stop-trigger",
-    "full-compaction.delta-commits",
-    "compaction.min.file-num",
-    "lookup-compact.max-interval",
-    "manifest.target-file-size",
-    "parquet.page.size",
-    "parquet.page.row.count.limit",
-    "parquet.dictionary.page.size",
-    "source.split.target-size",
-    "deletion-vector.index-file.target-size",
-    "snapshot.num-retained.min",
-    "changelog.num-retained.min",
-    "snapshot.expire.limit",
-)
 
 
 def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
@@ -86,78 +64,49 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
         if key.startswith("fields.") and _field_ending(key) is not None:
             _check_field_key(key, names)
     parsed = TableOptions.parse(options)
-    for key in _POSITIVE:
-        text = options.get(key)
-        if text is not None and (parse_size if KNOWN[key].kind == "size" else parse_int)(key, text) < 1:
-            raise InvalidRequest(f"Option {key} is {text}: it must be at least 1.")
+    check_bounds(options)
     for prefix, limits in (("snapshot", parsed.expiry), ("changelog", parsed.changelog_expiry)):
         if limits.max_retained < limits.min_retained:
             raise InvalidRequest(
                 f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: "
                 "set 1 <= min <= max."
             )
-    _check_compaction(parsed.compaction)
-    _check_lookup(parsed.lookup)
-    for key, level in (
-        ("file.compression.zstd-level", parsed.zstd_level),
-        ("spill-compression.zstd-level", parsed.spill.zstd_level),
-    ):
-        if not 1 <= level <= _MOST_ZSTD_LEVEL:
-            raise InvalidRequest(f"Option {key} is {level}: expected 1 to {_MOST_ZSTD_LEVEL}.")
-    if parsed.spill.most_files < LEAST_SPILL_FILES:
-        raise InvalidRequest(
-            f"Option local-sort.max-num-file-handles is {parsed.spill.most_files}: it must be at least "
-            f"{LEAST_SPILL_FILES}, for a merge reads two files and writes one."
-        )
-    if parsed.precommit.buffer_bytes > _MOST_BUFFER_BYTES:
-        raise InvalidRequest(
-            f"Option changelog.precommit-compact.buffer-size is {parsed.precommit.buffer_bytes}: expected "
-            f"{_MOST_BUFFER_BYTES} at most, or Java's writers fail at their commits."
-        )
     for key, prefix in (
         ("data-file.prefix", parsed.data_file_prefix),
         ("changelog-file.prefix", parsed.changelog_file_prefix),
         ("partition.default-name", parsed.partition_default_name),
     ):
         hidden = prefix[:1] in (".", "_") and key != "partition.default-name"
-        if not prefix.strip() or hidden or set(prefix) & set("/\\\0"):
+        if not prefix.strip() or hidden or set(prefix) & set("/\\") or not prefix.isprintable():
             raise InvalidRequest(f"Option {key} is {shown(prefix)}: expected a part of a file name.")
+        if len(prefix.encode()) > _LONGEST_PREFIX_BYTES:
+            raise InvalidRequest(
+                f"Option {key} has {len(prefix.encode())} bytes: the names of files and folders have room for "
+                f"{_LONGEST_PREFIX_BYTES}."
+            )
     scan_start(options)
-    folder = parsed.data_file_directory
-    if folder is not None and any(part in ("", ".", "..") for part in folder.split("/")):
-        raise InvalidRequest(
-            f"Option data-file.path-directory is {shown(folder)}: expected a folder below the table's."
-        )
 
 
-def _check_lookup(options: LookupOptions) -> None:
-    if not 0 < options.false_positive_rate < 1:
-        raise InvalidRequest(
-            f"Option lookup.cache.bloom.filter.fpp is {options.false_positive_rate}: expected a share of keys between "
-            "0 and 1, such as 0.05; to have no filters set lookup.cache.bloom.filter.enabled to false."
-        )
+def check_bounds(options: Mapping[str, str]) -> None:
+    """Raise InvalidRequest for a number, size or duration with which a table would be useless."""
+    for key, text in options.items():
+        known = KNOWN.get(FORMER_NAMES.get(key, key))
+        if known is None or (known.low is None and known.high is None):
+            continue
+        assert isinstance(known.kind, str)
+        number = _NUMBERS[known.kind]
+        if known.low is not None and number(key, text) < number(key, known.low):
+            raise InvalidRequest(f"Option {key} is {text}: it must be at least {known.low}.")
+        if known.high is not None and number(key, text) > number(key, known.high):
+            raise InvalidRequest(f"Option {key} is {text}: it must be at most {known.high}.")
 
 
-def _check_compaction(options: CompactionOptions) -> None:
-    for key, ratio in (
-        ("compaction.small-file-ratio", options.small_file_ratio),
-        ("compaction.delete-ratio-threshold", options.delete_ratio_threshold),
-    ):
-        if not 0 <= ratio <= 1:
-            raise InvalidRequest(f"Option {key} is {ratio}: expected 0 to 1.")
-    for key, hour in (
-        ("compaction.offpeak.start.hour", options.offpeak_start_hour),
-        ("compaction.offpeak.end.hour", options.offpeak_end_hour),
-    ):
-        if not -1 <= hour < _DAY_HOURS:
-            raise InvalidRequest(f"Option {key} is {hour}: expected an hour of the day, 0 to 23, or -1 for none.")
-    for key, percent in (
-        ("compaction.size-ratio", options.size_ratio_percent),
-        ("compaction.offpeak-ratio", options.offpeak_ratio_percent),
-        ("compaction.max-size-amplification-percent", options.max_size_amplification_percent),
-    ):
-        if percent < 0:
-            raise InvalidRequest(f"Option {key} is {percent}: expected a percentage of 0 or more.")
+_NUMBERS: Final[Mapping[str, Callable[[str, str], float]]] = {
+    "int": parse_int,
+    "float": parse_float,
+    "size": parse_size,
+    "duration": parse_duration,
+}
 
 
 def check_writable(options: Mapping[str, str], *, table: str) -> None:

@@ -41,7 +41,7 @@ def minor_groups(
         if sum(one.file_size for one in candidates) >= target_bytes:
             groups.append(tuple(candidates))
             candidates = []
-    if len(candidates) >= min_count:
+    if candidates and len(candidates) >= min_count:
         return [*groups, tuple(candidates)]
     return [*groups, *((manifest,) for manifest in candidates)]
 

@@ -15,6 +15,22 @@ OWN_FOLDER = "lakehouse"
 BOUNDARY_KEY = "lakehouse/boundary"
 PENDING_FOLDER = "lakehouse/pending"
 
+# What a table keeps beside its data files.
+TABLE_FOLDERS = frozenset(
+    {
+        SNAPSHOT_FOLDER,
+        CHANGELOG_FOLDER,
+        SCHEMA_FOLDER,
+        MANIFEST_FOLDER,
+        INDEX_FOLDER,
+        STATISTICS_FOLDER,
+        TAG_FOLDER,
+        BRANCH_FOLDER,
+        CONSUMER_FOLDER,
+        OWN_FOLDER,
+    }
+)
+
 SNAPSHOT_PREFIX = "snapshot-"
 CHANGELOG_PREFIX = "changelog-"
 SCHEMA_PREFIX = "schema-"

@@ -15,6 +15,7 @@ from lakehouse_core.table.data_file import EMPTY_STATS, SimpleStats
 # How exactly keys are described, whatever the table's own mode.
 KEY_MODE: Final = "truncate(128)"
 _MAX_CODE_POINT: Final = 0x10FFFF
+_LONGEST_BOUND: Final = 65_536
 _SURROGATES: Final = (0xD800, 0xDFFF)
 
 DecodedStats: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...], tuple[int | None, ...]]
@@ -89,16 +90,20 @@ def value_stats(
 
 
 def reduce_bounds(bounds: ColumnBounds, mode: str) -> ColumnBounds:
-    """Return what a statistics mode keeps: `none`, `counts`, `full` or `truncate(n)`."""
+    """Return what a statistics mode keeps: `none`, `counts`, `full` or `truncate(n)`.
+
+    No bound is longer than 65,536 characters or bytes, whatever the mode says: manifests must stay readable.
+    """
     match mode:
         case "none":
             return NOTHING_KNOWN
         case "counts":
             return ColumnBounds(None, None, bounds.null_count)
         case "full":
-            return bounds
+            return _truncated(bounds, _LONGEST_BOUND)
         case _:
-            return _truncated(bounds, int(mode.removeprefix("truncate(").removesuffix(")")))
+            length = int(mode.removeprefix("truncate(").removesuffix(")"))
+            return _truncated(bounds, min(length, _LONGEST_BOUND))
 
 
 def _truncated(bounds: ColumnBounds, length: int) -> ColumnBounds:

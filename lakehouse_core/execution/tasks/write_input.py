@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import (
+    BINARY_ROOTS,
+    STRING_ROOTS,
     ArrayType,
     AtomicType,
     DataField,
@@ -34,6 +36,7 @@ from lakehouse_core.table.schema import TableSchema
 # The text of each kind stands at the number that `_VALUE_KIND` stores. Never renumber.
 ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
 _UPDATE_BEFORE: Final = 1
+_LONGEST_KEY_BYTES: Final = 1 << 20
 # How often a MULTISET holds an element.
 _COUNT: Final = AtomicType(Root.INT, False)
 
@@ -57,6 +60,7 @@ def checked_rows(
     """
     kind_column = rowkind_column or schema.table_options.rowkind_field
     defaults = _defaults(schema)
+    keys = {field.name for field in schema.key_fields if _is_any_length(field.type)}
     first_row = 0
     for batch in batches:
         if not batch.num_rows:
@@ -71,6 +75,8 @@ def checked_rows(
                 raise _null(field, column, schema, first_row)
             if place := _null_inside(column, field.type, field.name):
                 raise _inner_null(field, column, place, first_row)
+            if field.name in keys:
+                _check_key_size(field, column, first_row)
             columns.append(column)
         values = pa.RecordBatch.from_arrays(columns, list(schema.column_names))
         yield _filtered(InputRows(values, kinds), schema, first_row)
@@ -89,6 +95,22 @@ def _null(field: DataField, column: pa.Array, schema: TableSchema, first_row: in
     row = first_row + pc.index(column.is_null(), True).as_py()
     part = "the primary key" if field.name in schema.primary_keys else type_to_sql(field.type)
     return InvalidRequest(f"Column {field.name!r} is {part} and row {row} holds null: give it a value.")
+
+
+def _is_any_length(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and (data_type.root in STRING_ROOTS or data_type.root in BINARY_ROOTS)
+
+
+def _check_key_size(field: DataField, column: pa.Array, first_row: int) -> None:
+    """Refuse keys that would not fit the manifests, which hold the first and the last one of each file in full."""
+    sizes = pc.binary_length(column)
+    longest = pc.max(sizes).as_py() or 0
+    if longest > _LONGEST_KEY_BYTES:
+        row = first_row + pc.index(sizes, longest).as_py()
+        raise InvalidRequest(
+            f"Column {field.name!r} is part of the primary key and row {row} holds a value of {longest} bytes: at most "
+            f"{_LONGEST_KEY_BYTES} are allowed. Take a digest of it for the key."
+        )
 
 
 def _null_inside(column: pa.Array, data_type: DataType, place: str) -> str | None:

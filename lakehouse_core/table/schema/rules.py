@@ -38,6 +38,7 @@ from lakehouse_core.options import (
     check_consistent,
     parse_bool,
 )
+from lakehouse_core.table.layout import TABLE_FOLDERS
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.schema.record import TableSchema
 
@@ -70,6 +71,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_partition_times(schema)
     _check_defaults(schema)
     _check_file_indexes(schema)
+    _check_data_folder(schema)
 
 
 def check_columns(fields: Sequence[DataField]) -> None:
@@ -430,6 +432,26 @@ def _check_file_indexes(schema: TableSchema) -> None:
                     f"file-index.{one.kind}.{one.column}.items lower than {one.items}, or .fpp higher than "
                     f"{one.false_positive_rate}."
                 )
+
+
+def _check_data_folder(schema: TableSchema) -> None:
+    """Refuse a folder for data files that leaves the table's, that listings pass over, or that holds other files."""
+    option, folder = "data-file.path-directory", schema.table_options.data_file_directory
+    if folder is None:
+        return
+    parts = folder.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise InvalidRequest(f"Option {option} is {shown(folder)}: expected a folder below the table's.")
+    if not folder.isprintable() or "\\" in folder or any(part.startswith((".", "_")) for part in parts):
+        raise InvalidRequest(f"Option {option} is {shown(folder)}: expected plain, visible names of folders.")
+    if any(len(part.encode()) > LONGEST_NAME_BYTES for part in parts):
+        raise InvalidRequest(f"Option {option} is {shown(folder)}: a name has {LONGEST_NAME_BYTES} bytes at most.")
+    # Some file systems take names for the same that differ by case only.
+    if parts[0].casefold() in TABLE_FOLDERS:
+        raise InvalidRequest(
+            f"Option {option} is {shown(folder)}: the folder {shown(parts[0])} holds other files of the table. "
+            "Choose another name, such as data."
+        )
 
 
 def _is_text(data_type: DataType) -> bool:

@@ -12,6 +12,7 @@ from lakehouse_core.options import (
     DYNAMIC_BUCKET,
     POSTPONE_BUCKET,
     about_option,
+    check_bounds,
     check_writable,
     check_writable_indexes,
     parse_bool,
@@ -41,6 +42,8 @@ _READ_SETTINGS: Final = (
 def check_new(schema: TableSchema) -> None:
     """Raise UnsupportedFeature, naming option or column, where a promise of a new table could not be kept."""
     check_writable(schema.options, table="")
+    # Other engines know none of these: a value beyond its bounds comes from an older release of this package.
+    check_bounds({key: value for key, value in schema.options.items() if key.startswith("lakehouse.")})
     check_writable_indexes(schema.options, about=about_option(""))
     check_types(schema.fields)
     check_file_styles(schema, table="")
