@@ -44,7 +44,7 @@ from lakehouse_core.execution.progress import Listener, Watch, unfailing
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.format.stored import is_broken
 from lakehouse_core.planning.commit import check_properties
-from lakehouse_core.storage import ObjectStore, is_hidden, open_store, parse_location
+from lakehouse_core.storage import ObjectStore, is_hidden, is_temp, open_store, parse_location
 from lakehouse_core.storage.outcomes import begun, created, moved
 from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key
 from lakehouse_core.table.schema import ColumnDeclarations, new_schema
@@ -162,8 +162,7 @@ class Catalog:
         with begun(f"Some tables of database {shown(name)} may be gone. Drop it again."):
             for table in tables:
                 self.drop_table(f"{name}.{table}")
-            self._clear_dropped(name)
-            self._store.delete([f"{_folder(name)}/{_DATABASE_MARK}"])
+            self._clear_hidden(name)
             self._store.delete_empty_folders(_folder(name))
         if self._has_database(name):
             raise InvalidRequest(
@@ -263,7 +262,8 @@ class Catalog:
         # Out of sight at once, so that a crash below leaves hidden rubbish and never half a table.
         hidden = f"{_folder(database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
         rest = f"Table {shown(name)} is dropped, but files of it are left: remove the folder {self._store.uri(hidden)}."
-        moved(self._store, folder, hidden, witness=schema_key(ids[0]))
+        if not moved(self._store, folder, hidden, witness=schema_key(ids[0])):
+            raise StorageUnavailable(f"{self._store.uri(hidden)}: a fresh UUID is taken. Drop the table again.")
         with begun(rest):
             if left := self._store.delete_folder(hidden):
                 raise StorageUnavailable(f"{left[0]}: it could not be deleted, and {len(left) - 1} others.")
@@ -342,12 +342,18 @@ class Catalog:
             # A symbolic link that nobody follows: whoever opens the table is told.
             return False
 
-    def _clear_dropped(self, database: str) -> None:
-        """Remove what is left of tables whose dropping was interrupted."""
+    def _clear_hidden(self, database: str) -> None:
+        """Remove the mark of a database, and what interrupted calls have left beside it: dropped tables, temp files."""
         folder = _folder(database)
         names = {found.key.removeprefix(f"{folder}/").partition("/")[0] for found in self._store.list(folder)}
-        for name in sorted(name for name in names if name.startswith(_DROPPED_PREFIX)):
-            self._store.delete_folder(f"{folder}/{name}")
+        left: list[str] = []
+        for name in sorted(names):
+            if name.startswith(_DROPPED_PREFIX):
+                left += self._store.delete_folder(f"{folder}/{name}")
+            elif name == _DATABASE_MARK or is_temp(name):
+                left += self._store.delete([f"{folder}/{name}"])
+        if left:
+            raise StorageUnavailable(f"{left[0]}: it could not be deleted, and {len(left) - 1} others.")
 
     @contextmanager
     def _cleared(self, folder: str) -> Iterator[None]:

@@ -52,10 +52,9 @@ def create_tag(
     data, tag = _content(name, data, source_key, clock, retention_millis)
     key = tag_key(name)
     if not (name not in log.tags() if dry_run else created(log.store, key, data)):
-        held = log.tag(name).snapshot.id
-        raise InvalidRequest(
-            f"Tag {shown(name)} is there already, at snapshot {held}: delete it first, or use another name."
-        )
+        held = log.tags().get(name)
+        at = "" if held is None else f", at snapshot {held.snapshot.id}"
+        raise InvalidRequest(f"Tag {shown(name)} is there already{at}: delete it first, or use another name.")
     if not dry_run and not _is_held(log, source_key, name, tag):
         with deleting():
             # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.

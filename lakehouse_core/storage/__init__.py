@@ -1,7 +1,7 @@
 """Bytes under keys: the store's contract, and the stores that keep it."""
 
 from lakehouse_core.storage.faulty import Call, Fault, FaultKind, FaultyStore, ProcessDied
-from lakehouse_core.storage.keys import child, is_hidden
+from lakehouse_core.storage.keys import child, is_hidden, is_temp
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
@@ -22,6 +22,7 @@ __all__ = [
     "child",
     "home_expanded",
     "is_hidden",
+    "is_temp",
     "is_there",
     "open_store",
     "parse_location",

@@ -78,6 +78,11 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".")
 
 
+def is_temp(name: str) -> bool:
+    """True for names that `temp_name` makes."""
+    return is_hidden(name) and name.endswith(".tmp")
+
+
 def temp_name(name: str, uuid: str) -> str:
     """Return the hidden name under which `name` is written before it appears; never longer than a name may be."""
     return f".{name.encode('utf-8', 'surrogateescape')[:128].decode('utf-8', 'ignore')}.{uuid}.tmp"

@@ -8,5 +8,7 @@ named case of the tests; the tests themselves take the same cases every time.
 from typing import Final
 
 CAMPAIGNS: Final = {
+    "disk": "tests.model.disk_faults",
     "laws": "tests.search.laws",
+    "store": "tests.model.store_faults",
 }

@@ -1,6 +1,7 @@
 """A disk that fails on purpose: one system call of the local store raises, before its effect or after it.
 
-Tasks in this process are served by it too. That something is missing is believed, so no call says that in vain.
+Tasks in this process are served by it too. That something is missing, or that a
+name is taken, is believed, so no call says that in vain.
 """
 
 import errno
@@ -40,9 +41,11 @@ class FailingDisk:
         raise OSError(self.code, os.strerror(self.code))
 
     def _can_answer(self, name: str) -> bool:
-        if name in LOOKING:
-            return not self.takes_effect and self.code not in NOT_THERE
-        return self.takes_effect or name not in ("unlink", "rmdir") or self.code not in NOT_THERE
+        if self.takes_effect:
+            return name in CHANGING
+        if name in LOOKING or name in ("unlink", "rmdir"):
+            return self.code not in NOT_THERE
+        return self.code != errno.EEXIST or name not in ("link", "rename_new")
 
 
 @contextmanager

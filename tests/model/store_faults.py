@@ -1,0 +1,57 @@
+"""The store fails at one call of one verb, or the process dies there: readers see before or after, never between."""
+
+from collections.abc import Callable
+
+import lakehouse_core as lc
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
+from tests.model.fault_verbs import VERBS, catalog_of, check, make, seen
+
+KINDS = (
+    FaultKind.DIE_BEFORE,
+    FaultKind.DIE_AFTER,
+    FaultKind.FAIL_BEFORE,
+    FaultKind.FAIL_AFTER,
+    FaultKind.LOST_BEFORE,
+    FaultKind.ENOSPC,
+)
+CASES = [(verb, kind) for verb in VERBS for kind in KINDS]
+
+
+def search(seed: int) -> None:
+    """One verb, one kind of fault, at each call; the seeds 0 to len(CASES) - 1 are all there is."""
+    name, kind = CASES[seed % len(CASES)]
+    sweep(name, kind)
+
+
+def sweep(name: str, kind: FaultKind, *, is_wanted: Callable[[Call], bool] = lambda call: True) -> int:
+    """Let each wanted call of a verb fail in its turn; return how many there were."""
+    verb = VERBS[name]
+    made = MemoryStore(clock=VirtualClock())
+    make(made, verb.options)
+    before = seen(catalog_of(made, 1))
+    done = copied(made)
+    whole = FaultyStore(done)
+    verb.run(catalog_of(whole, 2))
+    after = seen(catalog_of(done, 3))
+    wanted = [call for call in whole.calls if is_wanted(call)]
+    for call in wanted:
+        store = copied(made)
+        told: BaseException | None = None
+        try:
+            verb.run(catalog_of(FaultyStore(store, [Fault(at=call.number, kind=kind)]), 2))
+        except (lc.LakehouseError, ProcessDied) as error:
+            told = error
+        try:
+            check(verb, store, before, after, told)
+        except (AssertionError, lc.LakehouseError) as error:
+            error.add_note(f"{name}: {kind} at call {call.number}, {call.method} {call.key}; it told {told!r}")
+            raise
+    return len(wanted)
+
+
+def copied(store: MemoryStore) -> MemoryStore:
+    """Return a store of its own with the same objects, at the same time."""
+    copy = MemoryStore(clock=VirtualClock(now_millis=store.now_millis()))
+    copy.write_all({info.key: store.read(info.key) for info in store.list("")})
+    return copy

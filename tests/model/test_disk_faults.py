@@ -1,0 +1,34 @@
+"""The disk answers a system call with an error, before its effect or after it: verbs tell truly what they did.
+
+Here the calls that give names and take them away; each call with each error is what `make search` goes through.
+"""
+
+import errno
+
+import pytest
+
+from tests.model.disk_faults import sweep
+from tests.model.fault_verbs import VERBS
+
+NAMING = ("link", "rename_new", "replace")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VERBS)
+def test_a_name_that_was_given_while_the_disk_said_no_damages_nothing(name):
+    failed = sweep(name, errno.ETIMEDOUT, takes_effect=True, is_wanted=lambda call: call in NAMING)
+
+    assert failed > 0 or name == "drop database"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
+@pytest.mark.parametrize("name", ["write", "create table", "drop table", "tag", "alter"])
+def test_a_name_that_was_not_given_is_told_or_found_out(name, code):
+    assert sweep(name, code, takes_effect=False, is_wanted=lambda call: call in NAMING) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["drop database", "drop table", "untag", "expire, changelogs stay"])
+def test_a_name_that_was_taken_away_while_the_disk_said_no_damages_nothing(name):
+    assert sweep(name, errno.EIO, takes_effect=True, is_wanted=lambda call: call in ("unlink", "rmdir")) > 0
