@@ -10,5 +10,7 @@ from typing import Final
 CAMPAIGNS: Final = {
     "disk": "tests.model.disk_faults",
     "laws": "tests.search.laws",
+    "race": "tests.search.race",
+    "staged_ahead": "tests.search.staged_ahead",
     "store": "tests.model.store_faults",
 }
