@@ -187,8 +187,9 @@ def commit_batches(
                 "materialise its ingest asset first, in the same run or a re-execution of it."
             )
         report = commit_staged(table, staged, run_id, progress=progress)
-        if tag_batches and batch.key is not None and report.snapshot_id is not None:
-            _tag(table, f"batch-{batch.key}", report.snapshot_id)
+        if tag_batches and batch.key is not None and report.snapshot_ids:
+            # The compaction's, if there was one: where readers pass over level 0, it shows the rows.
+            _tag(table, f"batch-{batch.key}", report.snapshot_ids[-1])
         finished.append(staged)
         yield Committed(batch=batch, report=report)
     for staged in finished:

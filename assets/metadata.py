@@ -30,6 +30,8 @@ _SUMMED = (
     "attempts",
     "duration_seconds",
 )
+# What is told of the compactions that commits bring along.
+_COMPACTED = ("files_added", "files_removed", "bytes_rewritten", "changelog_rows_added")
 _PAIRED = {
     "files": "files_total",
     "bytes": "bytes_total",
@@ -120,21 +122,25 @@ def staged_metadata(staged: Sequence[Staged]) -> Metadata:
 
 
 def commit_metadata(committed: Sequence[Committed]) -> Metadata:
-    """What the commits of a step's batches did together, and each of them in a table."""
+    """What the commits of a step's batches did together, and each of them in a table; compactions after them apart."""
     reports = [part.report for part in committed if part.report is not None]
+    compactions = [report.compaction for report in reports if report.compaction is not None]
     return {
         "paimon/batches": len(committed),
         "paimon/replayed": sum(part.report is None or part.report.replayed for part in committed),
         **report_metadata(reports),
         "paimon/commit_identifier": committed[-1].batch.identifier if committed else 0,
+        "paimon/compaction_snapshot_id": (compactions[-1].snapshot_id or 0) if compactions else 0,
+        **{f"paimon/compaction_{name}": sum(getattr(each, name) for each in compactions) for name in _COMPACTED},
         "paimon/commits": records(
-            ("batch", "snapshot", "kind", "rows added", "note"),
+            ("batch", "snapshot", "kind", "rows added", "compaction's snapshot", "note"),
             (
                 (
                     part.batch.key or "whole load",
                     part.report.snapshot_id or 0,
                     str(part.report.commit_kind or ""),
                     part.report.rows_added,
+                    (part.report.compaction.snapshot_id or 0) if part.report.compaction is not None else 0,
                     part.report.noop_reason or "",
                 )
                 for part in committed

@@ -11,7 +11,7 @@ from lakehouse_core.catalog.reports import (
     SchemaReport,
     TagReport,
 )
-from lakehouse_core.execution.commit import CommitResult, together
+from lakehouse_core.execution.commit import CommitResult
 from lakehouse_core.execution.compaction import BucketCompaction, CompactionResult
 from lakehouse_core.execution.expiry import ExpiryResult
 from lakehouse_core.execution.manifest_compaction import ManifestCompaction
@@ -23,24 +23,34 @@ from lakehouse_core.table.snapshot import Tag
 
 
 def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteCompaction) -> CommitReport:
-    """Return the report of write, overwrite and commit, with the compaction that came along."""
-    if compaction.commit is not None:
-        result = replace(together(result, compaction.commit), replayed=result.replayed)
+    """Return the report of write, overwrite and commit, with that of the compaction that came along."""
     counts = asdict(effects_of(result.changes))
     del counts["files_upgraded"]
-    last = result.snapshots[-1] if result.snapshots else None
+    # The rows come first; of what was staged with a compaction, that has a snapshot of its own.
+    snapshot_id = result.snapshot_ids[0] if result.snapshot_ids else None
+    made = next((snapshot for snapshot in result.snapshots if snapshot.id == snapshot_id), None)
+    compacted = None
+    if compaction.result is not None:
+        compacted = replace(
+            compaction_report(staged.table, compaction.result, None, dry_run=False),
+            duration_seconds=compaction.duration_seconds,
+        )
+    after = (
+        () if compaction.result is None or compaction.result.commit is None else compaction.result.commit.snapshot_ids
+    )
     return CommitReport(
         table=staged.table,
-        snapshot_id=result.snapshot_ids[-1] if result.snapshot_ids else None,
+        snapshot_id=snapshot_id,
         snapshot_id_before=result.snapshot_id_before,
-        commit_kind=None if last is None else last.commit_kind.value,
+        commit_kind=None if made is None else made.commit_kind.value,
         noop_reason=_why_nothing_was_committed(staged, result),
         attempts=result.attempts,
         commit_user=staged.commit_user,
         commit_identifier=staged.commit_identifier,
-        schema_id=staged.schema_id if last is None else last.schema_id,
+        schema_id=staged.schema_id if made is None else made.schema_id,
         replayed=result.replayed,
-        snapshot_ids=result.snapshot_ids,
+        snapshot_ids=(*result.snapshot_ids, *after),
+        compaction=compacted,
         compaction_failure=compaction.failure,
         **counts,
     )
@@ -50,8 +60,6 @@ def compaction_report(table: str, result: CompactionResult, before: int | None, 
     """Return the report of compact; of a dry run, the plan. `before`: the latest snapshot when it was asked for."""
     made = result.commit
     effects = effects_of(() if made is None else made.changes)
-    counts = asdict(effects)
-    del counts["changelog_files_added"], counts["changelog_rows_added"]
     lost = 0 if made is None else len({(conflict.partition, conflict.bucket) for conflict in made.lost})
     last = None if made is None or not made.snapshots else made.snapshots[-1]
     return CompactionReport(
@@ -70,7 +78,7 @@ def compaction_report(table: str, result: CompactionResult, before: int | None, 
         files_after=0 if dry_run else result.file_count + effects.files_added - effects.files_removed,
         bytes_rewritten=sum(one.rewritten_bytes for one in result.buckets),
         buckets=tuple(_bucket(one) for one in result.buckets[:_MOST_BUCKETS]),
-        **counts,
+        **asdict(effects),
     )
 
 

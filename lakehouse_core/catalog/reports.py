@@ -23,7 +23,7 @@ _FEW: Final = 3
 class Report:
     """What every verb tells. Rows and files are those of data files, before any merge; sizes are bytes.
 
-    `snapshot_id`: the last snapshot that the verb made, None when it made none. `dry_run`: the figures are those of
+    `snapshot_id`: the snapshot that the verb made, None when it made none. `dry_run`: the figures are those of
     the plan, and nothing was done.
     """
 
@@ -66,7 +66,10 @@ class Report:
 class CommitReport(Report):
     """Of write, overwrite and commit. `replayed`: this user had committed this identifier before; nothing is new.
 
-    `compaction_failure`: why the compaction that came with the commit failed; None when it did not, or there was none.
+    All figures are those of the rows that were written, and `snapshot_id` is the snapshot that they came with.
+    `compaction`: what the compaction after it did, with a snapshot of its own; None: there was none, or it failed, and
+    then `compaction_failure` says why. `snapshot_ids`: every snapshot made, the compaction's too, in their order; the
+    last of them is the table after it.
     """
 
     commit_user: str = ""
@@ -76,6 +79,7 @@ class CommitReport(Report):
     snapshot_ids: tuple[int, ...] = ()
     changelog_files_added: int = 0
     changelog_rows_added: int = 0
+    compaction: "CompactionReport | None" = None
     compaction_failure: str | None = None
 
 
@@ -95,6 +99,8 @@ class CompactionReport(Report):
     files_after: int = 0
     files_upgraded: int = 0
     bytes_rewritten: int = 0
+    changelog_files_added: int = 0
+    changelog_rows_added: int = 0
     # What each bucket needs, largest first; of long lists the first hundred.
     buckets: tuple[Mapping[str, Any], ...] = ()
     error: LakehouseError | None = None
@@ -228,6 +234,8 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
+    if isinstance(value, Report):
+        return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     return str(value)

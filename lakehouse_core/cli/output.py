@@ -3,7 +3,7 @@
 import base64
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -65,15 +65,21 @@ def print_report(report: Report, *, as_json: bool) -> None:
     if as_json:
         print_json(report.to_dict())
         return
-    fields = report.to_dict()
     click.echo(f"{report.table}: {_headline(report)}")
-    for name, value in fields.items():
-        if name in _HIDDEN_IN_TEXT or value in (None, 0, "", False, [], {}, BATCH_IDENTIFIER, [report.snapshot_id]):
-            continue
-        if value == report.noop_reason:
-            continue
-        for line in _lines(name, value):
-            click.echo(f"  {line}")
+    for line in _details(report):
+        click.echo(f"  {line}")
+
+
+def _details(report: Report) -> Iterator[str]:
+    """Yield what a report says beyond its headline, without what is zero or empty."""
+    unsaid: tuple[Any, ...] = (None, 0, "", False, [], {}, BATCH_IDENTIFIER, [report.snapshot_id], report.noop_reason)
+    for name, value in report.to_dict().items():
+        part = getattr(report, name, None)
+        if isinstance(part, Report):
+            yield f"{name}: {_headline(part)}"
+            yield from (f"  {line}" for line in _details(part))
+        elif name not in _HIDDEN_IN_TEXT and value not in unsaid:
+            yield from _lines(name, value)
 
 
 def _headline(report: Report) -> str:

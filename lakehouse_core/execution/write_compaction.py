@@ -1,12 +1,13 @@
 """The compaction that a write brings along, once its rows are committed. What to compact is decided in `planning`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final
 
 from lakehouse_core.errors import CommitConflict, LakehouseError
-from lakehouse_core.execution.commit import CommitResult, together
-from lakehouse_core.execution.compaction import compact
+from lakehouse_core.execution.commit import together
+from lakehouse_core.execution.compaction import CompactionResult, compact
 from lakehouse_core.execution.compaction_scope import WrittenTo
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.progress import NOBODY, Watch
@@ -21,10 +22,14 @@ _MOST_ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class WriteCompaction:
-    """What became of the compaction after a write: its commit, or why it failed; neither: there was none to do."""
+    """What became of the compaction after a write: what it did, or why it failed; neither: there was none to do.
 
-    commit: CommitResult | None = None
+    Of one that was tried again where another commit was faster, `result` has all that was done.
+    """
+
+    result: CompactionResult | None = None
     failure: str | None = None
+    duration_seconds: float = 0.0
 
 
 def compact_written(
@@ -41,20 +46,26 @@ def compact_written(
     The rows are committed whatever happens here, so a failure is an answer; the next compaction finds the same to do.
     `replayed`: the rows were committed before, and maybe compacted: a compaction now is one of its own.
     """
+    started = log.clock.monotonic_seconds()
+    done: list[CompactionResult] = []
+
+    def outcome(failure: str | None = None) -> WriteCompaction:
+        seconds = log.clock.monotonic_seconds() - started
+        return WriteCompaction(result=_all_of(done), failure=failure, duration_seconds=seconds)
+
     try:
         schema = schemas.latest()
     except LakehouseError as error:
-        return WriteCompaction(failure=str(error))
+        return outcome(str(error))
     trigger = trigger_after(schema, staged.commit_identifier)
     places = {(message.partition, message.bucket) for message in staged.messages}
     if trigger is Trigger.NOTHING or not places:
-        return WriteCompaction()
+        return outcome()
     stop = schema.table_options.compaction.stop_run_count
     scope = WrittenTo(
         places=None if trigger is Trigger.FULL else places, above_runs=stop if trigger is Trigger.BACK_PRESSURE else 0
     )
     identity = None if replayed else (staged.commit_user, staged.commit_identifier)
-    done: CommitResult | None = None
     for _ in range(_MOST_ATTEMPTS):
         try:
             made = compact(
@@ -69,16 +80,25 @@ def compact_written(
                 # As in Java: an overwrite has no changelog, nor has the compaction that belongs to it.
                 tells=isinstance(staged.mode, Append),
                 watch=watch,
-            ).commit
+            )
         except CommitConflict:
             continue
         except LakehouseError as error:
-            return WriteCompaction(commit=done, failure=str(error))
-        if made is None:
+            return outcome(str(error))
+        if made.commit is None:
             break
-        done = made if done is None else together(done, made)
-        if not made.lost:
+        done.append(made)
+        if not made.commit.lost:
             break
         # An identity commits one compaction.
         identity = None
-    return WriteCompaction(commit=done)
+    return outcome()
+
+
+def _all_of(done: Sequence[CompactionResult]) -> CompactionResult | None:
+    """Return one after the other as one: it found what the first found, and its commit is all of their commits."""
+    if not done:
+        return None
+    commits = [one.commit for one in done if one.commit is not None]
+    buckets = tuple(bucket for one in done for bucket in one.buckets)
+    return replace(done[0], buckets=buckets, commit=reduce(together, commits))

@@ -29,6 +29,23 @@ def test_packed_text_is_read(shell, orders, home):
     assert json.loads(answer.out)["rows_added"] == 1
 
 
+def test_the_compaction_after_a_write_is_told_beside_it(shell, home):
+    (home / "t.yaml").write_text(
+        "columns: {k: INT NOT NULL, v: INT}\nprimary_key: [k]\noptions: {bucket: 1, changelog-producer: lookup}\n"
+    )
+    (home / "rows.jsonl").write_text('{"k": 1, "v": 1}\n{"k": 2, "v": 1}\n')
+    shell("create", "sales.t", "--schema", "t.yaml")
+    shell("write", "sales.t", "rows.jsonl")
+    (home / "rows.jsonl").write_text('{"k": 1, "v": 2}\n')
+
+    told = [line.rstrip() for line in shell("write", "sales.t", "rows.jsonl").out.splitlines()]
+
+    assert told[0] == "sales.t: snapshot 3 (APPEND)"
+    assert "  rows added: 1" in told
+    below = told[told.index("  compaction: snapshot 4 (COMPACT)") :]
+    assert "    changelog rows added: 2" in below
+
+
 @pytest.mark.parametrize(
     "case",
     [

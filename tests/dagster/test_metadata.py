@@ -96,6 +96,20 @@ def test_the_commits_of_a_range_add_up():
     assert both["paimon/snapshots_made"] == 2
 
 
+def test_compactions_that_came_along_are_told_apart_from_the_rows():
+    compaction = CompactionReport(table="ops.orders", snapshot_id=7, rows_added=9, files_removed=2, files_added=1)
+    batches = [Batch(key=f"2013-01-0{n}", identifier=n) for n in (1, 2)]
+    reports = [replace(DONE, compaction=compaction), DONE]
+
+    shown = commit_metadata([Committed(batch=one, report=report) for one, report in zip(batches, reports, strict=True)])
+    alone = commit_metadata([Committed(batch=batches[1], report=DONE)])
+
+    assert (shown["paimon/rows_added"], shown["paimon/files_removed"], shown["paimon/snapshot_id"]) == (20, 0, 5)
+    assert (shown["paimon/compaction_snapshot_id"], shown["paimon/compaction_files_removed"]) == (7, 2)
+    assert shown.keys() == alone.keys()
+    assert alone["paimon/compaction_snapshot_id"] == 0
+
+
 def test_a_batch_that_was_committed_before_counts_as_replayed():
     batches = [Batch(key=f"2013-01-0{n}", identifier=n) for n in (1, 2, 3)]
     committed = [

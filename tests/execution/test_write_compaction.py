@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,38 @@ def test_a_lookup_changelog_comes_with_the_write(catalog: lc.Catalog) -> None:
     table = table_of(catalog, changelog__producer="lookup")
 
     report = table.write([row(1, 1)])
-    assert (report.snapshot_ids, report.changelog_rows_added) == ((1, 2), 1)
+    assert (report.snapshot_ids, report.changelog_rows_added) == ((1, 2), 0)
+    assert report.compaction is not None
+    assert (report.compaction.snapshot_id, report.compaction.changelog_rows_added) == (2, 1)
 
     table.write([row(1, 2), row(2, 2)])
     assert told(table, after=2) == [("-U", 1, 1), ("+U", 1, 2), ("+I", 2, 2)]
+
+
+def test_a_report_has_the_figures_of_the_rows_and_those_of_the_compaction_beside_them(catalog: lc.Catalog) -> None:
+    table = table_of(catalog, changelog__producer="lookup")
+    table.write([row(key, 1) for key in range(4)])
+    report = table.write([row(key, 2) for key in range(3)])
+    compaction = report.compaction
+
+    assert (report.snapshot_id, report.commit_kind, report.rows_added, report.rows_removed) == (3, "APPEND", 3, 0)
+    assert (report.files_added, report.files_removed, report.attempts) == (1, 0, 1)
+    assert compaction is not None
+    assert (compaction.snapshot_id, compaction.snapshot_id_before, compaction.commit_kind) == (4, 3, "COMPACT")
+    assert (compaction.rows_added, compaction.rows_removed) == (4, 7)
+    assert (compaction.files_before, compaction.files_after, compaction.buckets_rewritten) == (2, 1, 1)
+    assert report.snapshot_ids == (3, 4)
+    assert json.loads(json.dumps(report.to_dict()))["compaction"]["snapshot_id"] == 4
+
+
+def test_a_repeated_commit_answers_with_the_snapshot_of_its_rows(catalog: lc.Catalog) -> None:
+    table = table_of(catalog, changelog__producer="lookup")
+    staged = table.stage([row(1, 1)], commit_user="u", commit_identifier=1)
+    first, again = table.commit(staged), table.commit(staged)
+
+    assert (again.snapshot_id, again.snapshot_ids, again.compaction) == (1, (1, 2), None)
+    assert (first.snapshot_id, first.snapshot_ids) == (1, (1, 2))
+    assert again.replayed
 
 
 def test_without_waiting_the_changelog_comes_with_the_next_compaction_and_misses_nothing(catalog: lc.Catalog) -> None:
