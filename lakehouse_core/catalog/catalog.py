@@ -40,7 +40,7 @@ from lakehouse_core.errors import (
 from lakehouse_core.execution.display import page
 from lakehouse_core.execution.engines.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.progress import Listener, Watch, unfailing
+from lakehouse_core.execution.progress import Listener, Watch, log_outcome, unfailing
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.format.stored import is_broken
 from lakehouse_core.planning.commit import check_properties
@@ -144,6 +144,7 @@ class Catalog:
             with self._cleared(_folder(name)):
                 # Whoever makes it at the same time makes the same.
                 created(self._store, f"{_folder(name)}/{_DATABASE_MARK}", b"")
+            log_outcome("create_database", name, "created")
         elif not exist_ok:
             raise InvalidRequest(f"Database {shown(name)} exists already. Pass exist_ok=True to accept that.")
 
@@ -225,6 +226,7 @@ class Catalog:
             is_ours = schemas.create(first)
         if not is_ours:
             return self._existing(name, exist_ok=exist_ok)
+        log_outcome("create_table", name, f"created with {len(first.fields)} columns")
         return Table(name, store, schemas=schemas, engine=self._engine, clock=self._clock)
 
     def table(self, name: str) -> Table:
@@ -267,6 +269,7 @@ class Catalog:
         with begun(rest):
             if left := self._store.delete_folder(hidden):
                 raise StorageUnavailable(f"{left[0]}: it could not be deleted, and {len(left) - 1} others.")
+        log_outcome("drop_table", name, "dropped")
 
     def rename_table(self, source: str, target: str) -> Table:
         """Rename a table, all or nothing, and return it. Raises NotFound, InvalidRequest when `target` exists."""
@@ -281,6 +284,7 @@ class Catalog:
         store, ids = self._store.at(new), SchemaLog(self._store.at(old)).ids()
         if not moved(self._store, old, new, witness=schema_key(ids[0])):
             raise InvalidRequest(f"Table {shown(target)} exists already, or its folder does. Choose another name.")
+        log_outcome("rename_table", source, f"renamed to {target}")
         return Table(target, store, schemas=SchemaLog(store), engine=self._engine, clock=self._clock)
 
     def compact(

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.errors import LakehouseError, shown
 from lakehouse_core.execution.display import line, page
 from lakehouse_core.execution.progress import LOGGER
 
@@ -212,7 +212,9 @@ _TOLD: Final = (
 def outcome(report: Report) -> str:
     """Return in a few words what came of a verb."""
     if report.noop_reason is not None:
-        return f"nothing was done: {report.noop_reason}"
+        # It may quote the user of a commit, who is anything.
+        reason = report.noop_reason
+        return f"nothing was done: {reason if reason.isprintable() else shown(reason)}"
     told = ["dry run"] if report.dry_run else []
     if report.snapshot_id is not None:
         told.append(f"snapshot {report.snapshot_id} ({report.commit_kind})")

@@ -71,7 +71,7 @@ from lakehouse_core.execution.expiry import expire
 from lakehouse_core.execution.lookup import TableLookup, look_up
 from lakehouse_core.execution.manifest_compaction import compact_manifests
 from lakehouse_core.execution.pending import forget_pending, keep_pending, load_pending
-from lakehouse_core.execution.progress import Listener, Watch
+from lakehouse_core.execution.progress import Listener, Watch, log_outcome
 from lakehouse_core.execution.read_points import state_at
 from lakehouse_core.execution.replay import ledger_at
 from lakehouse_core.execution.scan import ReadRequest, plan_read
@@ -271,10 +271,10 @@ class Table:
     ) -> pa.Table:
         """Return the rows with these primary keys, as a read of the state `at` gives them, in the order of the keys.
 
-        `keys`: a pyarrow Table or RecordBatch with the columns of the primary key, a list of dicts or of tuples, or for
-        a key of one column an Array or a list of values. A key that is given twice is answered twice. One that is not
-        there has no row in the answer; with `aligned` each key has one, and those that are not there are all null (ask
-        for a column of the key to tell them from others). `columns` None: all.
+        `keys`: rows with the columns of the primary key, in any form that `write` takes, a list of tuples, or for a key
+        of one column an Array, a column of pandas or polars, or a list of values. A key that is given twice is answered
+        twice. One that is not there has no row in the answer; with `aligned` each key has one, and those that are not
+        there are all null (ask for a column of the key to tell them from others). `columns` None: all.
         Data files of which more than a tenth is needed are copied to lookup files in the directory `cache`, which
         processes may share; None is one of this process, removed when it ends. See `lookups` for asking often.
         Raises InvalidRequest for a table without a primary key and for keys that do not fit, and what `scan` raises.
@@ -340,9 +340,10 @@ class Table:
     ) -> CommitReport:
         """Append rows, or merge them in by key, and commit. `properties` go into the snapshot.
 
-        `data`: a pyarrow Table, RecordBatch or RecordBatchReader, a list of dicts, or a Spark DataFrame; columns go by
-        name, one that is missing is null. `rowkind_column` holds +I, -U, +U or -D for each row. `progress` is called
-        with a Progress from time to time, in this thread; what it raises is logged and stops nothing.
+        `data`: what offers an Arrow stream (a scan, pyarrow, polars, DuckDB), a pandas frame, a list of dicts, or a
+        Spark DataFrame; columns go by name, one that is missing is null. `rowkind_column` holds +I, -U, +U or -D for
+        each row. `progress` is called with a Progress from time to time, in this thread; what it raises is logged and
+        stops nothing.
         Raises InvalidRequest naming row (from 0) and column before anything is committed, UnsupportedFeature,
         CommitConflict, CommitTimeout, CommitOutcomeUnknown, StorageUnavailable, StorageFull.
         """
@@ -385,7 +386,7 @@ class Table:
         `commit_identifier` is 0 or more and rises with each commit of a user. `behind`: what is staged already and will
         be committed first; the new rows count as later than its rows. Raises as `write` does until it commits.
         """
-        return self._stage(
+        found = self._stage(
             data,
             Watch("stage", self.name, progress),
             commit_user=commit_user,
@@ -395,6 +396,10 @@ class Table:
             properties=properties,
             behind=behind,
         )
+        files = [file for message in found.messages for file in message.new_files]
+        rows = sum(file.row_count for file in files)
+        log_outcome("stage", self.name, f"{len(files):,} files and {rows:,} rows staged")
+        return found
 
     @names_table
     @timed

@@ -13,6 +13,11 @@ from lakehouse_core.errors import InvalidRequest, shown
 LOGGER: Final = "lakehouse_core"
 
 
+def log_outcome(verb: str, name: str, outcome: str) -> None:
+    """Log in one line what came of a verb."""
+    logging.getLogger(f"{LOGGER}.{verb}").info("%s: %s", name, outcome)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far a verb is in one of its phases: `done` of `total` so many of `unit`, as in 3 of 12 tasks.

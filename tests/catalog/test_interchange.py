@@ -563,6 +563,21 @@ def test_columns_of_pandas_are_taken_as_they_are_or_refused(catalog: lc.Catalog,
     assert table.scan().to_arrow()["c"].to_pylist() == expected
 
 
+def test_no_nanosecond_of_a_timestamp_among_dicts_is_lost_unseen(catalog: lc.Catalog) -> None:
+    fine = catalog.create_table("db.fine", {"c": "TIMESTAMP(9)"})
+    coarse = catalog.create_table("db.coarse", {"c": "TIMESTAMP(6)", "d": "DATE"})
+
+    fine.write([{"c": pd.Timestamp(1, unit="ns")}])
+
+    assert fine.scan().to_arrow()["c"].cast(pa.int64()).to_pylist() == [1]
+    with pytest.raises(lc.InvalidRequest, match="more than 6 digits of a second"):
+        coarse.write([{"c": pd.Timestamp(1, unit="ns")}])
+    with pytest.raises(lc.InvalidRequest, match="it has a time of day"):
+        coarse.write([{"d": pd.Timestamp(1, unit="ns")}])
+    with pytest.raises(lc.InvalidRequest, match="write None for a missing value"):
+        coarse.write([{"c": pd.NaT}])
+
+
 def test_index_levels_with_a_name_are_columns_and_row_numbers_are_not(catalog: lc.Catalog) -> None:
     table = catalog.create_table("db.t", {"id": "BIGINT", "v": "STRING"})
     frame = pd.DataFrame({"id": [1, 2], "v": ["a", "b"]})

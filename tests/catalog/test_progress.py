@@ -189,6 +189,31 @@ def test_the_log_has_a_line_for_each_verb_with_its_outcome(table: lc.Table, capl
     assert caplog.messages[-1].endswith(" s: InvalidRequest")
 
 
+def test_what_becomes_of_tables_is_logged_and_what_is_staged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    catalog = lc.connect(tmp_path)
+    with caplog.at_level(logging.INFO, "lakehouse_core"):
+        catalog.create_database("db")
+        made = catalog.create_table("db.t", {"id": "BIGINT"})
+        staged = made.stage([{"id": 1}, {"id": 2}], commit_user="a\nb", commit_identifier=1)
+        made.commit(staged)
+        made.commit(staged)
+        catalog.rename_table("db.t", "db.u")
+        catalog.drop_table("db.u")
+
+    lines = [
+        f"{one.name.removeprefix('lakehouse_core.')} {one.getMessage()}".partition(" in ")[0] for one in caplog.records
+    ]
+    assert lines == [
+        "create_database db: created",
+        "create_table db.t: created with 1 columns",
+        "stage db.t: 1 files and 2 rows staged",
+        "commit db.t: snapshot 1 (APPEND), 1 files added, 2 rows added",
+        r"commit db.t: nothing was done: 'a\nb committed 1 before; nothing was done again'",
+        "rename_table db.t: renamed to db.u",
+        "drop_table db.u: dropped",
+    ]
+
+
 def test_no_row_is_logged_at_any_level(table: lc.Table, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "lakehouse_core"):
         filled(table)
