@@ -135,13 +135,14 @@ def stream_blocks(
         position = start + end
 
 
-def streamed_header(schema_text: str, codec: str, sync: bytes) -> bytes:
+def streamed_header(schema_text: str, codec: str, sync: bytes, metadata: Mapping[str, bytes]) -> bytes:
     """Return the header of a file whose blocks are made one by one by `streamed_block`; it has a checksum of its own.
 
-    Blocks of zstandard and snappy have theirs. Raises UnsupportedFeature for a codec that cannot be written.
+    `metadata` goes into it. Blocks of zstandard and snappy have theirs. Raises UnsupportedFeature for a codec that
+    cannot be written.
     """
     compressor(codec)
-    header = {"avro.schema": schema_text.encode(), "avro.codec": codec.encode()}
+    header = {"avro.schema": schema_text.encode(), "avro.codec": codec.encode(), **metadata}
     header[HEADER_CHECKSUM_KEY] = _checksum(header, sync)
     return _MAGIC + encode_long(len(header)) + _entries(header) + b"\x00" + sync
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.execution.tasks.file_name import FILE_NAME_KEY, check_file_name
 from lakehouse_core.execution.tasks.file_reading import (
     as_read,
     check_columns,
@@ -54,6 +55,7 @@ class AvroFileReader:
             self._header = self._read_header()
             if verify:
                 check_streamed_header(self._header, key)
+                check_file_name(self._header.metadata.get(FILE_NAME_KEY), key)
             self._decoder = RowDecoder(self._header.schema, key)
         except BaseException:
             self._source.close()

@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakehouse_core.execution.tasks.file_bounds import ObservedBounds
+from lakehouse_core.execution.tasks.file_name import FILE_NAME_KEY, file_name_of
 from lakehouse_core.execution.tasks.row_facts import RowFacts, WrittenFile
 from lakehouse_core.format.avro_container import streamed_block, streamed_header
 from lakehouse_core.format.avro_rows import RowEncoder, avro_row_schema
@@ -37,7 +38,8 @@ class AvroFileWriter:
         # Names are used once, so this marker is as good as chance: it occurs in no block.
         self._sync = hashlib.blake2b(key.encode(), digest_size=_SYNC_BYTES).digest()
         schema_text = json.dumps(avro_row_schema(self._columns.fields), separators=(",", ":"), ensure_ascii=False)
-        header = streamed_header(schema_text, self._codec, self._sync)
+        name = file_name_of(key).encode()
+        header = streamed_header(schema_text, self._codec, self._sync, {FILE_NAME_KEY: name})
         self._stack = ExitStack()
         self._sink = self._stack.enter_context(store.open_write(key))
         self._size_bytes = 0

@@ -1,7 +1,8 @@
 """A checksum of the Parquet footer, in the bytes before it, where other readers never look.
 
 Page checksums cover the data but not the footer: one changed bit there renames a column, or moves a bound so that rows
-are skipped. Files of other engines have no seal and are read as they are.
+are skipped. The footer holds the file's name, so that a whole file in the place of another shows too. Files of other
+engines have no seal and are read as they are.
 """
 
 import hashlib
@@ -25,11 +26,11 @@ class FooterSeal:
         return held[:footer_at] + _seal(held[footer_at:-_TAIL_BYTES]) + held[footer_at:]
 
 
-def broken_seal(tail: bytes, footer_bytes: int) -> bool:
-    """Say whether the end of a file, seal, footer and all, holds a footer that its seal does not fit."""
+def fits_seal(tail: bytes, footer_bytes: int) -> bool | None:
+    """Say whether the end of a file, seal, footer and all, holds a footer that fits its seal; None: it has no seal."""
     seal = tail[: len(tail) - _TAIL_BYTES - footer_bytes][-SEAL_BYTES:]
     footer = tail[len(tail) - _TAIL_BYTES - footer_bytes : -_TAIL_BYTES]
-    return seal.startswith(_MARK) and seal != _seal(footer)
+    return seal == _seal(footer) if seal.startswith(_MARK) else None
 
 
 def _seal(footer: bytes) -> bytes:

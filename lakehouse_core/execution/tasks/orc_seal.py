@@ -1,4 +1,4 @@
-"""A checksum over a whole ORC file, in the bytes before its tail, where other readers never look.
+"""A checksum over a whole ORC file and its name, in the bytes before its tail, where other readers never look.
 
 ORC has no checksums of its own, and its C++ reader does not survive every damage: what is sealed is tested before it
 sees a byte. Files of other engines have no seal and are read as they are.
@@ -9,9 +9,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 # Stored in every ORC file. Never change.
-_MARK: Final = b"lh-orc-1"
+_MARK: Final = b"lh-orc-2"
+# Of files that were written before their name was part of the checksum.
+_NAMELESS_MARK: Final = b"lh-orc-1"
+_MARKS: Final = (_MARK, _NAMELESS_MARK)
+_MARK_BYTES: Final = len(_MARK)
 _CHECKSUM_BYTES: Final = 4
-SEAL_BYTES: Final = len(_MARK) + _CHECKSUM_BYTES
+SEAL_BYTES: Final = _MARK_BYTES + _CHECKSUM_BYTES
+# So many bytes of a mark, where the mark belongs, are no coincidence.
+_TELLING_BYTES: Final = 5
 _WINDOW_BYTES: Final = 1 << 20
 # The tail of a file: statistics of its stripes, footer, postscript. Sought in so much where its sizes are damaged.
 _SOUGHT_BYTES: Final = 1 << 20
@@ -22,8 +28,8 @@ _METADATA_LENGTH: Final = 5
 class OrcSeal:
     """The seal of one file that is written, before its tail."""
 
-    def __init__(self) -> None:
-        self._checksum = 0
+    def __init__(self, file_name: str) -> None:
+        self._checksum = zlib.crc32(file_name.encode())
 
     def observe(self, data: Any) -> None:
         self._checksum = zlib.crc32(data, self._checksum)
@@ -34,27 +40,37 @@ class OrcSeal:
         return held[:tail_at] + _MARK + checksum.to_bytes(_CHECKSUM_BYTES, "little") + held[tail_at:]
 
 
-def is_broken(read_at: Callable[[int, int], bytes], size: int) -> bool:
-    """Say whether a file has a seal that does not fit it; `read_at(count, position)` returns bytes of it."""
+def is_broken(read_at: Callable[[int, int], bytes], size: int, file_name: str) -> bool:
+    """Say whether a file has a seal, or what is left of one, that does not fit it and the name that it bears.
+
+    `read_at(count, position)` returns bytes of it.
+    """
     seal_at = _seal_at(read_at, size)
     if seal_at is None:
         return False
-    checksum = 0
+    mark = read_at(_MARK_BYTES, seal_at)
+    checksum = zlib.crc32(file_name.encode()) if mark != _NAMELESS_MARK else 0
     for start, stop in ((0, seal_at), (seal_at + SEAL_BYTES, size)):
         for position in range(start, stop, _WINDOW_BYTES):
             checksum = zlib.crc32(read_at(min(_WINDOW_BYTES, stop - position), position), checksum)
-    stored = read_at(_CHECKSUM_BYTES, seal_at + len(_MARK))
-    return checksum.to_bytes(_CHECKSUM_BYTES, "little") != stored
+    stored = read_at(_CHECKSUM_BYTES, seal_at + _MARK_BYTES)
+    return mark not in _MARKS or checksum.to_bytes(_CHECKSUM_BYTES, "little") != stored
 
 
 def _seal_at(read_at: Callable[[int, int], bytes], size: int) -> int | None:
+    """Return where the seal lies, or what damage left of one; None where there is none."""
+    end = read_at(min(size, 256), max(0, size - 256))
+    expected = size - _tail_bytes(end) - SEAL_BYTES
+    if expected >= 0 and _is_nearly_a_mark(read_at(_MARK_BYTES, expected)):
+        return expected
     start = max(0, size - _SOUGHT_BYTES)
-    end = read_at(size - start, start)
-    found = end.rfind(_MARK)
-    if found < 0 and (tail_bytes := _tail_bytes(end[-256:])) + SEAL_BYTES <= size:
-        start = size - tail_bytes - SEAL_BYTES
-        found = read_at(SEAL_BYTES, start).find(_MARK)
-    return None if found < 0 or start + found + SEAL_BYTES > size else start + found
+    sought = read_at(size - start, start)
+    found = start + max(map(sought.rfind, _MARKS))
+    return found if start <= found <= size - SEAL_BYTES else None
+
+
+def _is_nearly_a_mark(found: bytes) -> bool:
+    return sum(one == other for one, other in zip(found, _MARK, strict=False)) >= _TELLING_BYTES
 
 
 def _tail_bytes(end: bytes) -> int:

@@ -11,6 +11,7 @@ from pyarrow import orc
 
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.tasks.file_bounds import ObservedBounds
+from lakehouse_core.execution.tasks.file_name import file_name_of
 from lakehouse_core.execution.tasks.orc_seal import OrcSeal
 from lakehouse_core.execution.tasks.row_facts import RowFacts, WrittenFile
 from lakehouse_core.execution.tasks.sealed_file import SealedFile
@@ -48,7 +49,7 @@ class OrcFileWriter:
         self._file = SealedFile(
             store,
             key,
-            OrcSeal(),
+            OrcSeal(file_name_of(key)),
             lambda sink: orc.ORCWriter(
                 sink,
                 compression=_COMPRESSIONS.get(compression, compression),

@@ -16,6 +16,7 @@ from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.tasks.chosen_rows import chosen_rows
 from lakehouse_core.execution.tasks.deletion_vectors import remaining_rows
 from lakehouse_core.execution.tasks.file_bounds import footer_values
+from lakehouse_core.execution.tasks.file_name import FILE_NAME_KEY, check_file_name
 from lakehouse_core.execution.tasks.file_reading import (
     SYSTEM_TYPES,
     WIDE_TEXT,
@@ -25,7 +26,7 @@ from lakehouse_core.execution.tasks.file_reading import (
     decoding,
     open_source,
 )
-from lakehouse_core.execution.tasks.footer_seal import SEAL_BYTES, broken_seal
+from lakehouse_core.execution.tasks.footer_seal import SEAL_BYTES, fits_seal
 from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, has_same_kind
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.parquet_footer import int96_as_bytes
@@ -59,8 +60,10 @@ class ParquetFileReader:
         self._verify = verify
         self._source = open_source(store, key, entry)
         with decoding(key, "its footer"):
-            self._check_seal()
+            is_sealed = verify and self._check_seal()
             self._file, self._footer = self._opened()
+        if verify:
+            self._check_name(is_sealed)
         self._columns = set(self._file.schema_arrow.names)
         if self._footer.num_rows != entry.row_count:
             raise corrupt_file(
@@ -137,14 +140,23 @@ class ParquetFileReader:
         for _ in self._decoded(self._file.schema_arrow.names, groups, _DECODED_ROWS, held_bytes=0):
             pass
 
-    def _check_seal(self) -> None:
+    def _check_seal(self) -> bool:
+        """Say whether the footer has a seal. Raises CorruptTable where it does not fit it."""
         size = self._entry.file_size
-        if not self._verify or size < 8:
-            return
-        footer_bytes = int.from_bytes(self._source.read_at(8, size - 8)[:4], "little")
-        tail_bytes = min(size, footer_bytes + 8 + SEAL_BYTES)
-        if broken_seal(self._source.read_at(tail_bytes, size - tail_bytes), footer_bytes):
+        if size < _TAIL_BYTES:
+            return False
+        footer_bytes = int.from_bytes(self._source.read_at(_TAIL_BYTES, size - _TAIL_BYTES)[:4], "little")
+        tail_bytes = min(size, footer_bytes + _TAIL_BYTES + SEAL_BYTES)
+        fits = fits_seal(self._source.read_at(tail_bytes, size - tail_bytes), footer_bytes)
+        if fits is False:
             raise corrupt_file(self._key, "its footer does not fit its checksum")
+        return fits is True
+
+    def _check_name(self, is_sealed: bool) -> None:
+        stored = (self._footer.metadata or {}).get(FILE_NAME_KEY.encode())
+        if stored is not None and not is_sealed:
+            raise corrupt_file(self._key, "its footer has no checksum before it, as all have that hold a file name")
+        check_file_name(stored, self._key)
 
     def _opened(self) -> tuple[pq.ParquetFile, pq.FileMetaData]:
         """Return the file and its footer, in which INT96 columns are made 12 plain bytes: Arrow would misread them."""

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_core.execution.tasks.file_bounds import BoundsCollector
+from lakehouse_core.execution.tasks.file_name import FILE_NAME_KEY, file_name_of
 from lakehouse_core.execution.tasks.footer_seal import FooterSeal
 from lakehouse_core.execution.tasks.row_facts import RowFacts, WrittenFile
 from lakehouse_core.execution.tasks.sealed_file import SealedFile, SealingSink
@@ -82,6 +83,8 @@ class ParquetFileWriter:
         self._file = SealedFile(
             store, key, FooterSeal(), lambda sink: encoding.writer(sink, compression, sample, self._footers)
         )
+        with self._file.filling() as writer:
+            writer.add_key_value_metadata({FILE_NAME_KEY: file_name_of(key)})
 
     @property
     def row_count(self) -> int:
