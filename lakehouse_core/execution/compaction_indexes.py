@@ -50,7 +50,7 @@ def _without_vectors(
     indexes: Sequence[IndexManifestEntry],
 ) -> CommitMessage:
     present = vector_files(indexes, message.partition, message.bucket)
-    if not present or message.has_index_files:
+    if not present or message.index_files:
         return message
     folder = IndexFolder(
         store=log.store,

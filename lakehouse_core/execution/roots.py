@@ -8,7 +8,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.execution.pending import parse_pending
 from lakehouse_core.planning.deletion import DeletionPlan, is_plan_name, parse_plan
 from lakehouse_core.planning.live_files import (
     BucketFolders,
@@ -28,7 +29,6 @@ from lakehouse_core.planning.live_files import (
 )
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.changes import StagedCommit
-from lakehouse_core.table.changes_json import staged_from_json
 from lakehouse_core.table.checksums import verify_bytes
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.joined_changelog import object_name
@@ -314,13 +314,7 @@ def pending_commits(store: ObjectStore) -> tuple[tuple[str, StagedCommit], ...]:
     found = []
     for name in store.children(PENDING_FOLDER).files:
         key = f"{PENDING_FOLDER}/{name}"
-        try:
-            found.append((key, staged_from_json(store.read(key).decode("utf-8"))))
-        except (InvalidRequest, UnicodeDecodeError) as error:
-            raise CorruptTable(
-                f"{store.uri(key)}: it is no staged commit ({error}). Nothing was deleted, for its files may be "
-                "needed. Keep a copy as evidence, then remove it."
-            ) from error
+        found.append((key, parse_pending(store.read(key), store.uri(key))))
     return tuple(found)
 
 

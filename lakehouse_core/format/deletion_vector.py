@@ -85,12 +85,19 @@ def encode_vector(positions: npt.ArrayLike, *, bits64: bool) -> bytes:
     return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
 
 
-def decode_vector(data: bytes, length: int, name: str, *, cardinality: int | None = None) -> Positions:
+def checksum_of(vector: bytes) -> int:
+    """Return the checksum that a vector, as `encode_vector` makes it, ends with."""
+    return int.from_bytes(vector[-4:], "big")
+
+
+def decode_vector(
+    data: bytes, length: int, name: str, *, cardinality: int | None = None, checksum: int | None = None
+) -> Positions:
     """Return the positions of the vector at the beginning of `data`, which may go on behind it.
 
-    `length` and `cardinality` are what the index manifest records; `name` stands for the vector in errors.
+    `length`, `cardinality` and `checksum` are what the index manifest records; `name` stands for the vector in errors.
     """
-    framed = vector_bytes(data, length, name)
+    framed = vector_bytes(data, length, name, checksum=checksum)
     body = framed[4:-4]
     positions = _positions_64(body, name) if body[:4] == _MAGIC_64 else _positions_32(body[4:], name)
     if cardinality is not None and cardinality != len(positions):
@@ -98,7 +105,7 @@ def decode_vector(data: bytes, length: int, name: str, *, cardinality: int | Non
     return positions
 
 
-def vector_bytes(data: bytes, length: int, name: str) -> bytes:
+def vector_bytes(data: bytes, length: int, name: str, *, checksum: int | None = None) -> bytes:
     """Return the vector at the beginning of `data` without what follows, its length and check sum proven."""
     magic = data[4:8]
     if magic not in (_MAGIC_32, _MAGIC_64):
@@ -110,9 +117,11 @@ def vector_bytes(data: bytes, length: int, name: str) -> bytes:
     framed = data[: size + _FRAME_BYTES]
     if len(framed) < size + _FRAME_BYTES or size < 4:
         raise _corrupt(name, f"it ends after {len(framed)} bytes, expected {size + _FRAME_BYTES}")
-    stored, found = int.from_bytes(framed[-4:], "big"), zlib.crc32(framed[4:-4])
+    stored, found = checksum_of(framed), zlib.crc32(framed[4:-4])
     if stored != found:
         raise _corrupt(name, f"its check sum is {stored:08x}, its bytes have {found:08x}")
+    if checksum is not None and checksum != found:
+        raise _corrupt(name, f"its check sum is {found:08x}, its index manifest says {checksum:08x}: it is another")
     return framed
 
 

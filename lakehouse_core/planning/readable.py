@@ -40,7 +40,13 @@ def deletion_files(indexes: Iterable[IndexManifestEntry], folders: BucketFolders
         folder = folders.of_index(index.partition, index.bucket)
         key = index_file(index.file_name, index.file_size, folder=folder, named_by="the index manifest").key
         for vector in index.deletion_vectors or ():
-            deletion = DeletionFile(key=key, offset=vector.offset, length=vector.length, cardinality=vector.cardinality)
+            deletion = DeletionFile(
+                key=key,
+                offset=vector.offset,
+                length=vector.length,
+                cardinality=vector.cardinality,
+                checksum=vector.checksum,
+            )
             if found.setdefault(vector.data_file_name, deletion) is not deletion:
                 raise CorruptTable(
                     f"{key}: it marks rows of {vector.data_file_name} as deleted, and so does "

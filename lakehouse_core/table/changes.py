@@ -46,12 +46,13 @@ class CommitMessage:
     compact_deleted_index_files: tuple[IndexFile, ...] = ()
 
     @property
-    def has_index_files(self) -> bool:
-        return bool(
-            self.new_index_files
-            or self.deleted_index_files
-            or self.compact_new_index_files
-            or self.compact_deleted_index_files
+    def index_files(self) -> tuple[IndexFile, ...]:
+        """Those that come and those that go."""
+        return (
+            *self.new_index_files,
+            *self.deleted_index_files,
+            *self.compact_new_index_files,
+            *self.compact_deleted_index_files,
         )
 
 

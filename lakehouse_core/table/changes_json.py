@@ -1,6 +1,6 @@
 """Staged commits and commit messages as JSON: what a pipeline keeps between two steps, and what tasks answer with.
 
-Versions 1 and 2. Rule: a text is understood whole or refused, for a commit built on half of it would lose files. Bytes
+Versions 1 to 3. Rule: a text is understood whole or refused, for a commit built on half of it would lose files. Bytes
 are base64; a field that has its default is left out. Names follow Paimon's DataFileMeta and commit messages.
 """
 
@@ -27,8 +27,10 @@ from lakehouse_core.table.manifest import DeletionVectorRange
 T = TypeVar("T")
 
 # Stored between the steps of pipelines. Raise it when the meaning of a field changes; older versions stay readable.
-# What has no index files is written as version 1, for a release before them to commit.
-VERSION = 2
+# What has no index files is written as version 1, and what has no checksums of deletion vectors as version 2, for a
+# release before them to commit.
+VERSION = 3
+_WITHOUT_VECTOR_CHECKSUMS = 2
 _WITHOUT_INDEX_FILES = 1
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
@@ -61,7 +63,11 @@ def messages_from_json(text: str) -> tuple[CommitMessage, ...]:
 
 
 def _version_of(messages: Sequence[CommitMessage]) -> int:
-    return VERSION if any(message.has_index_files for message in messages) else _WITHOUT_INDEX_FILES
+    indexes = [index for message in messages for index in message.index_files]
+    vectors = (vector for index in indexes for vector in index.deletion_vectors or ())
+    if any(vector.checksum is not None for vector in vectors):
+        return VERSION
+    return _WITHOUT_VECTOR_CHECKSUMS if indexes else _WITHOUT_INDEX_FILES
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +298,13 @@ _FILE = _Record(
 )
 _VECTOR = _Record(
     DeletionVectorRange,
-    {"data_file_name": _NAME, "offset": _COUNT, "length": _COUNT, "cardinality": _or_none(_COUNT)},
+    {
+        "data_file_name": _NAME,
+        "offset": _COUNT,
+        "length": _COUNT,
+        "cardinality": _or_none(_COUNT),
+        "checksum": _or_none(_COUNT),
+    },
 )
 _INDEX = _Record(
     IndexFile,

@@ -1,8 +1,8 @@
 """Checksums of metadata files, kept where whoever reads the file comes by: a changed byte is found before decoding.
 
-Of manifest lists in the properties of the snapshot that names them, of manifests in the header of their list. Avro
-files of ours carry one of their content; this one also tells when a whole file is another. Other engines ignore them;
-a file without one is taken as it is.
+Of manifest lists in the properties of the snapshot that names them, of manifests in the header of their list, of
+deletion vectors in that of the index manifest. Avro files of ours carry one of their content; this one also tells when
+a whole file is another. Other engines ignore them; a file without one is taken as it is.
 """
 
 import hashlib
@@ -15,8 +15,11 @@ from lakehouse_core.errors import CorruptTable
 CHECKSUMS_PROPERTY = "lakehouse.checksums"
 # Stored in the headers of manifest lists: one for each manifest, in their order. Never rename.
 LISTED_CHECKSUMS_KEY = "lakehouse.manifest.checksums"
+# Stored in the headers of index manifests: one for each deletion vector, in their order. Never rename.
+VECTOR_CHECKSUMS_KEY = "lakehouse.vector.checksums"
 # Stored beside every checksum.
 _ALGORITHM = "blake2b-64"
+_VECTOR_ALGORITHM = "crc32"
 
 
 def checksum(data: bytes) -> str:
@@ -58,16 +61,40 @@ def listed_checksums_from_header(header: Mapping[str, bytes], count: int, key: s
 
     Raises CorruptTable where the header speaks of another number of manifests.
     """
-    algorithm, _, text = header.get(LISTED_CHECKSUMS_KEY, b"").decode("utf-8", "replace").partition(":")
-    if algorithm != _ALGORITHM:
+    return _listed(header.get(LISTED_CHECKSUMS_KEY, b""), _ALGORITHM, count, key)
+
+
+def vector_checksums_to_header(checksums: Sequence[int | None]) -> dict[str, bytes]:
+    """Return what the header of an index manifest says of its deletion vectors, in their order; CRC-32 of each."""
+    if all(one is None for one in checksums):
+        return {}
+    text = ",".join("" if one is None else f"{one:08x}" for one in checksums)
+    return {VECTOR_CHECKSUMS_KEY: f"{_VECTOR_ALGORITHM}:{text}".encode()}
+
+
+def vector_checksums_from_header(header: Mapping[str, bytes], count: int, key: str) -> Sequence[int | None]:
+    """Return the checksums of `count` deletion vectors, None where the header of `key` has none that is known.
+
+    Raises CorruptTable where it speaks of another number of vectors, or what it holds is no checksum.
+    """
+    texts = _listed(header.get(VECTOR_CHECKSUMS_KEY, b""), _VECTOR_ALGORITHM, count, key)
+    try:
+        return [None if text is None else int(text, 16) for text in texts]
+    except ValueError as error:
+        raise CorruptTable(f"{key}: {VECTOR_CHECKSUMS_KEY} in its header does not hold checksums ({error}).") from error
+
+
+def _listed(value: bytes, algorithm: str, count: int, key: str) -> Sequence[str | None]:
+    found, _, text = value.decode("utf-8", "replace").partition(":")
+    if found != algorithm:
         return [None] * count
-    found = [one or None for one in text.split(",")]
-    if len(found) != count:
+    listed = [one or None for one in text.split(",")]
+    if len(listed) != count:
         raise CorruptTable(
-            f"{key}: its header has {len(found)} checksums, for {count} manifests. Keep the file as evidence; "
+            f"{key}: its header has {len(listed)} checksums, it names {count} objects. Keep the file as evidence; "
             "restore it from a copy of the table, or read a snapshot that does not name it."
         )
-    return found
+    return listed
 
 
 def verify_bytes(data: bytes, key: str, *, size: int | None, expected: str | None) -> None:

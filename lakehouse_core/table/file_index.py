@@ -23,7 +23,6 @@ from lakehouse_core.format.file_index import (
     body_of,
     corrupt,
     hash_literal,
-    head_length,
     key_form,
     literal_key,
     open_row_index,
@@ -60,7 +59,7 @@ class FileIndex:
 def embedded_index(data: bytes, file: DataFile) -> FileIndex:
     """Return the index that the file's manifest entry holds. Raises CorruptTable, UnsupportedFeature."""
     what = f"{file.file_name}, its embedded index"
-    directory = parse_directory(data[: head_length(data, what)], what)
+    directory = parse_directory(data, what, file.file_name)
     return FileIndex(directory=directory, fetch=lambda place: body_of(data, place, what), what=what)
 
 

@@ -1,6 +1,6 @@
 """The indexes of one data file, which grow while its rows pass. Source: Paimon format, "File index"."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -14,14 +14,13 @@ from lakehouse_core.format.file_index import (
     hash_column,
     key_form,
     range_bitmap_bytes,
-    serialize_container,
 )
 from lakehouse_core.options import IndexedColumn, IndexKind
 from lakehouse_core.table.schema import TableSchema
 
 
 class GrowingFileIndex:
-    """Takes the rows of a file in their order; `to_bytes` gives the container of its indexes.
+    """Takes the rows of a file in their order; `bodies` gives its indexes.
 
     Bloom filters take their size in memory, times eight while they are small; the others four bytes a row, and each
     distinct value.
@@ -43,15 +42,15 @@ class GrowingFileIndex:
         for dictionary in self._dictionaries:
             dictionary.add(records)
 
-    def to_bytes(self) -> bytes:
-        """Return the container of the indexes of all rows taken."""
+    def bodies(self) -> Mapping[str, Mapping[str, bytes | None]]:
+        """Return the indexes of all rows taken, by column and kind."""
         bodies = {(bloom.column, str(IndexKind.BLOOM_FILTER)): bloom.to_bytes() for bloom in self._blooms}
         for dictionary in self._dictionaries:
             bodies |= dictionary.to_bytes()
         columns: dict[str, dict[str, bytes | None]] = {}
         for one in self._order:
             columns.setdefault(one.column, {})[str(one.kind)] = bodies[one.column, str(one.kind)]
-        return serialize_container(columns)
+        return columns
 
 
 def _has_dictionary(one: IndexedColumn) -> bool:

@@ -27,7 +27,6 @@ from lakehouse_core.format.file_index import (
     filter_size,
     hash_column,
     hash_literal,
-    head_length,
     key_form,
     literal_key,
     open_row_index,
@@ -143,7 +142,7 @@ def test_a_container_has_the_bytes_that_java_writes() -> None:
         "na你me": {"bloom-filter": None},
     }
     data = bytes.fromhex(case["hex"])
-    directory = parse_directory(data[: head_length(data, "case")], "case")
+    directory = parse_directory(data, "case", "f")
 
     assert serialize_container(bodies) == data
     assert {
@@ -155,7 +154,7 @@ def test_a_container_has_the_bytes_that_java_writes() -> None:
 @given(st.lists(st.text(max_size=4), unique=True, max_size=4))
 def test_any_column_name_comes_back(names: list[str]) -> None:
     data = serialize_container({name: {"bitmap": name.encode()} for name in names})
-    directory = parse_directory(data, "case")
+    directory = parse_directory(data, "case", "f")
 
     assert list(directory) == names
     for name in names:
@@ -344,7 +343,7 @@ def test_a_damaged_container_is_called_corrupt_or_read_as_something(data: st.Dat
 
     outcome = "x.index: "
     try:
-        for indexes in parse_directory(bytes(body), "x.index").values():
+        for indexes in parse_directory(bytes(body), "x.index", "x").values():
             for place in indexes.values():
                 if place is not None and len(body_of(bytes(body), place, "x.index")) != place.length:
                     outcome = "a short body"

@@ -164,6 +164,20 @@ def test_the_form_of_version_2_never_changes() -> None:
     )
 
 
+def test_vectors_with_checksums_are_version_3() -> None:
+    vector = DeletionVectorRange(data_file_name="data-1.parquet", offset=1, length=22, checksum=7)
+    index = IndexFile(
+        index_type=DELETION_VECTORS, file_name="index-1", file_size=31, row_count=1, deletion_vectors=(vector,)
+    )
+    message = CommitMessage(partition=b"\0\0\0\1", bucket=0, total_buckets=1, new_index_files=(index,))
+
+    text = messages_to_json([message])
+    ((again,),) = (one.new_index_files for one in messages_from_json(text))
+
+    assert text.startswith('{"version":3,')
+    assert [one.checksum for one in again.deletion_vectors or ()] == [7]
+
+
 def changed(path: tuple[str | int, ...], value: Any) -> str:
     """Return the JSON of `ONE` with one place set to `value` (removed when it is `...`)."""
     document = json.loads(staged_to_json(ONE))
@@ -183,15 +197,15 @@ FIRST_FILE = ("messages", 0, "newFiles", 0)
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("version",), 0, r"staged commit\.version is 0, expected 1 to 2"),
+        (("version",), 0, r"staged commit\.version is 0, expected 1 to 3"),
         (("version",), True, r"staged commit\.version is True"),
-        (("version",), ..., r"staged commit\.version is None, expected 1 to 2"),
+        (("version",), ..., r"staged commit\.version is None, expected 1 to 3"),
         (("table",), ..., r"staged commit\.table is None, expected a value"),
         (("commitUser",), 7, r"staged commit\.commitUser is 7, expected a string"),
         (("commitIdentifier",), 2**63, "expected a 64-bit integer"),
         (("commitIdentifier",), True, "expected a 64-bit integer"),
         (("commitIdentifier",), "7", "expected a 64-bit integer"),
-        (("surprise",), 1, r"staged commit\.surprise is 1, expected no such field in version 2"),
+        (("surprise",), 1, r"staged commit\.surprise is 1, expected no such field in version 3"),
         (("mode",), "append", "expected the kind append"),
         (("mode",), {"kind": "upsert"}, "expected the kind append"),
         (("mode",), {"kind": "append", "partition": {}}, "expected the kind append"),
@@ -234,8 +248,8 @@ def test_what_is_not_one_json_object_is_refused(text: str) -> None:
 
 
 def test_a_newer_version_is_not_guessed() -> None:
-    with pytest.raises(UnsupportedFeature, match="its version is 3"):
-        staged_from_json(changed(("version",), 3))
+    with pytest.raises(UnsupportedFeature, match="its version is 4"):
+        staged_from_json(changed(("version",), 4))
 
 
 @pytest.mark.parametrize("text", ['{"version":1}', '{"version":1,"messages":3}', '{"version":1,"messages":[],"x":1}'])

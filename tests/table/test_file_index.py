@@ -55,7 +55,7 @@ def file_of(schema: TableSchema, rows: Sequence[Row]) -> DataFile:
         assert isinstance(field.type, AtomicType)
         arrays[field.name] = column([row[field.name] for row in rows], field.type)
     index.add(pa.table(arrays))
-    return entry(len(rows), index.to_bytes())
+    return entry(len(rows), serialize_container(index.bodies()))
 
 
 def entry(row_count: int, index: bytes) -> DataFile:

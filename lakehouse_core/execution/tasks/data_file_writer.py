@@ -16,6 +16,7 @@ from lakehouse_core.execution.tasks.orc_writer import OrcFileWriter
 from lakehouse_core.execution.tasks.parquet_writer import Encoding, ParquetFileWriter
 from lakehouse_core.execution.tasks.row_facts import FileWriter, WrittenFile
 from lakehouse_core.format.binary_row import serialize_row
+from lakehouse_core.format.file_index import serialize_container
 from lakehouse_core.options import FileStyle
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import clear_away
@@ -205,11 +206,13 @@ class DataFileWriter:
         """Return the entry with the index in it, or, where that is large, in a file beside the data file."""
         if self._index is None:
             return file
-        index = self._index.to_bytes()
-        if len(index) <= self._output.encoding.schema.table_options.file_index_embedded_bytes:
-            return replace(file, embedded_index=index)
+        bodies = self._index.bodies()
+        embedded = serialize_container(bodies)
+        if len(embedded) <= self._output.encoding.schema.table_options.file_index_embedded_bytes:
+            return replace(file, embedded_index=embedded)
         name = file.file_name + INDEX_SUFFIX
-        self._output.store.write(f"{self._folder}/{name}", index)
+        sealed = serialize_container(bodies, sealed_for=file.file_name)
+        self._output.store.write(f"{self._folder}/{name}", sealed)
         return replace(file, extra_files=(name,))
 
     def _entry(self, name: str, written: WrittenFile) -> DataFile:

@@ -14,6 +14,7 @@ from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.format.deletion_vector import (
     Positions,
     check_index_file,
+    checksum_of,
     decode_vector,
     encode_index_file,
     encode_vector,
@@ -111,7 +112,7 @@ def _stored(folder: IndexFolder, index: IndexFile) -> Iterator[_Vector]:
         where = f"{key}, at {one.offset} for {one.data_file_name}"
         yield _Vector(
             data_file_name=one.data_file_name,
-            data=vector_bytes(data[one.offset :], one.length, where),
+            data=vector_bytes(data[one.offset :], one.length, where, checksum=one.checksum),
             length=one.length,
             cardinality=one.cardinality,
             where=where,
@@ -162,6 +163,7 @@ def _index_file(name: str, vectors: Sequence[_Vector]) -> tuple[IndexFile, bytes
             offset=span.offset,
             length=span.length,
             cardinality=len(vector.rows) if vector.cardinality is None else vector.cardinality,
+            checksum=checksum_of(vector.data),
         )
         for vector, span in zip(vectors, spans, strict=True)
     )

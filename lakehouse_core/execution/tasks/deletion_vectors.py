@@ -37,7 +37,7 @@ def load_positions(store: ObjectStore, deletion: DeletionFile, data_file_name: s
         data = source.read_at(span.most_bytes, span.offset) if span.offset < source.size() else b""
     check_index_file(start, deletion.key)
     where = f"{deletion.key}, at {deletion.offset} for {data_file_name}"
-    return decode_vector(data, deletion.length, where, cardinality=deletion.cardinality)
+    return decode_vector(data, deletion.length, where, cardinality=deletion.cardinality, checksum=deletion.checksum)
 
 
 def read_vectors(data: bytes, key: str, vectors: Iterable[DeletionVectorRange]) -> Iterator[tuple[str, Positions]]:
@@ -45,7 +45,9 @@ def read_vectors(data: bytes, key: str, vectors: Iterable[DeletionVectorRange]) 
     check_index_file(data, key)
     for vector in vectors:
         where = f"{key}, at {vector.offset} for {vector.data_file_name}"
-        rows = decode_vector(data[vector.offset :], vector.length, where, cardinality=vector.cardinality)
+        rows = decode_vector(
+            data[vector.offset :], vector.length, where, cardinality=vector.cardinality, checksum=vector.checksum
+        )
         yield vector.data_file_name, rows
 
 

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.format.data_types import DataField
-from lakehouse_core.format.file_index import Place, corrupt, head_length, parse_directory
+from lakehouse_core.format.file_index import Place, body_of, checked, corrupt, head_length, parse_directory
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import FileIndex, embedded_index, index_file_name, matching_rows
@@ -44,14 +44,14 @@ def indexed_rows(
     key = f"{folder}/{name}"
     try:
         with store.open_read(key) as source:
-            return matching_rows(predicate, _opened(source, key), file, file_schema, fields)
+            return matching_rows(predicate, _opened(source, key, file.file_name), file, file_schema, fields)
     except NotFound as error:
         raise CorruptTable.missing(store.uri(key)) from error
     except OSError as error:
         raise StorageUnavailable(f"{key}: it could not be read ({error}). Try again later.") from error
 
 
-def _opened(source: pa.NativeFile, key: str) -> FileIndex:
+def _opened(source: pa.NativeFile, key: str, data_file_name: str) -> FileIndex:
     size = source.size()
     head = source.read_at(min(size, _FIRST_BYTES), 0)
     head_bytes = head_length(head, key)
@@ -63,9 +63,9 @@ def _opened(source: pa.NativeFile, key: str) -> FileIndex:
     def fetch(place: Place) -> bytes:
         after = place.start + place.length
         if after <= len(head):
-            return bytes(head[place.start : after])
+            return body_of(head, place, key)
         if after > size:
             raise corrupt(key, f"it has {size} bytes, and an index up to byte {after}")
-        return bytes(source.read_at(place.length, place.start))
+        return checked(bytes(source.read_at(place.length, place.start)), place, key)
 
-    return FileIndex(directory=parse_directory(head, key), fetch=fetch, what=key)
+    return FileIndex(directory=parse_directory(head, key, data_file_name), fetch=fetch, what=key)

@@ -1,11 +1,15 @@
 """The container that holds all indexes of one data file: a directory of columns, then the bodies.
 
-Source: Paimon format, "File index". Numbers are big-endian.
+A file of its own is sealed, for a changed bit in it denies rows that are there: the directory ends with a field that
+other readers pass over, where we put checksums of the bodies, and one of these, the directory and the data file's
+name. Containers of other engines have none. Source: Paimon format, "File index". Numbers are big-endian.
 """
 
+import hashlib
 import struct
+import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
@@ -17,17 +21,30 @@ _PREFIX: Final = struct.Struct(">qii")
 _COUNT: Final = struct.Struct(">i")
 _PLACE: Final = struct.Struct(">ii")
 _LENGTH: Final = struct.Struct(">H")
+_CHECKSUM: Final = struct.Struct(">I")
 _NOWHERE: Final = -1
+# Higher ones are damage rather than versions to come.
+_LAST_LIKELY_VERSION: Final = 15
+# At the end of the head: what it is, and a digest of all of the head before that. Stored in index files. Never change.
+_SEAL_MARK: Final = b"lh-indx1"
+_DIGEST_BYTES: Final = 8
+_SEAL_BYTES: Final = len(_SEAL_MARK) + _DIGEST_BYTES
+# So many bytes of a mark, where the mark belongs, are no coincidence.
+_TELLING_BYTES: Final = 5
 
 PREFIX_BYTES: Final = _PREFIX.size
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the body of one index lies, from the beginning of the container. None in its stead: it has no body."""
+    """Where the body of one index lies, from the beginning of the container. None in its stead: it has no body.
+
+    `checksum`: CRC-32 of the body, None where the container has no seal.
+    """
 
     start: int
     length: int
+    checksum: int | None = None
 
 
 # By column, then by kind of index.
@@ -37,27 +54,37 @@ Directory = dict[str, dict[str, Place | None]]
 def head_length(prefix: bytes, what: str) -> int:
     """Return how many bytes hold the directory, given at least the first PREFIX_BYTES of a container.
 
-    `what` names the container in errors. Raises CorruptTable, UnsupportedFeature.
+    `what` names the container in errors. Raises CorruptTable.
     """
     if len(prefix) < PREFIX_BYTES:
         raise corrupt(what, f"{len(prefix)} bytes are too few for a file index")
     magic, version, length = _PREFIX.unpack_from(prefix)
     if magic != _MAGIC:
         raise corrupt(what, f"it begins with {magic}, a file index with {_MAGIC}")
-    if version != _VERSION:
-        raise UnsupportedFeature(
-            f"{what}: a file index of version {version}; version {_VERSION} is known. Set file-index.read.enabled to "
-            "false to read without it."
-        )
+    if not _VERSION <= version <= _LAST_LIKELY_VERSION:
+        raise corrupt(what, f"its version is {version}")
     if length < PREFIX_BYTES + _COUNT.size:
         raise corrupt(what, f"its head has {length} bytes")
     return int(length)
 
 
-def parse_directory(head: bytes, what: str) -> Directory:
-    """Return where each index lies; `head` holds the first `head_length` bytes. Raises CorruptTable."""
-    if len(head) < head_length(head, what):
+def parse_directory(head: bytes, what: str, data_file_name: str) -> Directory:
+    """Return where each index lies; `head` begins with the `head_length` bytes of the head.
+
+    Raises CorruptTable, also where the seal is broken or of the index of another data file, UnsupportedFeature.
+    """
+    length = head_length(head, what)
+    if len(head) < length:
         raise corrupt(what, f"it ends after {len(head)} bytes, inside its head")
+    head = head[:length]
+    is_sealed = _check_seal(head, what, data_file_name)
+    # Only now: of a damaged number it would be wrong to say that it is a version.
+    _, version, _ = _PREFIX.unpack_from(head)
+    if version != _VERSION:
+        raise UnsupportedFeature(
+            f"{what}: a file index of version {version}; version {_VERSION} is known. Set file-index.read.enabled to "
+            "false to read without it."
+        )
     directory: Directory = {}
     try:
         (column_count,) = _COUNT.unpack_from(head, PREFIX_BYTES)
@@ -72,9 +99,15 @@ def parse_directory(head: bytes, what: str) -> Directory:
                 start, length = _PLACE.unpack_from(head, position)
                 position += _PLACE.size
                 indexes[kind] = None if start == _NOWHERE else _place(start, length, what)
+        (extra_bytes,) = _COUNT.unpack_from(head, position)
+        position += _COUNT.size
     except (struct.error, UnicodeDecodeError) as error:
         raise corrupt(what, f"its directory cannot be decoded ({error})") from error
-    return directory
+    if position + extra_bytes != len(head):
+        raise corrupt(what, f"its head has {len(head)} bytes, its directory ends after {position + extra_bytes}")
+    if extra_bytes and not is_sealed:
+        raise corrupt(what, f"its directory is followed by {extra_bytes} bytes that no engine writes")
+    return _with_checksums(directory, head[position:-_SEAL_BYTES], what) if is_sealed else directory
 
 
 def body_of(container: bytes, place: Place, what: str) -> bytes:
@@ -82,12 +115,25 @@ def body_of(container: bytes, place: Place, what: str) -> bytes:
     body = container[place.start : place.start + place.length]
     if len(body) != place.length:
         raise corrupt(what, f"it has {len(container)} bytes, and an index up to byte {place.start + place.length}")
+    return checked(body, place, what)
+
+
+def checked(body: bytes, place: Place, what: str) -> bytes:
+    """Return `body`. Raises CorruptTable where it does not fit its checksum."""
+    if place.checksum is not None and zlib.crc32(body) != place.checksum:
+        raise corrupt(what, f"the index from byte {place.start} does not fit its checksum")
     return body
 
 
-def serialize_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
-    """Return the container of the bodies by column and kind, in their order. None: an index without a body."""
-    head_bytes = PREFIX_BYTES + 2 * _COUNT.size
+def serialize_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, sealed_for: str | None = None) -> bytes:
+    """Return the container of the bodies by column and kind, in their order. None: an index without a body.
+
+    `sealed_for`: the name of the data file, where the container is to be a file of its own, with a seal.
+    """
+    parts = [body for bodies in indexes.values() for body in bodies.values() if body is not None]
+    checksums = b"" if sealed_for is None else b"".join(_CHECKSUM.pack(zlib.crc32(body)) for body in parts)
+    extra_bytes = 0 if sealed_for is None else len(checksums) + _SEAL_BYTES
+    head_bytes = PREFIX_BYTES + 2 * _COUNT.size + extra_bytes
     for column, bodies in indexes.items():
         head_bytes += len(_encoded(column)) + _COUNT.size
         head_bytes += sum(len(_encoded(kind)) + _PLACE.size for kind in bodies)
@@ -98,9 +144,10 @@ def serialize_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> by
         for kind, body in bodies.items():
             directory += _encoded(kind) + (_PLACE.pack(_NOWHERE, 0) if body is None else _PLACE.pack(start, len(body)))
             start += 0 if body is None else len(body)
-    directory += _COUNT.pack(0)  # The length of fields that later versions may add.
-    parts = [body for bodies in indexes.values() for body in bodies.values() if body is not None]
-    return b"".join([_PREFIX.pack(_MAGIC, _VERSION, head_bytes), bytes(directory), *parts])
+    directory += _COUNT.pack(extra_bytes)  # The length of fields that later versions may add: readers pass over them.
+    head = _PREFIX.pack(_MAGIC, _VERSION, head_bytes) + bytes(directory) + checksums
+    seal = b"" if sealed_for is None else _seal(head, sealed_for)
+    return b"".join([head, seal, *parts])
 
 
 def corrupt(what: str, found: str) -> CorruptTable:
@@ -108,6 +155,32 @@ def corrupt(what: str, found: str) -> CorruptTable:
     return CorruptTable(
         f"{what}: {found}. Set file-index.read.enabled to false to read without it, and keep the file as evidence."
     )
+
+
+def _check_seal(head: bytes, what: str, data_file_name: str) -> bool:
+    """Say whether the head ends with a seal. Raises CorruptTable where that is broken."""
+    mark = head[-_SEAL_BYTES:-_DIGEST_BYTES]
+    if sum(one == other for one, other in zip(mark, _SEAL_MARK, strict=False)) < _TELLING_BYTES:
+        return False
+    if head[-_SEAL_BYTES:] != _seal(head[:-_SEAL_BYTES], data_file_name):
+        raise corrupt(what, f"its head does not fit its checksum, or is not that of an index of {data_file_name}")
+    return True
+
+
+def _seal(head: bytes, data_file_name: str) -> bytes:
+    return _SEAL_MARK + hashlib.blake2b(head + data_file_name.encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+def _with_checksums(directory: Directory, checksums: bytes, what: str) -> Directory:
+    """Return the directory with the checksums of its bodies, which are in its order."""
+    count = sum(place is not None for indexes in directory.values() for place in indexes.values())
+    if len(checksums) != count * _CHECKSUM.size:
+        raise corrupt(what, f"its head has {len(checksums)} bytes of checksums, for {count} indexes")
+    numbers = (number for (number,) in _CHECKSUM.iter_unpack(checksums))
+    return {
+        column: {kind: place and replace(place, checksum=next(numbers)) for kind, place in indexes.items()}
+        for column, indexes in directory.items()
+    }
 
 
 def _place(start: int, length: int, what: str) -> Place:

@@ -11,7 +11,12 @@ from typing import TypeAlias, TypeVar
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.avro_container import AvroContainer, open_container
 from lakehouse_core.format.avro_file import Record, records_of, write_avro
-from lakehouse_core.table.checksums import listed_checksums_from_header, listed_checksums_to_header
+from lakehouse_core.table.checksums import (
+    listed_checksums_from_header,
+    listed_checksums_to_header,
+    vector_checksums_from_header,
+    vector_checksums_to_header,
+)
 from lakehouse_core.table.data_file import EMPTY_STATS, DataFile, FileSource, SimpleStats
 from lakehouse_core.table.manifest.avro_schemas import (
     INDEX_MANIFEST_SCHEMA,
@@ -58,7 +63,10 @@ def encode_manifest_list(manifests: Iterable[ManifestFile], *, codec: str = "zst
 
 
 def encode_index_manifest(entries: Iterable[IndexManifestEntry], *, codec: str = "zstandard") -> bytes:
-    return write_avro(INDEX_MANIFEST_SCHEMA, (_index_record(entry) for entry in entries), codec=codec)
+    listed = list(entries)
+    checksums = [one.checksum for entry in listed for one in entry.deletion_vectors or ()]
+    metadata = vector_checksums_to_header(checksums)
+    return write_avro(INDEX_MANIFEST_SCHEMA, map(_index_record, listed), codec=codec, metadata=metadata)
 
 
 def decode_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
@@ -74,7 +82,11 @@ def decode_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
 
 def decode_index_manifest(data: bytes, name: str) -> list[IndexManifestEntry]:
     """Return the live index files of a snapshot; `name` stands for the file in errors. Raises CorruptTable."""
-    return _decoded(open_container(data, name), _index_entry, INDEX_MANIFEST_VERSION)
+    container = open_container(data, name)
+    entries = _decoded(container, _index_entry, INDEX_MANIFEST_VERSION)
+    count = sum(len(entry.deletion_vectors or ()) for entry in entries)
+    checksums = iter(vector_checksums_from_header(container.metadata, count, name))
+    return [_with_checksums(entry, checksums) for entry in entries]
 
 
 def decode_entries(container: AvroContainer, *, keep: Keep | None, with_stats: bool) -> list[ManifestEntry]:
@@ -292,6 +304,13 @@ def _index_entry(fields: _Fields) -> IndexManifestEntry:
         external_path=fields.optional_text("_EXTERNAL_PATH"),
         global_index=None if covered is None else _global_index(covered),
     )
+
+
+def _with_checksums(entry: IndexManifestEntry, checksums: Iterator[int | None]) -> IndexManifestEntry:
+    if entry.deletion_vectors is None:
+        return entry
+    vectors = tuple(replace(vector, checksum=next(checksums)) for vector in entry.deletion_vectors)
+    return replace(entry, deletion_vectors=vectors)
 
 
 def _deletion_vector(fields: _Fields) -> DeletionVectorRange:

@@ -5,7 +5,7 @@ Source: Paimon format, "Avro metadata files" and "Read and commit protocol".
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -60,12 +60,17 @@ HASH_INDEX: Final = "HASH"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorRange:
-    """Where the deletion vector of `data_file_name` lies in its index file; `length` as the vector's format counts."""
+    """Where the deletion vector of `data_file_name` lies in its index file; `length` as the vector's format counts.
+
+    `checksum`: the CRC-32 that the vector ends with, for another may lie in its place; other engines record none.
+    """
 
     data_file_name: str
     offset: int
     length: int
     cardinality: int | None = None
+    # No part of what it is: the same vector, recorded by another engine, has none.
+    checksum: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
