@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.pending import parse_pending
+from lakehouse_core.execution.tag_files import read_tag
 from lakehouse_core.planning.deletion import DeletionPlan, is_plan_name, parse_plan
 from lakehouse_core.planning.live_files import (
     BucketFolders,
@@ -54,7 +55,7 @@ from lakehouse_core.table.manifest import (
     decode_manifest_list,
     merge_entries,
 )
-from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
+from lakehouse_core.table.snapshot import parse_snapshot
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -284,7 +285,7 @@ def _snapshot_roots(store: ObjectStore, prefix: str, boundary: int) -> Iterator[
         yield root_of(parse_snapshot(store.read(key), key), key, RootKind.CHANGELOG, lineage=prefix)
     for name in tag_names(store, prefix):
         key = f"{prefix}{tag_key(name)}"
-        yield root_of(parse_tag(store.read(key), key).snapshot, key, RootKind.TAG, lineage=prefix)
+        yield root_of(read_tag(store, key).snapshot, key, RootKind.TAG, lineage=prefix)
 
 
 def branch_prefixes(store: ObjectStore) -> list[str]:

@@ -20,8 +20,10 @@ from lakehouse_core.execution.manifest_reader import ManifestReader
 from lakehouse_core.execution.read_back import readable_file
 from lakehouse_core.execution.reading_ahead import in_order
 from lakehouse_core.execution.recent import Recent
+from lakehouse_core.execution.tag_files import read_tag
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import replaced
+from lakehouse_core.table.boundary import parse_boundary, serialize_boundary
 from lakehouse_core.table.layout import (
     BOUNDARY_KEY,
     CHANGELOG_FOLDER,
@@ -42,7 +44,6 @@ from lakehouse_core.table.snapshot import (
     Snapshot,
     Tag,
     parse_snapshot,
-    parse_tag,
     serialize_snapshot,
     snapshot_checksums,
 )
@@ -208,7 +209,7 @@ class SnapshotLog:
         """Return one tag. Raises NotFound naming the tags there are, CorruptTable."""
         key = tag_key(name)
         try:
-            return parse_tag(self._store.read(key), key)
+            return read_tag(self._store, key)
         except NotFound as error:
             known = ", ".join(self._tag_names()) or "none"
             raise NotFound(f"Tag {name!r}: there is no such tag. The tags are: {known}.") from error
@@ -221,7 +222,7 @@ class SnapshotLog:
         """Return all tags by name, names sorted."""
         for _ in range(_ATTEMPTS):
             try:
-                return {name: parse_tag(self._store.read(tag_key(name)), tag_key(name)) for name in self._tag_names()}
+                return {name: read_tag(self._store, tag_key(name)) for name in self._tag_names()}
             except NotFound:
                 continue
         raise self._restless("a tag")
@@ -246,12 +247,7 @@ class SnapshotLog:
             data = self._store.read(BOUNDARY_KEY)
         except NotFound:
             return 0
-        if _ID.fullmatch(data) is None:
-            raise CorruptTable(
-                f"{self._store.uri(BOUNDARY_KEY)}: it holds {data[:40]!r}, expected a snapshot id. "
-                "Write the id of the earliest snapshot into it, without a line break."
-            )
-        return int(data)
+        return parse_boundary(data, self._store.uri(BOUNDARY_KEY))
 
     def raise_boundary(self, first_kept_id: int) -> int:
         """Let no id below `first_kept_id` count any more, durably; return the boundary, which never goes down."""
@@ -261,7 +257,7 @@ class SnapshotLog:
                 self._store.make_last([BOUNDARY_KEY])
                 return there
             version = None if found is None else found[1]
-            if replaced(self._store, BOUNDARY_KEY, b"%d" % first_kept_id, if_version=version):
+            if replaced(self._store, BOUNDARY_KEY, serialize_boundary(first_kept_id), if_version=version):
                 return first_kept_id
         raise self._restless("the boundary")
 

@@ -21,11 +21,11 @@ from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.format.strict_json import sealed_json, strict_json
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.layout import snapshot_key, tag_key
-from lakehouse_core.table.snapshot import Tag, new_tag, parse_tag, serialize_tag
+from lakehouse_core.table.snapshot import TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
 
 # A file name has 255 bytes; the prefix and the name of a temporary file need some of them.
 _LONGEST_NAME_BYTES = 200
-_TIMES = ("tagCreateTime", "tagTimeRetained")
+_OWN_FIELDS = ("tagCreateTime", "tagTimeRetained", TAG_NAME_FIELD)
 
 
 def create_tag(
@@ -125,12 +125,12 @@ def _source(log: SnapshotLog, snapshot_id: int | None) -> tuple[str, bytes]:
 
 
 def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_millis: int | None) -> tuple[bytes, Tag]:
-    """Return the file of the tag, and what it says: all that the source says, whoever wrote it, and our own times."""
+    """Return the file of the tag, and what it says: all that the source says, whoever wrote it, our times and name."""
     snapshot = parse_tag(data, source_key).snapshot
-    tag = new_tag(snapshot, local_now_millis=clock.local_now_millis(), retained_millis=retention_millis)
-    document = {each: value for each, value in strict_json(data, source_key).items() if each not in _TIMES}
-    times = strict_json(serialize_tag(tag), source_key)
-    document |= {each: times[each] for each in _TIMES if each in times}
+    tag = new_tag(snapshot, name=name, local_now_millis=clock.local_now_millis(), retained_millis=retention_millis)
+    document = {each: value for each, value in strict_json(data, source_key).items() if each not in _OWN_FIELDS}
+    own = strict_json(serialize_tag(tag), source_key)
+    document |= {each: own[each] for each in _OWN_FIELDS if each in own}
     return readable_file(
         tag, lambda _: sealed_json(document), lambda data: parse_tag(data, source_key), what="The tag"
     ), tag

@@ -14,6 +14,7 @@ from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.roots import branch_prefixes, ids_in, load_plans, pending_commits, tag_names
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.tag_files import tag_in
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.findings import Finding, Promise, hint_findings, id_findings, no_schema
 from lakehouse_core.planning.live_files import RootKind, needed, root_of
@@ -32,7 +33,7 @@ from lakehouse_core.table.layout import (
     snapshot_key,
     tag_key,
 )
-from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot, parse_tag
+from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
 
 T = TypeVar("T")
 
@@ -165,21 +166,28 @@ class _Verification:
         snapshot = self._inspection.read(Promise.READABLE_ROOTS, key, partial(self._snapshot, key, kind), key)
         if snapshot is None:
             return None
-        root = needed(root_of(snapshot, key, kind, lineage=lineage), delta_is_changelog=delta_is_changelog)
+        # Read too: what its writer recorded of the lists may not be what it should be.
+        whole = self._inspection.read(
+            Promise.READABLE_ROOTS, key, partial(root_of, snapshot, key, kind, lineage=lineage), key
+        )
+        if whole is None:
+            return None
         checksums = snapshot.properties.get(CHECKSUMS_PROPERTY)
         # The ledger of each of ten thousand snapshots would fill the memory.
         kept = {} if checksums is None else {CHECKSUMS_PROPERTY: checksums}
-        rooted = Rooted(root=root, snapshot=snapshot.model_copy(update={"properties": kept}))
+        rooted = Rooted(
+            root=needed(whole, delta_is_changelog=delta_is_changelog),
+            snapshot=snapshot.model_copy(update={"properties": kept}),
+        )
         self._roots_read += 1
         self._watch.at("reading the roots", self._roots_read, None, "snapshots")
-        readable = self._inspection.read(Promise.READABLE_ROOTS, key, lambda: rooted.checksums, key)
-        return None if readable is None else rooted
+        return rooted
 
     def _snapshot(self, key: str, kind: RootKind) -> Snapshot:
         data = self._store.read(key)
         # Not the content: there may be ten thousand of them.
         self._roots[key] = hash(data)
-        return parse_tag(data, key).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
+        return tag_in(self._store, key, data).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
 
 
 def _steady(read: Callable[[ObjectStore], T], store: ObjectStore) -> T:

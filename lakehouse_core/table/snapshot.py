@@ -6,7 +6,7 @@ document with two more fields. Source: Paimon format, "Snapshot, changelog, tag,
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, TypeAlias
@@ -20,6 +20,8 @@ from lakehouse_core.table.changes import CommitKind
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
 
 SNAPSHOT_VERSION = 3
+# In files of tags, at their end. Other engines ignore it. Stored in tables. Never rename.
+TAG_NAME_FIELD = "lakehouseTag"
 NO_WATERMARK = -(2**63)
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
@@ -84,12 +86,14 @@ class Tag:
     """A named snapshot, complete in itself: it outlives `snapshot-<id>`. Without retention both times are None.
 
     `tag_create_time` is (year, month, day, hour, minute, second, nanos) on the writer's local clock;
-    `tag_time_retained` is in seconds with nine digits after the point.
+    `tag_time_retained` is in seconds with nine digits after the point. `name`: under which it was created; no part of
+    what it is, and None where another engine wrote it.
     """
 
     snapshot: Snapshot
     tag_create_time: tuple[int, int, int, int, int, int, int] | None = None
     tag_time_retained: Decimal | None = None
+    name: str | None = field(default=None, compare=False)
 
     @property
     def create_time_millis(self) -> int | None:
@@ -105,10 +109,10 @@ class Tag:
         return None if self.tag_time_retained is None else int(self.tag_time_retained * 1000)
 
 
-def new_tag(snapshot: Snapshot, *, local_now_millis: int, retained_millis: int | None) -> Tag:
+def new_tag(snapshot: Snapshot, *, name: str, local_now_millis: int, retained_millis: int | None) -> Tag:
     """Return the tag of `snapshot` made now; without retention it carries no times, as Java writes it."""
     if retained_millis is None:
-        return Tag(snapshot=snapshot)
+        return Tag(snapshot=snapshot, name=name)
     moment = _EPOCH + timedelta(milliseconds=local_now_millis)
     return Tag(
         snapshot=snapshot,
@@ -122,6 +126,7 @@ def new_tag(snapshot: Snapshot, *, local_now_millis: int, retained_millis: int |
             moment.microsecond * 1000,
         ),
         tag_time_retained=(Decimal(retained_millis) / 1000).quantize(_NANO),
+        name=name,
     )
 
 
@@ -153,6 +158,7 @@ def parse_tag(data: bytes, key: str) -> Tag:
         snapshot=_snapshot(document, key),
         tag_create_time=_create_time(document.get("tagCreateTime"), key),
         tag_time_retained=_retained(document.get("tagTimeRetained"), key),
+        name=_tag_name(document.get(TAG_NAME_FIELD), key),
     )
 
 
@@ -162,6 +168,8 @@ def serialize_tag(tag: Tag) -> bytes:
         document["tagCreateTime"] = _without_trailing_zeros(tag.tag_create_time)
     if tag.tag_time_retained is not None:
         document["tagTimeRetained"] = tag.tag_time_retained.quantize(_NANO)
+    if tag.name is not None:
+        document[TAG_NAME_FIELD] = tag.name
     return sealed_json(document)
 
 
@@ -242,6 +250,14 @@ def _retained(found: Any, key: str) -> Decimal | None:
     if isinstance(found, bool) or not isinstance(found, int | Decimal) or not 0 <= found < 2**63:
         raise CorruptTable(f"{key}: tagTimeRetained is {found!r:.100}, expected seconds. Make the tag again.")
     return Decimal(found).quantize(_NANO)
+
+
+def _tag_name(found: Any, key: str) -> str | None:
+    if found is not None and (not isinstance(found, str) or any(character in found for character in "/\\\0")):
+        raise CorruptTable(
+            f"{key}: {TAG_NAME_FIELD} is {found!r:.100}, expected the name of a tag. Make the tag again."
+        )
+    return found
 
 
 def _without_trailing_zeros(parts: tuple[int, ...]) -> list[int]:

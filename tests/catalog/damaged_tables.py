@@ -85,7 +85,7 @@ SHAPES = {
 }
 
 
-def kind_of(key: str, shape: str) -> str:
+def kind_of(key: str) -> str:
     """Return what the object at `key` is to a reader."""
     for kind, prefixes in ALL_KINDS.items():
         if any(key.startswith(prefix) for prefix in prefixes.split()):
@@ -225,13 +225,35 @@ QUESTIONS: Mapping[str, Callable[[lc.Table], object]] = {
     },
 }
 KEYED_QUESTIONS: Mapping[str, Callable[[lc.Table], object]] = {"lookup": _lookup}
-ACTIONS: Mapping[str, Callable[[lc.Table], object]] = {
-    "write": lambda table: table.write(_rows(5, 2, "z")),
-    "compact": lambda table: table.compact(full=True),
-    "compact manifests": lambda table: table.compact_manifests(),
-    "expire": lambda table: table.expire_snapshots(retain_max=2, retain_min=1),
-    "delete a tag": lambda table: table.delete_tag("one"),
-    "commit what is pending": lambda table: table.commit(table.pending("pipeline", 1)),
+_READ_GRACE_SECONDS = 3600
+
+
+def _expire(copy: Copy) -> None:
+    """Let old snapshots go, and once their readers have ended, their files."""
+    copy.again().expire_snapshots(retain_max=2, retain_min=1)
+    copy.clock.sleep(_READ_GRACE_SECONDS)
+    copy.again().expire_snapshots(retain_max=2, retain_min=1)
+
+
+def _delete_tag(copy: Copy) -> None:
+    copy.again().delete_tag("one")
+    copy.clock.sleep(_READ_GRACE_SECONDS)
+    copy.again().expire_snapshots()
+
+
+def _commit_pending(copy: Copy) -> None:
+    staged = copy.again().pending("pipeline", 1)
+    assert staged is not None
+    copy.again().commit(staged)
+
+
+ACTIONS: Mapping[str, Callable[[Copy], object]] = {
+    "write": lambda copy: copy.again().write(_rows(5, 2, "z")),
+    "compact": lambda copy: copy.again().compact(full=True),
+    "compact manifests": lambda copy: copy.again().compact_manifests(),
+    "expire": _expire,
+    "delete a tag": _delete_tag,
+    "commit what is pending": _commit_pending,
 }
 
 
@@ -249,7 +271,7 @@ def answers_of(shape: str) -> Mapping[str, object]:
 def rows_after(shape: str, action: str) -> object:
     """Return the rows of a sound table after an action."""
     copy = fresh(shape)
-    ACTIONS[action](copy.again())
+    ACTIONS[action](copy)
     return QUESTIONS["rows"](copy.again())
 
 
@@ -291,8 +313,8 @@ def exchanges(shape: str) -> Iterator[Damage]:
     """Yield every way in which two whole files of one kind and size may lie in each other's place, or one in both's."""
     objects = table_of(shape).objects
     for one, other in combinations(sorted(objects), 2):
-        kind = kind_of(one, shape)
-        if kind != kind_of(other, shape) or objects[one] == objects[other]:
+        kind = kind_of(one)
+        if kind != kind_of(other) or objects[one] == objects[other]:
             continue
         if kind in _WITH_SIZE and len(objects[one]) != len(objects[other]):
             continue
@@ -307,8 +329,8 @@ def random_damage(seed: int) -> Damage:
     chance = random.Random(seed)
     shape = chance.choice(sorted(SHAPES))
     objects = table_of(shape).objects
-    kind = chance.choice(sorted({kind_of(key, shape) for key in objects}))
-    key = chance.choice(sorted(key for key in objects if kind_of(key, shape) == kind))
+    kind = chance.choice(sorted({kind_of(key) for key in objects}))
+    key = chance.choice(sorted(key for key in objects if kind_of(key) == kind))
     (data,) = damaged(objects[key], seed=seed, count=1)
     return Damage(shape, kind, f"{key}, edits of seed {seed}", {key: data})
 
@@ -335,7 +357,7 @@ def faults_of_actions(damage: Damage) -> list[str]:
         copy.damage(damage.changes)
         outcome = ""
         try:
-            act(copy.again())
+            act(copy)
             expected = rows_after(damage.shape, name)
         except CorruptTable:
             expected = answers_of(damage.shape)["rows"]

@@ -18,7 +18,7 @@ from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.changes import CommitKind
 from lakehouse_core.table.layout import changelog_key, manifest_key, snapshot_key, tag_key
 from lakehouse_core.table.manifest import EntryKind
-from lakehouse_core.table.snapshot import Snapshot, new_tag, serialize_snapshot, serialize_tag
+from lakehouse_core.table.snapshot import Snapshot, Tag, new_tag, serialize_snapshot, serialize_tag
 from tests.execution.commit_vocabulary import CommitTable, commit_table
 
 
@@ -223,7 +223,7 @@ class TestTagsAndChangelogs:
     def test_tags_come_sorted_with_their_snapshots(self) -> None:
         log = log_of(1, 2)
         for name, snapshot_id in (("eod", 2), ("a b", 1)):
-            tag = new_tag(snapshot(snapshot_id), local_now_millis=0, retained_millis=None)
+            tag = new_tag(snapshot(snapshot_id), name=name, local_now_millis=0, retained_millis=None)
             log.store.write(tag_key(name), serialize_tag(tag))
 
         assert {name: tag.snapshot.id for name, tag in log.tags().items()} == {"a b": 1, "eod": 2}
@@ -234,7 +234,7 @@ class TestTagsAndChangelogs:
         log = log_of(1)
         with pytest.raises(NotFound, match=r"Tag 'x': there is no such tag\. The tags are: none"):
             log.tag("x")
-        log.store.write(tag_key("eod"), serialize_tag(new_tag(snapshot(1), local_now_millis=0, retained_millis=None)))
+        log.store.write(tag_key("eod"), serialize_tag(Tag(snapshot=snapshot(1))))
         with pytest.raises(NotFound, match="The tags are: eod"):
             log.tag("x")
 

@@ -9,6 +9,7 @@ from typing import Final
 
 CAMPAIGNS: Final = {
     "disk": "tests.model.disk_faults",
+    "damage": "tests.search.damage",
     "laws": "tests.search.laws",
     "race": "tests.search.race",
     "staged_ahead": "tests.search.staged_ahead",

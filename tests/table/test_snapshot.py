@@ -154,9 +154,9 @@ def test_a_name_that_starts_like_a_snapshot_carries_no_id():
 
 
 def test_a_new_tag_records_local_time_and_retention_only_when_it_ends():
-    kept = new_tag(a_snapshot(), local_now_millis=1_700_000_000_123, retained_millis=90_061_007)
+    kept = new_tag(a_snapshot(), name="t", local_now_millis=1_700_000_000_123, retained_millis=90_061_007)
 
-    assert new_tag(a_snapshot(), local_now_millis=0, retained_millis=None) == Tag(snapshot=a_snapshot())
+    assert new_tag(a_snapshot(), name="t", local_now_millis=0, retained_millis=None) == Tag(snapshot=a_snapshot())
     assert kept.tag_create_time == (2023, 11, 14, 22, 13, 20, 123_000_000)
     assert kept.tag_time_retained == Decimal("90061.007")
     assert (kept.create_time_millis, kept.time_retained_millis) == (1_700_000_000_123, 90_061_007)
@@ -164,7 +164,7 @@ def test_a_new_tag_records_local_time_and_retention_only_when_it_ends():
 
 @given(st.integers(0, 4_000_000_000_000), st.integers(0, 10**15))
 def test_tags_are_read_back(millis, retained):
-    tag = new_tag(a_snapshot(), local_now_millis=millis // 1000 * 1000, retained_millis=retained)
+    tag = new_tag(a_snapshot(), name="t", local_now_millis=millis // 1000 * 1000, retained_millis=retained)
 
     assert parse_tag(serialize_tag(tag), "tag/tag-t") == tag
 
@@ -186,7 +186,7 @@ def test_every_flipped_bit_of_a_snapshot_is_noticed_or_changes_nothing():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_damaged_snapshots_and_tags_are_noticed(seed):
-    tag = new_tag(a_snapshot(), local_now_millis=1_700_000_000_123, retained_millis=5)
+    tag = new_tag(a_snapshot(), name="t", local_now_millis=1_700_000_000_123, retained_millis=5)
     data = serialize_tag(tag)
 
     assert survivors(lambda copy: parse_tag(copy, "f"), damaged(data, seed=seed, count=300), tag) == []
