@@ -20,7 +20,6 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.execution.commit import commit
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.deletion_index import IndexFolder, change_vectors
@@ -158,7 +157,7 @@ def table_of(shape: str) -> Copy:
     for number, change in enumerate("efgh"):
         table.write(_rows(12 * number % 24, 12, change))
         if made.is_marked:
-            _mark(root.at(FOLDER), clock, number)
+            _mark(table, root.at(FOLDER), clock, number)
         if number == 1:
             table.compact()
     table.expire_snapshots()
@@ -167,7 +166,7 @@ def table_of(shape: str) -> Copy:
     return Copy(shape, {info.key: store.read(info.key) for info in store.list("")}, clock.now_millis())
 
 
-def _mark(store: MemoryStore, clock: VirtualClock, number: int) -> None:
+def _mark(table: lc.Table, store: MemoryStore, clock: VirtualClock, number: int) -> None:
     """Mark one row of the file that came last as deleted."""
     log, schemas = SnapshotLog(store, clock), SchemaLog(store)
     latest = log.latest()
@@ -187,7 +186,7 @@ def _mark(store: MemoryStore, clock: VirtualClock, number: int) -> None:
     staged = StagedCommit(
         table=TABLE, commit_user="marker", commit_identifier=number, mode=Append(), messages=(message,), schema_id=0
     )
-    commit(log, schemas, staged, clock)
+    table.commit(lc.StagedCommit.of(staged))
 
 
 # Questions, and what may be done.
@@ -205,6 +204,12 @@ def _lookup(table: lc.Table, cache: Path | None = None) -> object:
     return [repr(table.lookup([k], cache=cache).to_pylist()) for k in (100, 107, 123, 999)]
 
 
+def _pending(table: lc.Table) -> lc.StagedCommit:
+    staged = table.pending("pipeline", 1)
+    assert staged is not None
+    return staged
+
+
 QUESTIONS: Mapping[str, Callable[[lc.Table], object]] = {
     "rows": lambda table: _sorted(table.scan().to_arrow()),
     "rows of a key": lambda table: _sorted(table.scan(where="k = 107").to_arrow()),
@@ -217,7 +222,7 @@ QUESTIONS: Mapping[str, Callable[[lc.Table], object]] = {
     "changes that are kept": lambda table: _sorted(table.changes(table.changelogs()[0].id).to_arrow()),
     "difference": lambda table: _sorted(table.diff(table.snapshots()[0].id, table.snapshots()[-1].id).to_arrow()),
     "difference of tags": lambda table: _sorted(table.diff("one", "two").to_arrow()),
-    "pending": lambda table: repr(table.pending("pipeline", 1)),
+    "pending": lambda table: _pending(table).to_json(),
     "history": lambda table: repr(list(table.snapshots())) + repr(list(table.tags())),
     **{
         name: _system(name)
@@ -242,9 +247,7 @@ def _delete_tag(copy: Copy) -> None:
 
 
 def _commit_pending(copy: Copy) -> None:
-    staged = copy.again().pending("pipeline", 1)
-    assert staged is not None
-    copy.again().commit(staged)
+    copy.again().commit(_pending(copy.again()))
 
 
 ACTIONS: Mapping[str, Callable[[Copy], object]] = {
