@@ -224,7 +224,7 @@ def unlink(log: SnapshotLog, plan: DeletionPlan, unlinked: Callable[[int], None]
     there = [root for root in plan.roots if read_root(store, root) is not None]
     # An earlier run may have ended before what it forbade and unlinked was sure to stay so.
     forbidden = [BOUNDARY_KEY] if plan.kind is RootKind.SNAPSHOT else []
-    store.make_last([*forbidden, *({root.key for root in plan.roots} - {root.key for root in there})])
+    store.make_last([*forbidden, *(root.key for root in plan.roots if root not in there)])
     if plan.kind is RootKind.CHANGELOG:
         _write_changelog_hints(log, first_kept_id=plan.first_kept_id)
     for root in there:

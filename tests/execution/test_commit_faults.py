@@ -217,6 +217,29 @@ def test_an_outcome_that_nobody_tells_is_named_with_user_identifier_and_nonce() 
     assert table.commit(staged).replayed
 
 
+def test_a_commit_that_was_found_done_is_acknowledged_once_it_is_sure_to_last() -> None:
+    table, staged = first_commit()
+    claim = next(number for number, name in numbered(staged, CASES["first"]) if name == "create_new")
+    lost = Fault(at=claim, kind=FaultKind.FAIL_AFTER)
+    store = FaultyStore(table.store, [lost, Fault(at=claim + 2, kind=FaultKind.LOST_BEFORE)])
+
+    assert not on(store).commit(staged).replayed
+    after_claim = [call.method for call in store.calls if call.number >= claim][:6]
+    assert after_claim == ["create_new", "read", "make_last", "create_new", "read", "make_last"]
+
+
+def test_a_commit_that_was_made_before_and_may_not_last_is_an_unknown_outcome() -> None:
+    table, staged = first_commit()
+    table.commit(staged)
+    whole = FaultyStore(table.store)
+    assert on(whole).commit(staged).replayed
+    makes_last = next(call.number for call in whole.calls if call.method == "make_last")
+
+    with pytest.raises(CommitOutcomeUnknown, match=r"user/1: it was committed before.*Commit the same again"):
+        on(FaultyStore(table.store, [Fault(at=makes_last, kind=FaultKind.LOST_BEFORE)])).commit(staged)
+    assert table.live() == "a@0 b@0"
+
+
 def numbered(staged: StagedCommit, case: Case) -> list[tuple[int, str]]:
     """Return number and method of each call of the case's commit."""
     table, _ = case.make()

@@ -76,9 +76,12 @@ UNKNOWN = (lc.WriteOutcomeUnknown, lc.CommitOutcomeUnknown, ProcessDied)
 
 @dataclass(frozen=True)
 class Seen:
-    """What users see, and how far the histories reach: first and last snapshot."""
+    """What users see, and how far the histories reach: first and last snapshot.
 
-    tables: Mapping[str, tuple[list[str], Rows, Mapping[str, Rows]]]
+    Of a table: columns, rows, rows by tag, changes where they outlive their snapshots.
+    """
+
+    tables: Mapping[str, tuple[list[str], Rows, Mapping[str, Rows], Rows]]
     databases: tuple[str, ...]
     history: Mapping[str, tuple[int, int]]
 
@@ -108,7 +111,7 @@ def seen(catalog: Catalog) -> Seen:
     for name in (f"{database}.{table}" for database in catalog.databases() for table in catalog.tables(database)):
         table = catalog.table(name)
         tags = {tag.name: _rows(table, lc.AtTag(tag.name)) for tag in table.tags()}
-        tables[name] = (list(table.schema.column_names), _rows(table, lc.Latest()), tags)
+        tables[name] = (list(table.schema.column_names), _rows(table, lc.Latest()), tags, _changes(table))
         ids = [snapshot.id for snapshot in table.snapshots()]
         history[name] = (min(ids, default=0), max(ids, default=0))
     return Seen(tables=tables, databases=tuple(catalog.databases()), history=history)
@@ -144,6 +147,12 @@ def check_nothing_left(store: ObjectStore) -> None:
         catalog.drop_database(database, cascade=True)
     assert list(store.list("")) == []
     assert catalog.databases() == []
+
+
+def _changes(table: lc.Table) -> Rows:
+    if "changelog-producer" not in table.schema.options:
+        return ()
+    return tuple(tuple(change.values()) for change in table.changes(after=0).to_arrow().to_pylist())
 
 
 def _rows(table: lc.Table, at: lc.ReadPoint) -> Rows:
