@@ -24,6 +24,7 @@ from lakehouse_core.planning.live_files import (
     metadata_files,
 )
 from lakehouse_core.planning.replayed_files import ReplayedFiles
+from lakehouse_core.table.changes import CommitKind
 from lakehouse_core.table.data_file import FileSource
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
@@ -62,6 +63,8 @@ class _BranchCheck:
         self._branch = branch
         self._folders = BucketFolders(branch.schema)
         self._key_types: Sequence[DataType] = tuple(field.type for field in branch.schema.key_fields)
+        # With a sequence field numbers decide ties alone.
+        self._order_decides = bool(self._key_types) and "sequence.field" not in branch.schema.options
 
     def run(self) -> None:
         for run in _runs(self._branch.snapshots):
@@ -151,6 +154,8 @@ class _BranchCheck:
     def _step(self, rooted: Rooted, live: ReplayedFiles, changes: Sequence[ManifestEntry], *, is_first: bool) -> None:
         """Apply the delta of `rooted` to `live`, then check what it came to; of the first snapshot, everything."""
         key = rooted.root.key
+        if self._order_decides and rooted.snapshot.commit_kind is CommitKind.APPEND:
+            self._inspection.report(live.crossing_findings(key, changes, self._folders.of), key)
         self._inspection.report(live.apply(key, changes), key)
         # A file that one of the deltas deletes may be gone, but for the snapshots before it.
         new = live.entries.keys() if is_first else map(file_identifier, changes)

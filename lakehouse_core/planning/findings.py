@@ -27,6 +27,7 @@ class Promise(StrEnum):
     COMMITTED_ONCE = "I4"  # a user's identifier is committed at most once per kind
     CONSISTENT_DELTAS = "I7"  # replaying the deltas gives each snapshot's files
     TRUE_COUNTS = "I8"  # counts equal what the manifests say; time and watermark never go down
+    LATER_WINS = "I9"  # no compaction changes a result: of two rows of a key the later committed wins, before and after
     NAMED_FILES = "I11"  # every file that a root names exists with its recorded size, and can be read
     HINTS = "I17"  # a hint is a number, and never beyond the latest
     DISJOINT_LEVELS = "I22"  # inside a level above 0 no two files of a bucket share a key

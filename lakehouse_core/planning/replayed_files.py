@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.data_types import DataType
+from lakehouse_core.planning.commit_order import crossed_files
 from lakehouse_core.planning.findings import KEEP_EVIDENCE, Finding, Promise, key_range
+from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
 
 Bucket: TypeAlias = tuple[bytes, int]
@@ -97,6 +99,29 @@ class ReplayedFiles:
                     advice="Rewrite the partition by an overwrite with the number of buckets that the table has now.",
                 )
 
+    def crossing_findings(
+        self, key: str, changes: Sequence[ManifestEntry], where: Callable[[bytes, int], str]
+    ) -> Iterator[Finding]:
+        """Check that rows of new files, which are still to be applied, win over those of their keys that are there."""
+        new: defaultdict[Bucket, list[DataFile]] = defaultdict(list)
+        for entry in changes:
+            if entry.kind is EntryKind.ADD and entry.file.level == 0 and entry.bucket >= 0:
+                new[entry.partition, entry.bucket].append(entry.file)
+        for place, files in sorted(new.items(), key=lambda item: item[0]):
+            crossed = self._buckets[place].crossed(files, self._key_types)
+            if crossed is not None:
+                earlier, later = crossed
+                yield Finding(
+                    promise=Promise.LATER_WINS,
+                    object=f"{key}, {where(*place)}/{later.file_name}",
+                    found=f"its sequence numbers begin at {later.min_sequence_number}, and {earlier.file_name}, which "
+                    f"was committed before it and may hold the same keys, has numbers up to "
+                    f"{earlier.max_sequence_number}",
+                    expected="numbers above those of all rows of the same keys that were committed before",
+                    advice="No file is damaged. Two writers of another engine ran side by side, and of a key in both "
+                    "files the row committed first may be the one that is read: write those that should win again.",
+                )
+
     def _files(self, partition: bytes, bucket: int) -> Iterable[ManifestEntry]:
         return self._buckets[partition, bucket].entries.values()
 
@@ -125,6 +150,8 @@ class _BucketFiles:
     entries: dict[Identifier, ManifestEntry] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
     _repeated: int = 0
+    # No live file has a higher sequence number; those that went may have had.
+    _highest_number: int = -1
     _ranges: dict[Identifier, "_Range"] = field(default_factory=dict)
     _levels: defaultdict[int, "_Level"] = field(default_factory=lambda: defaultdict(_Level))
 
@@ -141,9 +168,21 @@ class _BucketFiles:
         name = entry.file.file_name
         self._names[name] += 1
         self._repeated += self._names[name] == 2
+        self._highest_number = max(self._highest_number, entry.file.max_sequence_number)
         if (keys := _range(entry, key_types)) is not None:
             self._ranges[identifier] = keys
             self._levels[entry.file.level].add(keys)
+
+    def crossed(self, new: Sequence[DataFile], key_types: Sequence[DataType]) -> tuple[DataFile, DataFile] | None:
+        """Return a live file and a new one whose rows may lose to it, None where there are none."""
+        if min(file.min_sequence_number for file in new) > self._highest_number:
+            return None
+        there = [entry.file for entry in self.entries.values()]
+        self._highest_number = max((file.max_sequence_number for file in there), default=-1)
+        # Keys that cannot be decoded are told of when their file is looked at.
+        with suppress(CorruptTable):
+            return crossed_files(there, new, key_types)
+        return None
 
     def remove(self, identifier: Identifier) -> None:
         entry = self.entries.pop(identifier)

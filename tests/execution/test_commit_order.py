@@ -180,6 +180,11 @@ def test_an_append_that_a_large_overwrite_overtook_wins_over_it() -> None:
     place.table.commit(late)
 
     assert place.rows()[:3] == [(0, "overwrite"), (1, "late"), (2, "overwrite")]
+    # An overwrite counts from 0 again, and what comes after it goes on from there.
+    place.table.overwrite([{"k": 1, "v": "again"}])
+    place.table.write([{"k": 1, "v": "last"}])
+    assert place.rows() == [(1, "last")]
+    assert place.table.verify().findings == ()
 
 
 def test_each_bucket_is_a_matter_of_its_own() -> None:
@@ -286,6 +291,54 @@ def test_the_same_files_under_another_name_are_refused_and_stay() -> None:
     with pytest.raises(lc.CommitConflict, match="the same was committed by another user or identifier"):
         place.table.commit(replace(staged, commit_user="b"))
     assert place.rows() == [(1, "once")]
+
+
+def as_others_commit(place: Place, staged: lc.StagedCommit) -> lc.CommitReport:
+    """Commit with the numbers that it was staged with, as a writer that does not look would."""
+    return place.table.commit(replace(staged, base_snapshot_id=place.table.snapshot().id))
+
+
+@pytest.mark.parametrize(
+    ("late", "options", "count"),
+    [
+        ([(1, "late")], {}, 1),
+        ([(9, "other keys")], {}, 0),
+        ([(1, "late", 5)], {"sequence.field": "n"}, 0),
+    ],
+    ids=["same keys", "other keys", "sequence field"],
+)
+def test_verify_names_the_file_of_another_engine_whose_rows_lose_to_earlier_ones(
+    late: list[tuple[Any, ...]], options: dict[str, str], count: int
+) -> None:
+    place = Place({"write-only": "true", **options})
+    staged = place.stage("a", *late)
+    place.table.commit(place.stage("b", (2, "soon", 1), (1, "soon", 1)))
+    as_others_commit(place, staged)
+    place.table.write([{"k": 1, "v": "later"}])
+    findings = place.table.verify().findings
+    (file,) = staged.messages[0].new_files
+
+    assert [finding.object for finding in findings] == [f"snapshot/snapshot-2, bucket-0/{file.file_name}"] * count
+    for finding in findings:
+        assert str(finding).startswith("I9 ")
+        assert "begin at 0" in finding.found
+        assert "has numbers up to 1" in finding.found
+
+
+@pytest.mark.parametrize("options", [TABLES["lookup"], TABLES["lookup, vectors"]], ids=["lookup", "vectors"])
+def test_where_others_crossed_their_numbers_the_changelog_leads_to_the_rows_all_the_same(
+    options: dict[str, str],
+) -> None:
+    place = Place(options)
+    place.table.write([{"k": 0, "v": "first"}])
+    soon, late = place.stage("b", (2, "soon"), (1, "soon")), place.stage("a", (1, "late"))
+    for staged in (soon, late):
+        as_others_commit(place, staged)
+
+        assert replayed(place.table) == place.rows()
+    place.table.compact(full=True)
+
+    assert replayed(place.table) == place.rows() == [(0, "first"), (1, "soon"), (2, "soon")]
 
 
 @pytest.mark.slow
