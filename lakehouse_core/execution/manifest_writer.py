@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import StorageUnavailable
+from lakehouse_core.errors import InvalidRequest, StorageUnavailable
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.options import TableOptions
 from lakehouse_core.planning.commit import NamedListFile
@@ -116,7 +116,7 @@ class ManifestWriter:
         going = self._checksums.keys() - set(named)
         try:
             self._store.delete([manifest_key(name) for name in sorted(going)])
-        except StorageUnavailable:
+        except (StorageUnavailable, InvalidRequest):
             return
         for name in going:
             del self._checksums[name]

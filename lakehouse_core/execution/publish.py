@@ -11,6 +11,7 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
     CommitOutcomeUnknown,
     CommitTimeout,
+    InvalidRequest,
     NotFound,
     StorageUnavailable,
     WriteOutcomeUnknown,
@@ -111,6 +112,10 @@ def _claimed(claim: _Claim) -> bool:
         except StorageUnavailable:
             if not unsure:
                 raise
+        except InvalidRequest as error:
+            if not unsure:
+                raise
+            raise _unknown(claim, f"its name cannot be looked at any more ({error})") from error
         match _whose(claim):
             case _Found.OURS:
                 if _lasts(claim):
@@ -134,6 +139,8 @@ def _whose(claim: _Claim) -> _Found:
         except StorageUnavailable:
             _wait_or_give_up(claim)
             continue
+        except InvalidRequest as error:
+            raise _unknown(claim, f"what has its name cannot be looked at ({error})") from error
         ours = found.properties.get(NONCE_PROPERTY) == claim.snapshot.properties[NONCE_PROPERTY]
         return _Found.OURS if ours else _Found.ANOTHERS
 
@@ -164,6 +171,9 @@ def _id_counts(claim: _Claim) -> bool:
             return False
         except (StorageUnavailable, NotFound):
             _wait_or_give_up(claim)
+        except InvalidRequest as error:
+            # Whoever hears that the request is wrong may take it that nothing was applied.
+            raise _unknown(claim, f"it was written, and whether its id counts cannot be looked at ({error})") from error
 
 
 def _noted(ours: Snapshot, ledger: Ledger) -> bool | None:

@@ -72,8 +72,12 @@ class LocalStore:
         path = self._path(key)
         with reading(path):
             descriptor = system_calls.open_file(path)
-            with os.fdopen(descriptor, "rb") as file:
-                return file.read()
+            try:
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    return file.read()
+            finally:
+                with suppress(OSError):
+                    system_calls.close(descriptor)
 
     def open_read(self, key: str) -> pa.NativeFile:
         # Not a memory map: mapped pages count as resident memory, and a file cut short under a map kills the process.
@@ -187,7 +191,7 @@ class LocalStore:
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
         by_folder: dict[tuple[str, ...], list[str]] = {}
         for key in keys:
-            *folder, name = key_parts(key)
+            *folder, name = _parts_of(key)
             by_folder.setdefault(tuple(folder), []).append(name)
         return [
             "/".join([*folder, name])
@@ -196,7 +200,7 @@ class LocalStore:
         ]
 
     def delete_folder(self, prefix: str) -> Sequence[str]:
-        return remove_folder(self._root, key_parts(prefix))
+        return remove_folder(self._root, _parts_of(prefix))
 
     def delete_empty_folders(self, prefix: str) -> None:
         remove_empty_folders(self._root, key_parts(prefix))
@@ -318,6 +322,13 @@ class LocalStore:
         finally:
             with suppress(OSError):
                 system_calls.close(descriptor)
+
+
+def _parts_of(key: str) -> list[str]:
+    parts = key_parts(key)
+    if not parts:
+        raise InvalidRequest("Key '': it is the root of the store, which is not deleted. Name an object or a folder.")
+    return parts
 
 
 def _check_file(found: os.stat_result) -> None:

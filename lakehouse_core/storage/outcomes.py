@@ -6,7 +6,7 @@ Rule: whoever finds that he did it, without having been told, makes it last befo
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from lakehouse_core.errors import NotFound, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.storage.object_store import ObjectStore
 
 
@@ -15,19 +15,21 @@ def created(store: ObjectStore, key: str, data: bytes) -> bool:
 
     Raises WriteOutcomeUnknown when the store does not tell.
     """
+    lost = None
     try:
-        return store.create_new(key, data)
-    except WriteOutcomeUnknown:
-        try:
-            if store.read(key) != data:
-                return False
-        except NotFound:
-            # It may still come, so it is not tried again.
-            pass
-        else:
-            store.make_last([key])
+        if store.create_new(key, data):
             return True
-        raise
+    except WriteOutcomeUnknown as error:
+        lost = error
+    # Not every file system tells its own repeated request from that of somebody else: bytes do.
+    found = _content(store, key)
+    if found is None and lost is not None:
+        # It may still come, so it is not tried again.
+        raise lost
+    if found != data:
+        return False
+    store.make_last([key])
+    return True
 
 
 def replaced(store: ObjectStore, key: str, data: bytes, *, if_version: str | None) -> bool:
@@ -63,8 +65,8 @@ def moved(store: ObjectStore, source: str, target: str, *, witness: str) -> bool
 
 
 def clear_away(store: ObjectStore, keys: Iterable[str]) -> None:
-    """Delete objects that nobody names. What cannot be deleted is left to cleaning: the caller has worse to tell."""
-    with suppress(StorageUnavailable):
+    """Delete objects that nobody names. What cannot be deleted is left to cleaning: the caller has more to tell."""
+    with suppress(StorageUnavailable, InvalidRequest):
         store.delete(keys)
 
 

@@ -114,6 +114,15 @@ def test_a_link_that_leaves_the_root_is_refused(store: LocalStore, tmp_path: Pat
     assert [info.key for info in store.list("")] == ["inner/x"]
 
 
+@pytest.mark.parametrize("verb", ["delete_folder", "delete"])
+def test_the_root_is_never_deleted(store: LocalStore, verb: str) -> None:
+    store.write("a", b"")
+    with pytest.raises(InvalidRequest, match="the root of the store"):
+        store.delete_folder("") if verb == "delete_folder" else store.delete([""])
+
+    assert store.read("a") == b""
+
+
 def test_a_link_within_the_root_is_followed(store: LocalStore, tmp_path: Path) -> None:
     store.write("real/x", b"1")
     (tmp_path / "warehouse/link").symlink_to("real")

@@ -38,6 +38,15 @@ def test_whose_an_object_is_shows_in_its_bytes(there: bytes, is_done: bool) -> N
     assert inner.read("a") == there
 
 
+def test_what_the_store_calls_anothers_is_ours_when_it_has_our_bytes() -> None:
+    inner, store = failing(FaultKind.FAIL_BEFORE, at=99)
+    inner.write("a", b"mine")
+
+    assert created(store, "a", b"mine")
+    assert methods(store) == ["create_new", "read", "make_last"]
+    assert not created(store, "a", b"theirs")
+
+
 def test_an_object_that_may_still_come_is_an_unknown_outcome() -> None:
     _, store = failing(FaultKind.LOST_BEFORE)
 
