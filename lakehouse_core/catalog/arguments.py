@@ -13,7 +13,7 @@ from lakehouse_core.format.stored import check_text, is_broken, is_int64
 from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.where import parse_where
 from lakehouse_core.storage import home_expanded
-from lakehouse_core.table.changes import DynamicOverwrite, StagedCommit, StaticOverwrite, WriteMode
+from lakehouse_core.table.changes import DynamicOverwrite, Missing, StagedCommit, StaticOverwrite, WriteMode
 from lakehouse_core.table.predicate import Predicate, bind, is_predicate
 from lakehouse_core.table.schema import TableSchema
 
@@ -69,6 +69,16 @@ def column_name(name: str, given: str | None) -> str | None:
     if given is not None:
         check_text(name, given)
     return given
+
+
+def checked_missing(missing: object) -> Missing:
+    """Return what becomes of columns that the data lacks."""
+    match missing:
+        case "null":
+            return "null"
+        case "error":
+            return "error"
+    raise InvalidRequest(f"missing={shown(missing)}: expected 'null', or 'error' to refuse data that lacks a column.")
 
 
 def check_staged_commit(verb: str, staged: object) -> None:

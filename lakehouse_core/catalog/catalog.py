@@ -189,12 +189,15 @@ class Catalog:
         primary_keys: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
+        nullable: bool = False,
         exist_ok: bool = False,
     ) -> Table:
         """Create `database.table` and return it; with `exist_ok` return the one that exists, as it is.
 
-        `schema` maps column names to SQL types, or is an Arrow schema or a Spark StructType. Raises InvalidRequest,
-        UnsupportedFeature for what the table asks for and nobody would keep, NotFound for the database.
+        `schema` maps column names to SQL types, or is an Arrow schema or a Spark StructType. With `nullable` all
+        columns but those of the primary key may hold nulls, whatever the schema says: Spark takes literals and ranges
+        for NOT NULL, which later data need not be. Raises InvalidRequest, UnsupportedFeature for what the table asks
+        for and nobody would keep, NotFound for the database.
         """
         database, table = split_name(name)
         known = self.tables(database) if self._has_database(database) else []
@@ -209,6 +212,7 @@ class Catalog:
                 partition_keys=partition_keys,
                 options=options,
                 comment=comment,
+                nullable=nullable,
                 now_millis=self._clock.now_millis(),
             )
         # Last, so that whoever makes the missing database does it for a table that will come.

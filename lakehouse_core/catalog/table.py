@@ -18,6 +18,7 @@ from lakehouse_core.catalog.arguments import (
     cache_directory,
     check_staged_commit,
     check_staged_commits,
+    checked_missing,
     checks_flags,
     column_name,
     count_of,
@@ -89,7 +90,7 @@ from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point
 from lakehouse_core.planning.schema_change import SchemaChange
 from lakehouse_core.storage import ObjectStore
-from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, WriteMode
+from lakehouse_core.table.changes import BATCH_IDENTIFIER, Append, Missing, WriteMode
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
@@ -336,18 +337,21 @@ class Table:
         *,
         rowkind_column: str | None = None,
         properties: Mapping[str, str] | None = None,
+        missing: Missing = "null",
         progress: Listener | None = None,
     ) -> CommitReport:
         """Append rows, or merge them in by key, and commit. `properties` go into the snapshot.
 
-        `data`: what offers an Arrow stream (a scan, pyarrow, polars, DuckDB), a pandas frame, a list of dicts, or a
-        Spark DataFrame; columns go by name, one that is missing is null. `rowkind_column` holds +I, -U, +U or -D for
-        each row. `progress` is called with a Progress from time to time, in this thread; what it raises is logged and
-        stops nothing.
+        `data`: what offers an Arrow stream (a scan, pyarrow, polars, DuckDB), a pandas DataFrame, a list of dicts, or a
+        Spark DataFrame; columns go by name. One that is missing is null, so that a key table forgets the value that its
+        row had (the merge engine partial-update keeps it); with `missing="error"` it is refused. `rowkind_column` holds
+        +I, -U, +U or -D for each row. `progress` is called with a Progress from time to time, in this thread; what it
+        raises is logged and stops nothing.
         Raises InvalidRequest naming row (from 0) and column before anything is committed, UnsupportedFeature,
         CommitConflict, CommitTimeout, CommitOutcomeUnknown, StorageUnavailable, StorageFull.
         """
-        return self._write(data, Append(), rowkind_column, properties, Watch("write", self.name, progress))
+        watch = Watch("write", self.name, progress)
+        return self._write(data, Append(), watch, rowkind_column=rowkind_column, properties=properties, missing=missing)
 
     @names_table
     @timed
@@ -358,6 +362,7 @@ class Table:
         partition: Mapping[str, Any] | None = None,
         dynamic: bool | None = None,
         properties: Mapping[str, str] | None = None,
+        missing: Missing = "null",
         progress: Listener | None = None,
     ) -> CommitReport:
         """Replace rows: of one `partition` (some of its columns are enough); with `dynamic` those of the partitions
@@ -366,7 +371,8 @@ class Table:
         Raises as `write` does, and CommitConflict where others added rows to what it replaces.
         """
         watch = Watch("overwrite", self.name, progress)
-        return self._write(data, overwrite_mode(partition, dynamic, self.schema), None, properties, watch)
+        mode = overwrite_mode(partition, dynamic, self.schema)
+        return self._write(data, mode, watch, rowkind_column=None, properties=properties, missing=missing)
 
     @names_table
     def stage(
@@ -379,6 +385,7 @@ class Table:
         mode: WriteMode = Append(),  # noqa: B008
         properties: Mapping[str, str] | None = None,
         behind: Sequence[StagedCommit] = (),
+        missing: Missing = "null",
         progress: Listener | None = None,
     ) -> StagedCommit:
         """Write files that nobody sees yet; `commit` makes them a snapshot, once for each user and identifier.
@@ -395,6 +402,7 @@ class Table:
             mode=mode,
             properties=properties,
             behind=behind,
+            missing=missing,
         )
         files = [file for message in found.messages for file in message.new_files]
         rows = sum(file.row_count for file in files)
@@ -593,9 +601,11 @@ class Table:
         self,
         data: object,
         mode: WriteMode,
+        watch: Watch,
+        *,
         rowkind_column: str | None,
         properties: Mapping[str, str] | None,
-        watch: Watch,
+        missing: Missing,
     ) -> CommitReport:
         staged = self._stage(
             data,
@@ -605,6 +615,7 @@ class Table:
             rowkind_column=rowkind_column,
             mode=mode,
             properties=properties,
+            missing=missing,
         )
         watch.at("committing")
         result = commit_once(self._log, self._schemas, self._engine, staged, self._clock, named_by="the write")
@@ -620,6 +631,7 @@ class Table:
         rowkind_column: str | None,
         mode: WriteMode,
         properties: Mapping[str, str] | None,
+        missing: Missing,
         behind: Sequence[StagedCommit] = (),
     ) -> StagedCommit:
         check_staged_commits("behind", behind)
@@ -635,6 +647,7 @@ class Table:
             mode=mode,
             properties=mapping_of("properties", properties),
             behind=behind,
+            missing=checked_missing(missing),
             watch=watch,
         )
         return StagedCommit.of(staged)

@@ -32,6 +32,7 @@ from lakehouse_core.format.data_types import (
     arrow_type,
     atomic_parts,
 )
+from lakehouse_core.table.changes import Missing
 
 _CHUNK_ROWS: Final = 65_536
 # Python's own limit is 128 KB, less than a text may hold; a quote that is never closed shall still end somewhere.
@@ -41,20 +42,21 @@ Sink = Callable[[pa.RecordBatch], None]
 
 
 def read_files(
-    files: Sequence[Path], fields: Sequence[DataField], *, rowkind_column: str | None
+    files: Sequence[Path], fields: Sequence[DataField], *, rowkind_column: str | None, missing: Missing = "null"
 ) -> pa.RecordBatchReader:
     """Return the rows of all files, one after the other, as the table's columns. Raises InvalidRequest per file."""
     columns = [pa.field(field.name, arrow_type(field.type)) for field in fields]
     if rowkind_column is not None and all(field.name != rowkind_column for field in fields):
         columns.append(pa.field(rowkind_column, pa.string()))
     readers = [(file, _reader(file)) for file in files]
-    return pa.RecordBatchReader.from_batches(pa.schema(columns), _rows_of(readers, fields, rowkind_column))
+    return pa.RecordBatchReader.from_batches(pa.schema(columns), _rows_of(readers, fields, rowkind_column, missing))
 
 
 def _rows_of(
     readers: Iterable[tuple[Path, Callable[[Path], Iterator[object]]]],
     fields: Sequence[DataField],
     rowkind_column: str | None,
+    missing: Missing,
 ) -> Iterator[pa.RecordBatch]:
     binaries = [field for field in fields if any(part.root in BINARY_ROOTS for part in atomic_parts(field.type))]
     for file, read in readers:
@@ -62,7 +64,9 @@ def _rows_of(
         try:
             for data in read(file):
                 rows = _with_binaries(data, binaries, row_count) if binaries and isinstance(data, list) else data
-                for batch in input_batches(rows, fields, rowkind_column=rowkind_column, first_row=row_count):
+                for batch in input_batches(
+                    rows, fields, rowkind_column=rowkind_column, missing=missing, first_row=row_count
+                ):
                     row_count += batch.num_rows
                     yield batch
         except InvalidRequest as error:

@@ -15,6 +15,7 @@ from lakehouse_core.cli.output import json_rows, print_json, print_report, print
 from lakehouse_core.cli.row_files import open_sink, read_files
 from lakehouse_core.cli.session import is_json, open_catalog, open_table, parse_assignments
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.table.changes import Missing
 
 # What fits a screen or two; nobody reads more, and programs ask for --json or a file.
 _SHOWN_ROWS: Final = 100
@@ -29,6 +30,12 @@ _OUTPUT_HELP: Final = "Write the rows to a file instead: .parquet, .csv, .jsonl 
 @click.option(
     "--partition", multiple=True, metavar="K=V", help="With --overwrite: replace this partition; once for each column."
 )
+@click.option(
+    "--missing",
+    type=click.Choice(["null", "error"]),
+    default="null",
+    help="Columns that a file lacks are null, which key tables take for the new value; or refuse such a file.",
+)
 @json_option
 @click.pass_context
 def write(
@@ -39,6 +46,7 @@ def write(
     rowkind_column: str | None,
     overwrite: bool,
     partition: tuple[str, ...],
+    missing: Missing,
 ) -> None:
     """Write FILES to TABLE in one commit.
 
@@ -50,7 +58,7 @@ def write(
     if overwrite and rowkind_column is not None:
         raise InvalidRequest("--overwrite replaces rows and takes no --rowkind-column. Leave one of them out.")
     opened = open_table(context, table)
-    data = read_files(files, opened.schema.fields, rowkind_column=rowkind_column)
+    data = read_files(files, opened.schema.fields, rowkind_column=rowkind_column, missing=missing)
     if overwrite:
         report = opened.overwrite(data, partition=parse_assignments(partition))
     else:

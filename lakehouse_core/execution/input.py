@@ -7,7 +7,7 @@ refused with its row. Nulls in NOT NULL columns, defaults and row kinds are the 
 import difflib
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from lakehouse_core.format.data_types import (
     type_to_sql,
     with_nullable,
 )
+from lakehouse_core.table.changes import Missing
 
 # Rows of a list that are turned into Arrow at once.
 _CHUNK_ROWS: Final = 65_536
@@ -49,22 +50,31 @@ def input_batches(
     fields: Sequence[DataField],
     *,
     rowkind_column: str | None = None,
+    missing: Missing = "null",
     first_row: int = 0,
     advice: str = "Round it, or write it to a wider column.",
     in_sql: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of `data` as batches of `fields` (and the row kind column last, when it is no field).
 
+    A column that is `missing` is null, or refused, also where a row of a list lacks it.
     Columns are checked at once, values as the batches are taken. Raises InvalidRequest; it counts rows from
     `first_row`, ends with `advice` where a value would be cast with loss, and names types as SQL does where who sent
     them knows no Arrow.
     """
     misfits = _Misfits(first_row, advice, in_sql)
     if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
+        if missing == "error":
+            for row, values in enumerate(data):
+                _check_complete(values, fields, f"Row {first_row + row}")
         return _of_rows(data, fields, rowkind_column, first_row)
     if (columns := frame_columns(data)) is not None:
+        if missing == "error":
+            _check_complete(columns, fields, "The data")
         return _of_frame(columns, fields, rowkind_column, misfits)
     if (source := arrow_source(data)) is not None:
+        if missing == "error":
+            _check_complete(source[0].names, fields, "The data")
         return _of_arrow(*source, fields, rowkind_column, misfits)
     if _is_spark_frame(data):
         raise InvalidRequest(
@@ -308,6 +318,15 @@ def _output_fields(fields: Sequence[DataField], rowkind_column: str | None) -> l
     if rowkind_column is None or any(field.name == rowkind_column for field in fields):
         return list(fields)
     return [*fields, DataField(-1, rowkind_column, AtomicType(Root.VARCHAR, length=2))]
+
+
+def _check_complete(names: Container[Any], fields: Sequence[DataField], what: str) -> None:
+    for field in fields:
+        if field.name not in names:
+            raise InvalidRequest(
+                f"{what} has no column {shown(field.name)}, and missing='error' asks for all: add it, with nulls where "
+                "there is no value. A table with the merge engine partial-update keeps the values that rows lack."
+            )
 
 
 def _check_columns(names: Sequence[str], fields: Sequence[DataField], rowkind_column: str | None) -> None:

@@ -19,7 +19,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit import check_staged, overwritten
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.changes import Append, CommitMessage, StagedCommit, WriteMode
+from lakehouse_core.table.changes import Append, CommitMessage, Missing, StagedCommit, WriteMode
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -38,11 +38,13 @@ def stage(
     mode: WriteMode,
     properties: Mapping[str, str],
     behind: Sequence[StagedCommit] = (),
+    missing: Missing = "null",
     watch: Watch = NOBODY,
 ) -> StagedCommit:
     """Write `data` as files and return the commit that would make them visible; without rows it holds no messages.
 
     `behind`: what is staged already and will be committed before, whose rows the new ones are to win over.
+    `missing`: a column that the data lacks is null, or an error.
     Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull.
     """
     schema = schemas.latest()
@@ -73,6 +75,7 @@ def stage(
         schema=schema,
         restored=_next_numbers(live, behind),
         rowkind_column=rowkind_column,
+        missing=missing,
         # As in Java, which writes the changelog of an overwrite and lets it lie.
         tells=isinstance(mode, Append),
     )

@@ -6,7 +6,7 @@ Everything is plain data with a versioned JSON form; nothing is ever pickled bet
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.table.data_file import DataFile
@@ -82,6 +82,8 @@ class DynamicOverwrite:
     """Replace exactly the partitions in which new files lie."""
 
 
+# What becomes of a column of the table that the data of a write lacks.
+Missing: TypeAlias = Literal["null", "error"]
 WriteMode: TypeAlias = Append | StaticOverwrite | DynamicOverwrite
 
 

@@ -46,6 +46,18 @@ def test_the_compaction_after_a_write_is_told_beside_it(shell, home):
     assert "    changelog rows added: 2" in below
 
 
+def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
+    (home / "a.jsonl").write_text('{"dt":"2013-01-01","id":1}\n')
+    (home / "a.csv").write_text("dt,id\n2013-01-01,1\n")
+
+    for name, what in (("a.jsonl", "Row 0"), ("a.csv", "Row 0")):
+        answer = shell("write", orders, name, "--missing", "error")
+        assert answer.code == 2
+        assert answer.err.startswith(f"lakehouse: sales.orders: {name}: {what} has no column")
+
+    assert shell("write", orders, "a.jsonl").code == 0
+
+
 @pytest.mark.parametrize(
     "case",
     [

@@ -239,6 +239,17 @@ def test_a_table_is_made_from_the_schema_of_a_frame(spark, catalog):
     ]
 
 
+def test_what_spark_infers_as_not_null_may_be_null_in_a_table_that_says_so(spark, catalog):
+    frame = spark.range(1).select("id", sf.lit("x").alias("s"), sf.array(sf.lit(1)).alias("n"))
+    table = catalog.create_table("db.made", frame.schema, primary_keys=["id"], options={"bucket": "1"}, nullable=True)
+
+    table.write(spark.sql("SELECT 1L AS id, cast(NULL AS STRING) AS s, array(cast(NULL AS INT)) AS n"))
+
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "s": None, "n": [None]}]
+    with pytest.raises(lc.InvalidRequest, match="The data has no column 'n', and missing='error' asks for all"):
+        table.write(spark.sql("SELECT 1L AS id, 'a' AS s"), missing="error")
+
+
 def test_data_of_this_process_is_written_here_even_with_a_session(catalog, monkeypatch):
     from lakehouse_core.execution.engines.spark import engine
 

@@ -32,7 +32,7 @@ from lakehouse_core.options import ChangelogProducer, MergeEngine
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
-from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.table.changes import CommitMessage, Missing
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND, record_schema
 from lakehouse_core.table.merge_spec import merge_spec
@@ -51,13 +51,15 @@ class WriteTask:
 
     `restored`: the next sequence number of each (serialized partition, bucket) that has files; others begin at 0.
     `rowkind_column`: a column of the input that holds +I, -U, +U or -D, else the option `rowkind.field` names one.
-    `tells`: with the changelog of a table whose producer is `input`; an overwrite has none.
+    `missing`: what becomes of a column that the input lacks. `tells`: with the changelog of a table whose producer is
+    `input`; an overwrite has none.
     """
 
     store: StoreSpec
     schema: TableSchema
     restored: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     rowkind_column: str | None = None
+    missing: Missing = "null"
     tells: bool = True
 
 

@@ -100,6 +100,20 @@ def with_nullable(data_type: DataType, nullable: bool) -> DataType:
     return data_type if data_type.nullable == nullable else replace(data_type, nullable=nullable)
 
 
+def all_nullable(data_type: DataType) -> DataType:
+    """Return the type with every part nullable, itself too; keys of maps are never null and stay as they are."""
+    match data_type:
+        case AtomicType():
+            return with_nullable(data_type, True)
+        case ArrayType(element) | MultisetType(element):
+            return replace(data_type, element=all_nullable(element), nullable=True)
+        case MapType(_, value):
+            return replace(data_type, value=all_nullable(value), nullable=True)
+        case RowType(fields):
+            parts = tuple(replace(field, type=all_nullable(field.type)) for field in fields)
+            return replace(data_type, fields=parts, nullable=True)
+
+
 def has_same_kind(left: DataType, right: DataType) -> bool:
     """Whether the types are equal but for the nullability at their top."""
     return with_nullable(left, True) == with_nullable(right, True)

@@ -11,6 +11,7 @@ from lakehouse_core.format.data_types import (
     UNASSIGNED,
     DataField,
     DataType,
+    all_nullable,
     assign_field_ids,
     field_from_arrow,
     parse_type,
@@ -38,15 +39,18 @@ def new_schema(
     partition_keys: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
     comment: str | None = None,
+    nullable: bool = False,
     now_millis: int,
 ) -> TableSchema:
     """Return the schema 0 of a new table.
 
     `fields` maps column names to SQL types, or is an Arrow schema, or fields whose ids are assigned anew. Primary-key
-    columns become NOT NULL. Raises InvalidRequest for what no table may be, UnsupportedFeature for what is not
-    supported yet, naming the column or the option.
+    columns become NOT NULL; with `nullable` all others, and what is in them, may be null. Raises InvalidRequest for
+    what no table may be, UnsupportedFeature for what is not supported yet, naming the column or the option.
     """
     columns = _columns(fields)
+    if nullable:
+        columns = [replace(column, type=all_nullable(column.type)) for column in columns]
     if options is not None and not isinstance(options, Mapping):
         raise InvalidRequest(f"options={shown(options)}: expected a dict from names to texts.")
     if comment is not None:

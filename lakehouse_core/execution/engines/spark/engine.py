@@ -56,7 +56,7 @@ class SparkEngine:
         if isinstance(data, DataFrame):
             watch.at("writing on Spark")
             return write_frame(task, data)
-        rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column)
+        rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing)
         return write_batches(task, watch.rows(rows, "writing", row_count(data)), SystemClock())
 
     def to_spark(self, plan: ScanPlan) -> DataFrame:

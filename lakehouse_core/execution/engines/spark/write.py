@@ -66,7 +66,7 @@ def _check_columns(task: WriteTask, frame: DataFrame) -> None:
     columns = [pa.field(field.name, arrow_type(field.type)) for field in typed]
     columns += [pa.field(name, pa.null()) for name in voids]
     nothing = pa.RecordBatchReader.from_batches(pa.schema(columns), [])
-    input_batches(nothing, task.schema.fields, rowkind_column=task.rowkind_column, in_sql=True)
+    input_batches(nothing, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing, in_sql=True)
 
 
 def _write(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list[str]:
