@@ -12,12 +12,14 @@ from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, Unsupp
 from lakehouse_core.execution.manifest_reader import ManifestReader
 from lakehouse_core.execution.progress import NOBODY, Watch
 from lakehouse_core.execution.tasks.deletion_vectors import read_vectors
+from lakehouse_core.execution.tasks.file_index_reader import check_indexes
 from lakehouse_core.execution.tasks.merge_read import BucketFiles
 from lakehouse_core.planning.findings import Finding, Promise, manifest_findings, unreadable, vector_findings
 from lakehouse_core.planning.live_files import NamedFile, NamedList, Root
 from lakehouse_core.planning.readable import READABLE_FORMATS
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_index import index_file_name
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
@@ -205,6 +207,16 @@ class Inspection:
         if file.schema_id in schemas and file.format in READABLE_FORMATS:
             files = BucketFiles(store=self._store, folder=folder, schemas=schemas)
             self.read(Promise.NAMED_FILES, key, partial(_decode, files, file), root_key)
+        if file.schema_id in schemas:
+            self._indexes(folder, file, schemas[file.schema_id], root_key)
+
+    def _indexes(self, folder: str, file: DataFile, schema: TableSchema, root_key: str) -> None:
+        """Read the indexes of a data file; one that is missing was reported."""
+        name = index_file_name(file)
+        key = f"{folder}/{file.file_name if name is None else name}"
+        if key in self._files:
+            check = partial(check_indexes, self._store, folder, file, schema)
+            self.read(Promise.NAMED_FILES, key, check, root_key)
 
     def _is_whole(self, key: str, file: DataFile) -> bool:
         segment = segment_of(key)

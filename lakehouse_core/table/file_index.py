@@ -80,6 +80,21 @@ def matching_rows(
     return None if rows is not None and len(rows) == file.row_count else rows
 
 
+def open_every_index(index: FileIndex, file: DataFile, file_schema: TableSchema) -> None:
+    """Fetch every index of the file, decode those that a read would ask, and keep nothing. Raises CorruptTable."""
+    question = _Question(index, file, file_schema, {})
+    fields = {field.name: field for field in file_schema.fields}
+    for column, places in index.directory.items():
+        source = fields.get(column)
+        for kind, place in places.items():
+            if place is None:
+                continue
+            if source is not None and isinstance(source.type, AtomicType) and takes(kind, source.type):
+                question.open(source, kind, place)
+            else:
+                index.fetch(place)
+
+
 class _Question:
     """One condition asked of one file; indexes are opened when a leaf needs them."""
 
@@ -106,7 +121,7 @@ class _Question:
         found: BitMap | None = None
         for kind, place in places.items():
             if place is not None and takes(kind, source.type):
-                rows = self._asked(leaf, wanted, self._open(source, kind, place), source.type)
+                rows = self._asked(leaf, wanted, self.open(source, kind, place), source.type)
                 found = rows if found is None else found if rows is None else found & rows
         return found
 
@@ -121,7 +136,7 @@ class _Question:
         possible, certain = _key_ranges(leaf, form)
         return index.rows_in(possible) if wanted else values - index.rows_in(certain)
 
-    def _open(self, source: DataField, kind: str, place: Place) -> RowIndex | BloomFilter:
+    def open(self, source: DataField, kind: str, place: Place) -> RowIndex | BloomFilter:
         key = (source.name, kind)
         if key not in self._opened:
             what = f"{self._index.what}: {kind} of column {source.name!r}"

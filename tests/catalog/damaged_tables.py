@@ -65,6 +65,7 @@ _EVERYWHERE = {
 }
 _INDEXES = {
     "file-index.bloom-filter.columns": "v",
+    "file-index.bloom-filter.v.items": "100",
     "file-index.bitmap.columns": "n",
     "file-index.range-bitmap.columns": "w",
 }
@@ -350,6 +351,13 @@ def faults_of_answers(damage: Damage) -> list[str]:
         fault = _fault(partial(_answer, ask, copy.again()), answers_of(damage.shape)[name])
         found += [f"{damage}: {name}: {fault}"] if fault else []
     return found
+
+
+def is_seen(damage: Damage) -> bool:
+    """Say whether verify, which reads data too, says anything of it."""
+    copy = fresh(damage.shape)
+    copy.damage(damage.changes)
+    return copy.again().verify(data=True).findings != ()
 
 
 def faults_of_actions(damage: Damage) -> list[str]:

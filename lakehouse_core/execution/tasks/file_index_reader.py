@@ -4,8 +4,8 @@ Of a file beside it only the directory is fetched, and the indexes that the cond
 Source: Paimon semantics, G.4, raw read order of pruning.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -15,9 +15,11 @@ from lakehouse_core.format.data_types import DataField
 from lakehouse_core.format.file_index import Place, body_of, checked, corrupt, head_length, parse_directory
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.file_index import FileIndex, embedded_index, index_file_name, matching_rows
+from lakehouse_core.table.file_index import FileIndex, embedded_index, index_file_name, matching_rows, open_every_index
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
+
+T = TypeVar("T")
 
 # Holds the directory of dozens of indexes, and often all of them: one read less.
 _FIRST_BYTES: Final = 8 << 10
@@ -36,15 +38,25 @@ def indexed_rows(
 
     `predicate` is bound to `fields`. Raises CorruptTable, UnsupportedFeature, StorageUnavailable.
     """
+    return _asked(store, folder, file, lambda index: matching_rows(predicate, index, file, file_schema, fields))
+
+
+def check_indexes(store: ObjectStore, folder: str, file: DataFile, file_schema: TableSchema) -> None:
+    """Read all indexes of a data file, those too that no read asks for. Raises as `indexed_rows` does."""
+    _asked(store, folder, file, lambda index: open_every_index(index, file, file_schema))
+
+
+def _asked(store: ObjectStore, folder: str, file: DataFile, ask: Callable[[FileIndex], T]) -> T | None:
+    """Return what the index of a data file answers, None where it has none."""
     if file.embedded_index is not None:
-        return matching_rows(predicate, embedded_index(file.embedded_index, file), file, file_schema, fields)
+        return ask(embedded_index(file.embedded_index, file))
     name = index_file_name(file)
     if name is None:
         return None
     key = f"{folder}/{name}"
     try:
         with store.open_read(key) as source:
-            return matching_rows(predicate, _opened(source, key, file.file_name), file, file_schema, fields)
+            return ask(_opened(source, key, file.file_name))
     except NotFound as error:
         raise CorruptTable.missing(store.uri(key)) from error
     except OSError as error:

@@ -5,6 +5,7 @@ processes; the files used least recently go first. Source: Paimon semantics, E.4
 """
 
 import errno
+import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,9 +26,9 @@ from lakehouse_core.options import LookupOptions
 _ENDING: Final = ".lookup"
 _BUILDING: Final = ".building"
 _WORD: Final = "_WORD_"
-# The end of a file: check sum and length of all that comes before, and what it is.
-_MAGIC: Final = b"lh-look1"
-_TAIL_BYTES: Final = 4 + 8 + len(_MAGIC)
+# The end of a file: check sum and length of all that comes before, a digest of its name, and what it is.
+_MAGIC: Final = b"lh-look2"
+_TAIL_BYTES: Final = 4 + 8 + 8 + len(_MAGIC)
 _MILLI_NANOS: Final = 1_000_000
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -98,7 +99,7 @@ class LookupCache:
         which = (found.st_ino, len(data))
         try:
             is_known = self._verified.get(name) == which and not _was_written(found)
-            if not _is_whole(data, check_sum=not is_known):
+            if not _is_whole(data, name, check_sum=not is_known):
                 raise pa.ArrowInvalid("not what was written")
             rows = _rows_in(data, key_columns)
         except pa.ArrowInvalid:
@@ -127,7 +128,7 @@ class LookupCache:
         self._make_directory()
         temporary = f"{self._path(name)}.{self._clock.uuid()}{_BUILDING}"
         try:
-            size_bytes = _write(temporary, batches, key_columns, data_file)
+            size_bytes = _write(temporary, name, batches, key_columns, data_file)
             if size_bytes > options.max_disk_bytes:
                 self._too_large.add(name)
                 return None
@@ -224,8 +225,8 @@ def keyed_batch(rows: pa.RecordBatch, key_columns: Sequence[str], data_file: str
     return KeyedBatch(rows, sorted_keys(columns), 0)
 
 
-def _write(path: str, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str], data_file: str) -> int:
-    """Write the rows and the words of their keys, and return the size of the file."""
+def _write(path: str, name: str, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str], data_file: str) -> int:
+    """Write the rows and the words of their keys, and return the size of the file, which will be called `name`."""
     with pa.OSFile(path, "wb") as sink:
         writer: pa.ipc.RecordBatchFileWriter | None = None
         last: pa.RecordBatch | None = None
@@ -245,7 +246,7 @@ def _write(path: str, batches: Iterable[pa.RecordBatch], key_columns: Sequence[s
     with pa.memory_map(path) as mapped:
         data = mapped.read_buffer()
     with open(path, "ab") as file:
-        file.write(zlib.crc32(data).to_bytes(4, "little") + len(data).to_bytes(8, "little") + _MAGIC)
+        file.write(zlib.crc32(data).to_bytes(4, "little") + len(data).to_bytes(8, "little") + _digest(name) + _MAGIC)
     return len(data) + _TAIL_BYTES
 
 
@@ -264,12 +265,17 @@ def _out_of_order(data_file: str) -> CorruptTable:
     )
 
 
-def _is_whole(data: pa.Buffer, *, check_sum: bool) -> bool:
+def _digest(name: str) -> bytes:
+    return hashlib.blake2b(name.encode(), digest_size=8).digest()
+
+
+def _is_whole(data: pa.Buffer, name: str, *, check_sum: bool) -> bool:
+    """Say whether a file is all that was written, under this name: another's rows may lie there whole."""
     length = len(data) - _TAIL_BYTES
     if length < 0:
         return False
     tail = data.slice(length).to_pybytes()
-    if tail[-len(_MAGIC) :] != _MAGIC or int.from_bytes(tail[4:12], "little") != length:
+    if tail[12:] != _digest(name) + _MAGIC or int.from_bytes(tail[4:12], "little") != length:
         return False
     return not check_sum or zlib.crc32(data.slice(0, length)) == int.from_bytes(tail[:4], "little")
 

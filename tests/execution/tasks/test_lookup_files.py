@@ -1,6 +1,7 @@
 """Local lookup files are copies: what is damaged is made anew, what is over goes, and processes may share them."""
 
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,19 @@ def test_a_file_that_is_not_what_was_written_is_removed_and_not_believed(folder)
         assert folder.anew().open("a", ["k"]) is None
         assert folder.names() == []
     assert rows(folder.build()) == ALL
+
+
+def test_a_whole_file_under_the_name_of_another_is_removed_and_not_believed(folder):
+    folder.build("a")
+    folder.cache.build("b", batches([1, 3], [7]), ["k"], LookupOptions(), data_file=FILE)
+    one, other = (folder.path / f"{name}.lookup" for name in "ab")
+    assert one.stat().st_size == other.stat().st_size
+    content = one.read_bytes()
+    os.replace(other, one)
+    other.write_bytes(content)
+
+    assert [folder.cache.open(name, ["k"]) for name in "ab"] == [None, None]
+    assert folder.names() == []
 
 
 def test_the_files_used_least_recently_go_when_there_are_too_many(folder):
