@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import lakehouse_core as lc
+from tests.search.interchange import search
 
 COLUMNS = {
     "id": "BIGINT NOT NULL",
@@ -160,6 +161,11 @@ def test_an_empty_table_has_all_columns_everywhere(catalog: lc.Catalog, types: l
         assert report.noop_reason == "the input had no rows to write"
     assert list(empty.to_pandas().columns) == list(COLUMNS)
     assert empty.to_duckdb().columns == list(COLUMNS)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_rows_of_random_types_come_back_from_everywhere(seed: int) -> None:
+    search(seed)
 
 
 def test_polars_has_all_types_but_maps(catalog: lc.Catalog, types: lc.Table) -> None:

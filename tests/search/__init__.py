@@ -10,6 +10,7 @@ from typing import Final
 CAMPAIGNS: Final = {
     "disk": "tests.model.disk_faults",
     "damage": "tests.search.damage",
+    "interchange": "tests.search.interchange",
     "laws": "tests.search.laws",
     "race": "tests.search.race",
     "staged_ahead": "tests.search.staged_ahead",
