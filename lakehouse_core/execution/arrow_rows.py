@@ -74,7 +74,10 @@ class ArrowRows:
             raise InvalidRequest(f"to_duckdb({shown(connection)}): expected a connection, as duckdb.connect() makes.")
         # Here, so that what the rows are refused for is told in an error of ours.
         self.schema()
-        return connection.from_arrow(self)
+        try:
+            return connection.from_arrow(self)
+        except duckdb.Error as error:
+            raise InvalidRequest(f"DuckDB cannot read these rows in {shown(connection)}: {error}") from error
 
     def __arrow_c_schema__(self) -> object:
         return self.schema().__arrow_c_schema__()

@@ -43,6 +43,7 @@ from lakehouse_core.table.changes import Missing
 _CHUNK_ROWS: Final = 65_536
 # Far below what Arrow can address, for rows are not alike.
 _PIECE_BYTES: Final = 512 << 20
+_PIECE_ROWS: Final = 1 << 20
 
 
 def input_batches(
@@ -96,7 +97,7 @@ def arrow_source(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]] | N
     """
     match data:
         case pa.Table():
-            return data.schema, data.to_batches(max_chunksize=1 << 20)
+            return data.schema, data.to_batches(max_chunksize=_PIECE_ROWS)
         case pa.RecordBatch():
             return data.schema, [data]
         case pa.RecordBatchReader():
@@ -213,7 +214,7 @@ def _converted(
 def _bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Cut large batches: text that comes with 64-bit offsets, or as views, must fit the 2 GiB of plain text."""
     for batch in batches:
-        pieces = max(1, min(batch.num_rows, math.ceil(batch.nbytes / _PIECE_BYTES)))
+        pieces = max(1, math.ceil(batch.num_rows / _PIECE_ROWS), math.ceil(batch.nbytes / _PIECE_BYTES))
         rows = math.ceil(batch.num_rows / pieces)
         for start in range(0, batch.num_rows, max(1, rows)):
             yield batch.slice(start, rows)

@@ -22,7 +22,8 @@ def log_outcome(verb: str, name: str, outcome: str) -> None:
 class Progress:
     """How far a verb is in one of its phases: `done` of `total` so many of `unit`, as in 3 of 12 tasks.
 
-    `total` None: nobody knows yet. Phases come one after the other; within one `done` never falls.
+    `total` None: nobody knows yet. Phases come one after the other, and within one `done` never falls; work that is
+    done again, because another commit was faster, begins its phases anew.
     """
 
     table: str
@@ -93,7 +94,7 @@ def unfailing(listener: Listener) -> Listener:
             # The rows matter more than whoever is told of them.
             listens = False
             logging.getLogger(LOGGER).warning(
-                "%s: progress= raised %r; it is not called again, and the verb goes on", progress.table, error
+                "%s: progress= raised %s; it is not called again, and the verb goes on", progress.table, shown(error)
             )
 
     return listen

@@ -277,6 +277,20 @@ def test_what_is_no_connection_is_refused(orders: lc.Table, wrong: object) -> No
         orders.scan().to_duckdb(wrong)
 
 
+def test_a_connection_that_is_closed_is_told(orders: lc.Table) -> None:
+    connection = duckdb.connect()
+    connection.close()
+
+    with pytest.raises(lc.InvalidRequest, match="DuckDB cannot read these rows"):
+        orders.scan().to_duckdb(connection)
+
+
+def test_what_duckdb_makes_of_a_scan_is_written_back(orders: lc.Table) -> None:
+    orders.write(orders.scan().to_duckdb().project("id, coalesce(v, 'none') AS v"))
+
+    assert rows(orders.scan().to_arrow())[2] == {"id": 3, "v": "none"}
+
+
 @pytest.mark.damage
 def test_an_error_in_the_middle_is_one_of_ours(orders: lc.Table, tmp_path: Path) -> None:
     reader = orders.scan().to_reader()
