@@ -34,10 +34,18 @@ def is_int64(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
+def is_file_name(name: str) -> bool:
+    """Return whether the name of a file, as stored, cannot leave its folder and fits a file system."""
+    if not 0 < len(name) <= LONGEST_NAME_BYTES or name in (".", "..") or not _PATH_CHARACTERS.isdisjoint(name):
+        return False
+    return name.isascii() or (not is_broken(name) and len(name.encode()) <= LONGEST_NAME_BYTES)
+
+
 def control_character(text: str) -> str | None:
     """Return the first character of the text that controls a terminal or breaks a line, None when there is none."""
     return next((character for character in text if character in _LINE_BREAKS or ord(character) in _CONTROLS), None)
 
 
+_PATH_CHARACTERS: Final = frozenset("/\\\0")
 _CONTROLS: Final = frozenset({*range(0x20), *range(0x7F, 0xA0)})
 _LINE_BREAKS: Final = "\u2028\u2029"

@@ -13,6 +13,7 @@ from pydantic import Field
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.partition_path import partition_path
+from lakehouse_core.format.stored import is_file_name
 from lakehouse_core.options import parse_bool
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.joined_changelog import segment_of
@@ -225,7 +226,7 @@ def message_files(message: CommitMessage, folders: "BucketFolders", *, named_by:
 
 def plain_name(name: str, named_by: str) -> str:
     """Return `name`. Raises CorruptTable when it is anything but one plain file name."""
-    if name in ("", ".", "..") or any(character in name for character in "/\\\0"):
+    if not is_file_name(name):
         raise CorruptTable(
             f"{named_by} names the file {name!r}, expected a plain name without a path. "
             "Nothing of it is deleted; run `lakehouse verify` and keep its report."

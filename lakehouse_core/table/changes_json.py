@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, Generic, NoReturn, TypeVar, assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.format.stored import is_file_name
 from lakehouse_core.table.changes import (
     Append,
     CommitMessage,
@@ -170,7 +171,7 @@ def _text(value: Any, where: str) -> str:
 def _name(value: Any, where: str) -> str:
     """Return the name of a file: the last part of a key, so nothing that could leave its folder."""
     text = _text(value, where)
-    if text in ("", ".", "..") or "/" in text or "\\" in text or "\0" in text:
+    if not is_file_name(text):
         _refuse(where, text, "a plain file name")
     return text
 

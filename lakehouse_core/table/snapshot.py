@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
+from lakehouse_core.format.stored import is_file_name
 from lakehouse_core.format.strict_json import sealed_json, strict_json
 from lakehouse_core.table.changes import CommitKind
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
@@ -29,7 +30,7 @@ _Count: TypeAlias = Annotated[int, Field(ge=0)]
 
 def _last_part_of_a_key(name: str) -> str:
     """Refuse whatever could leave its folder."""
-    if name in ("", ".", "..") or any(character in name for character in "/\\\0"):
+    if not is_file_name(name):
         raise ValueError("expected a file name without a path")
     return name
 

@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.avro_container import AvroContainer, open_container
 from lakehouse_core.format.avro_file import Record, records_of, write_avro
+from lakehouse_core.format.stored import is_file_name
 from lakehouse_core.table.checksums import (
     listed_checksums_from_header,
     listed_checksums_to_header,
@@ -126,6 +127,13 @@ class _Fields:
             raise self.wrong(name, value, "a string")
         return value
 
+    def file_name(self, name: str) -> str:
+        """Return the name of a file: hostile until it is known to stay in its folder."""
+        value = self.text(name)
+        if not is_file_name(value):
+            raise self.wrong(name, value, "a plain file name without a path")
+        return value
+
     def optional_text(self, name: str) -> str | None:
         value = self._record.get(name)
         if value is not None and not isinstance(value, str):
@@ -228,10 +236,10 @@ def _entry(fields: _Fields, keep: Keep | None, with_stats: bool, shared: dict[by
 def _data_file(fields: _Fields, with_stats: bool, shared: dict[bytes, bytes]) -> DataFile:
     min_key, max_key = fields.binary("_MIN_KEY"), fields.binary("_MAX_KEY")
     extra_files = fields.optional_list("_EXTRA_FILES", str)
-    if extra_files is None:
-        raise fields.wrong("_EXTRA_FILES", None, "a list of names")
+    if extra_files is None or not all(map(is_file_name, extra_files)):
+        raise fields.wrong("_EXTRA_FILES", extra_files, "a list of plain file names without a path")
     return DataFile(
-        file_name=fields.text("_FILE_NAME"),
+        file_name=fields.file_name("_FILE_NAME"),
         file_size=fields.integer("_FILE_SIZE", 0),
         row_count=fields.integer("_ROW_COUNT", 0),
         min_key=shared.setdefault(min_key, min_key),
@@ -274,7 +282,7 @@ def _stats(fields: _Fields) -> SimpleStats:
 
 def _manifest_file(fields: _Fields) -> ManifestFile:
     return ManifestFile(
-        file_name=fields.text("_FILE_NAME"),
+        file_name=fields.file_name("_FILE_NAME"),
         file_size=fields.integer("_FILE_SIZE", 0),
         num_added_files=fields.integer("_NUM_ADDED_FILES", 0),
         num_deleted_files=fields.integer("_NUM_DELETED_FILES", 0),
@@ -297,7 +305,7 @@ def _index_entry(fields: _Fields) -> IndexManifestEntry:
         partition=fields.binary("_PARTITION"),
         bucket=fields.integer("_BUCKET", -2),
         index_type=fields.text("_INDEX_TYPE"),
-        file_name=fields.text("_FILE_NAME"),
+        file_name=fields.file_name("_FILE_NAME"),
         file_size=fields.integer("_FILE_SIZE", 0),
         row_count=fields.integer("_ROW_COUNT", 0),
         deletion_vectors=None if ranges is None else tuple(_deletion_vector(one) for one in ranges),
@@ -315,7 +323,7 @@ def _with_checksums(entry: IndexManifestEntry, checksums: Iterator[int | None]) 
 
 def _deletion_vector(fields: _Fields) -> DeletionVectorRange:
     return DeletionVectorRange(
-        data_file_name=fields.text("f0"),
+        data_file_name=fields.file_name("f0"),
         offset=fields.integer("f1", 0),
         length=fields.integer("f2", 0),
         cardinality=fields.optional_integer("_CARDINALITY", 0),

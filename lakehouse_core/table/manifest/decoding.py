@@ -23,6 +23,7 @@ from lakehouse_core.format.avro_columns import (
 )
 from lakehouse_core.format.avro_container import AvroBlock, AvroContainer, open_container
 from lakehouse_core.format.avro_file import value_decoder
+from lakehouse_core.format.stored import LONGEST_NAME_BYTES, is_file_name
 from lakehouse_core.table.data_file import EMPTY_ROW, SimpleStats
 from lakehouse_core.table.manifest.avro import MANIFEST_VERSION, Keep, decode_entries
 from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA_2_1
@@ -40,6 +41,7 @@ from lakehouse_core.table.manifest.entry import ManifestEntry
 # Below this a decoder that goes record by record is done before the vectors are set up (measured: 3 ms each way).
 FEW_ENTRIES = 48
 # Decoded bytes that are worked on at a time: the working arrays take three times as much.
+_SHORTEST_NAME = 3
 GROUP_BYTES = 8 * 1024 * 1024
 
 
@@ -171,7 +173,7 @@ class _Group:
             buckets=buckets.astype(np.int32),
             total_buckets=one_value(self._longs("_TOTAL_BUCKETS", -2).astype(np.int32)),
             levels=levels.astype(np.int32),
-            file_names=self._text("_FILE._FILE_NAME"),
+            file_names=self._file_names(),
             file_sizes=self._longs("_FILE._FILE_SIZE", 0),
             row_counts=self._longs("_FILE._ROW_COUNT", 0),
             min_keys=min_keys,
@@ -237,6 +239,18 @@ class _Group:
         except pa.ArrowInvalid as error:
             raise _Unusual from error
         return pa.chunked_array([text])
+
+    def _file_names(self) -> pa.ChunkedArray:
+        names = self._text("_FILE._FILE_NAME")
+        for chunk in names.chunks:
+            _, offsets, data = chunk.buffers()
+            sizes = np.diff(np.frombuffer(offsets, np.int32, len(chunk) + 1))
+            characters = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+            # "." and ".." are among the short ones; which name is wrong, and why, the record-wise decoder says.
+            odd = any((characters == character).any() for character in b"/\\\0")
+            if odd or (len(sizes) and (sizes.min() < _SHORTEST_NAME or sizes.max() > LONGEST_NAME_BYTES)):
+                raise _Unusual
+        return names
 
     def _keys(self) -> tuple[pa.ChunkedArray | None, pa.ChunkedArray | None]:
         both = [self._binary(path, pa.binary()) for path in ("_FILE._MIN_KEY", "_FILE._MAX_KEY")]
@@ -311,6 +325,8 @@ def _rare(raw: Mapping[str, bytes | None]) -> RareFields:
 
     external_path = raw.get("_FILE._EXTERNAL_PATH")
     try:
+        if not all(map(is_file_name, listed(_EXTRA_FILES, _DECODE_NAMES) or ())):
+            raise _Unusual
         return RareFields(
             extra_files=listed(_EXTRA_FILES, _DECODE_NAMES) or (),
             embedded_index=raw.get("_FILE._EMBEDDED_FILE_INDEX"),
