@@ -235,13 +235,7 @@ class Catalog:
 
     def table(self, name: str) -> Table:
         """Open `database.table`. Raises NotFound naming near matches, CorruptTable for an unreadable schema."""
-        database, table = split_name(name)
-        store = self._store.at(_table_folder(database, table))
-        schemas = SchemaLog(store)
-        if not schemas.ids():
-            if not self._has_database(database):
-                raise self._no_database(database)
-            raise NotFound(f"Table {shown(name)} does not exist. {near(table, self.tables(database))}")
+        store, schemas, _ = self._opened(name)
         return Table(name, store, schemas=schemas, engine=self._engine, clock=self._clock)
 
     def system_table(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:
@@ -260,15 +254,16 @@ class Catalog:
         """
         database, table = split_name(name)
         folder = _table_folder(database, table)
-        ids = SchemaLog(self._store.at(folder)).ids()
-        if not ids:
+        try:
+            _, _, witness = self._opened(name)
+        except NotFound:
             if missing_ok:
                 return
-            self.table(name)
+            raise
         # Out of sight at once, so that a crash below leaves hidden rubbish and never half a table.
         hidden = f"{_folder(database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
         rest = f"Table {shown(name)} is dropped, but files of it are left: remove the folder {self._store.uri(hidden)}."
-        if not moved(self._store, folder, hidden, witness=schema_key(ids[0])):
+        if not moved(self._store, folder, hidden, witness=witness):
             raise StorageUnavailable(f"{self._store.uri(hidden)}: a fresh UUID is taken. Drop the table again.")
         with begun(rest):
             if left := self._store.delete_folder(hidden):
@@ -278,15 +273,16 @@ class Catalog:
     def rename_table(self, source: str, target: str) -> Table:
         """Rename a table, all or nothing, and return it. Raises NotFound, InvalidRequest when `target` exists."""
         database, table = split_name(target)
-        self.table(source)
+        _, _, witness = self._opened(source)
         if not self._has_database(database):
             raise self._no_database(database)
         check_new_name(table, "table")
         others = [name for name in self.tables(database) if f"{database}.{name}" != source]
         check_no_twin(table, others, "table")
         old, new = _table_folder(*split_name(source)), _table_folder(database, table)
-        store, ids = self._store.at(new), SchemaLog(self._store.at(old)).ids()
-        if not moved(self._store, old, new, witness=schema_key(ids[0])):
+        # Opened first: when the table is moved, nothing may fail any more.
+        store = self._store.at(new)
+        if not moved(self._store, old, new, witness=witness):
             raise InvalidRequest(f"Table {shown(target)} exists already, or its folder does. Choose another name.")
         log_outcome("rename_table", source, f"renamed to {target}")
         return Table(target, store, schemas=SchemaLog(store), engine=self._engine, clock=self._clock)
@@ -342,6 +338,18 @@ class Catalog:
             known = [table for name in databases for table in self.tables(name)]
             raise NotFound(f"No table fits {shown(tables)} in {', '.join(databases)}. {near(tables, known)}")
         return found
+
+    def _opened(self, name: str) -> tuple[ObjectStore, SchemaLog, str]:
+        """Return the store and the schemas of a table, and the key of the first of them. Raises NotFound."""
+        database, table = split_name(name)
+        store = self._store.at(_table_folder(database, table))
+        schemas = SchemaLog(store)
+        ids = schemas.ids()
+        if not ids:
+            if not self._has_database(database):
+                raise self._no_database(database)
+            raise NotFound(f"Table {shown(name)} does not exist. {near(table, self.tables(database))}")
+        return store, schemas, schema_key(ids[0])
 
     def _has_schema(self, folder: str) -> bool:
         try:

@@ -58,15 +58,12 @@ def remove_folder(root: str, parts: Sequence[str]) -> list[str]:
 
     Raises as `remove_names` does.
     """
-    left = []
     with _opened(root, parts[:-1]) as above:
-        if above is not None:
-            # Nothing is walked through when it is a link.
-            for path, folders, files, folder in os.fwalk(parts[-1], topdown=False, dir_fd=above):
-                inner = "/".join([*parts[:-1], path])
-                left += [f"{inner}/{name}" for name in (*files, *folders) if not _is_removed(name, folder)]
-            if not _is_removed(parts[-1], above):
-                left.append("/".join(parts))
+        if above is None:
+            return []
+        left = _emptied(parts, above)
+        if not _is_removed(parts[-1], above):
+            left.append("/".join(parts))
     return left
 
 
@@ -74,6 +71,23 @@ def refuse_links(root: str, parts: Sequence[str]) -> None:
     """Raise InvalidRequest when the folder `parts` lies behind a symbolic link."""
     with _opened(root, parts):
         pass
+
+
+def _emptied(parts: Sequence[str], above: int) -> list[str]:
+    """Remove what lies in a folder and return what is left of it; of a link nothing is removed."""
+    try:
+        top = system_calls.open_folder(parts[-1], inside=above)
+    except OSError:
+        return []
+    try:
+        return [
+            "/".join([*parts, *path.split("/")[1:], name])
+            for path, folders, files, folder in os.fwalk(".", topdown=False, dir_fd=top)
+            for name in (*files, *folders)
+            if not _is_removed(name, folder)
+        ]
+    finally:
+        _close(top)
 
 
 @contextmanager

@@ -218,6 +218,21 @@ class StoreContract:
         assert store.children("t").folders == ("dt=2",)
         assert store.read("t/dt=2/bucket-0/data") == b""
 
+    def test_a_folder_is_deleted_with_all_that_lies_in_it(self, store: ObjectStore) -> None:
+        for key in ("db/t/a", "db/t/b/c", "db/t/.a.0.tmp", "db/tt/a"):
+            store.write(key, b"")
+
+        for prefix in ("db/t", "db/t", "nowhere/t"):
+            assert list(store.delete_folder(prefix)) == []
+        assert [info.key for info in store.list("")] == ["db/tt/a"]
+        assert store.children("db").folders == ("tt",)
+
+    def test_what_is_there_and_what_is_not_can_be_made_to_last(self, store: ObjectStore) -> None:
+        store.write("t/a", b"x")
+        store.make_last(["t/a", "t/gone", "nowhere/gone"])
+
+        assert store.read("t/a") == b"x"
+
     def test_a_folder_moves_whole_and_never_onto_another(self, store: ObjectStore) -> None:
         store.write("db/a/x/1", b"1")
         store.write("db/b/y", b"2")
@@ -265,7 +280,9 @@ class StoreContract:
             lambda: store.children(key),
             lambda: list(store.list(key)),
             lambda: store.delete([key]),
+            lambda: store.delete_folder(key),
             lambda: store.delete_empty_folders(key),
+            lambda: store.make_last([key]),
             lambda: store.rename_folder(key, "c"),
             lambda: store.rename_folder("a", key),
         ]
