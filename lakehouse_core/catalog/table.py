@@ -595,7 +595,7 @@ class Table:
         """Check what the table promises, metadata and files. Finding something is an answer, not an error.
 
         Reads the metadata of every snapshot, tag and changelog, and the size of each file they name; with `data` also
-        every page of every Parquet file among them, which takes as long as reading all of the table's history. Writes
+        every data file among them and its indexes, which takes as long as reading all of the table's history. Writes
         nothing. Raises NotFound, StorageUnavailable.
         """
         watch = Watch("verify", self.name, progress)

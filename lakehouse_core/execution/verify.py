@@ -45,7 +45,7 @@ def verify(
 ) -> tuple[Finding, ...]:
     """Return every broken promise of the table and its branches; nothing when all is well.
 
-    With `reads_data` every Parquet file that a root names is decoded as well, against the checksums of its pages.
+    With `reads_data` every data file that a root names is decoded as well, against its checksums, and its indexes.
     Raises NotFound when there is no table, StorageUnavailable when the store does not answer.
     """
     if not schemas.ids():
