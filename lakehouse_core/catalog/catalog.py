@@ -165,7 +165,8 @@ class Catalog:
                 self.drop_table(f"{name}.{table}")
             self._clear_hidden(name)
             self._store.delete_empty_folders(_folder(name))
-        if self._has_database(name):
+            is_left = self._has_database(name)
+        if is_left:
             raise InvalidRequest(
                 f"Database {shown(name)} holds files that belong to no table: {self._store.uri(_folder(name))} was "
                 "kept. "

@@ -23,7 +23,8 @@ def test_readers_see_before_or_after_whatever_write_fails(name, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["compact manifests", "tag", "untag", "alter", "create table", "drop table", "rename table"]
+    "name",
+    ["compact manifests", "tag", "untag", "alter", "create table", "drop table", "rename table", "drop database"],
 )
 def test_unavailable_means_not_applied_whatever_call_fails(name):
     assert sweep(name, FaultKind.FAIL_BEFORE) > 0
