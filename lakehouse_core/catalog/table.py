@@ -125,7 +125,7 @@ class Table:
                 "primary key": ", ".join(known.primary_keys) or None,
                 "partition keys": ", ".join(known.partition_keys) or None,
                 "comment": known.comment,
-                **{field.name: type_to_sql(field.type) for field in known.fields[:_MOST_COLUMNS]},
+                **{f"column {field.name}": type_to_sql(field.type) for field in known.fields[:_MOST_COLUMNS]},
             }
         return page("Table", self.name, facts)
 

@@ -26,7 +26,10 @@ def catalog(tmp_path: Path) -> lc.Catalog:
 @pytest.fixture
 def orders(catalog: lc.Catalog) -> lc.Table:
     table = catalog.create_table(
-        "db.orders", {"id": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["id"], options={"bucket": "1"}
+        "db.orders",
+        {"id": "BIGINT NOT NULL", "v": "STRING", "at": "DATE"},
+        primary_keys=["id"],
+        options={"bucket": "1"},
     )
     table.write([{"id": 1, "v": "a"}])
     return table
@@ -126,6 +129,7 @@ def test_a_table_in_a_notebook_has_the_columns_it_has_read(orders: lc.Table) -> 
 
     assert "BIGINT NOT NULL" in page
     assert "primary key" in page
+    assert orders.uri in page
 
 
 def test_long_records_show_the_first_and_how_many_more(orders: lc.Table) -> None:
