@@ -173,7 +173,7 @@ class OursInMemory(Ours):
             catalog.drop_database("db", cascade=True)
 
 
-class OursOvertaking(OursInMemory):
+class Overtaking(Ours):
     """Writers that stage at one snapshot, in any order, what they then commit in the order of the history."""
 
     def __init__(self, seed: int) -> None:
@@ -200,6 +200,10 @@ class OursOvertaking(OursInMemory):
         if isinstance(staged, lc.InvalidRequest):
             raise staged
         table.commit(staged)
+
+
+class OvertakingInMemory(Overtaking, OursInMemory):
+    """The same on stores in memory."""
 
 
 def _schema_change(change: Json) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.differential.compare import against_model, failure
-from tests.differential.executors import OursInMemory, OursOvertaking
+from tests.differential.executors import OursInMemory, OvertakingInMemory
 from tests.differential.generate import generate, histories, stored_otherwise
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
@@ -54,7 +54,10 @@ def test_who_staged_first_changes_no_answer() -> None:
     """Writers stage at one snapshot and commit one after the other: the rows are those of writes in that order."""
     for seed, history in histories(60_000_000, SHARE):
         found = failure(
-            "ours staged ahead", lambda history, seed=seed: against_model(OursOvertaking(seed), history), seed, history
+            "ours staged ahead",
+            lambda history, seed=seed: against_model(OvertakingInMemory(seed), history),
+            seed,
+            history,
         )
 
         assert found is None, found

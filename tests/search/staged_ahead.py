@@ -1,7 +1,7 @@
 """Random histories whose writers stage at one snapshot and commit in the history's order: the model shows the same."""
 
 from tests.differential.compare import against_model, failure
-from tests.differential.executors import OursOvertaking
+from tests.differential.executors import OvertakingInMemory
 from tests.differential.generate import histories
 
 HISTORIES = 40
@@ -12,7 +12,7 @@ def search(seed: int) -> None:
     for number, history in histories(seed * HISTORIES, HISTORIES):
         found = failure(
             "ours staged ahead",
-            lambda history, number=number: against_model(OursOvertaking(number), history),
+            lambda history, number=number: against_model(OvertakingInMemory(number), history),
             number,
             history,
         )

@@ -227,6 +227,19 @@ def test_a_write_and_a_read_leave_the_settings_of_the_session_alone(spark, catal
         spark.conf.unset("spark.sql.lateralColumnAlias.enableImplicitResolution")
 
 
+def test_rows_that_others_overtook_are_numbered_anew_where_tasks_run(spark, catalog):
+    table = key_table(catalog, **{"write-only": "true"})
+    late = table.stage(spark.range(50).selectExpr("id", "1 as v", "'late' as s"), commit_user="a", commit_identifier=1)
+    table.write(spark.range(100).selectExpr("id", "0 as v", "'soon' as s"))
+
+    table.commit(late)
+
+    assert rows(table) == sorted([(id, 1, "late") if id < 50 else (id, 0, "soon") for id in range(100)], key=repr)
+    staged = {file.file_name for message in late.messages for file in message.new_files}
+    assert not staged & {file.file_name for file in table.files()}
+    assert not [path for path in Path(catalog.uri.removeprefix("file://")).rglob("*.parquet") if path.name in staged]
+
+
 def test_a_table_is_made_from_the_schema_of_a_frame(spark, catalog):
     frame = spark.range(2).select("id", sf.lit("x").alias("s"), sf.array(sf.lit(1)).alias("n"))
 
