@@ -55,12 +55,14 @@ def frame_columns(data: object) -> dict[Any, Series] | None:
     if pandas is None or not isinstance(data, pandas.DataFrame):
         return None
     frame: Frame = data
-    named = [level for level in frame.index.names if level is not None]
-    found = {level: frame.index.get_level_values(level).to_series() for level in named}
-    for position, label in enumerate(frame.columns):
+    levels = [(label, place) for place, label in enumerate(frame.index.names) if label is not None]
+    given = [(label, frame.index.get_level_values(place).to_series()) for label, place in levels]
+    given += [(label, frame.iloc[:, place]) for place, label in enumerate(frame.columns)]
+    found: dict[Any, Series] = {}
+    for label, series in given:
         if label in found:
             raise InvalidRequest(f"The data has two columns {shown(label)}: rename or drop one.")
-        found[label] = frame.iloc[:, position]
+        found[label] = series
     return found
 
 
@@ -83,7 +85,7 @@ def array_of(series: Series) -> pa.Array | None:
     Raises InvalidRequest for what Arrow does not know.
     """
     pandas = sys.modules["pandas"]
-    if series.dtype == object and pandas.api.types.infer_dtype(series, skipna=True) not in ("string", "empty"):
+    if series.dtype == object and pandas.api.types.infer_dtype(series, skipna=True) not in ("string", "bytes", "empty"):
         return None
     try:
         found = pa.array(series, from_pandas=True)

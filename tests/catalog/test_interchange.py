@@ -609,6 +609,8 @@ def test_index_levels_with_a_name_are_columns_and_row_numbers_are_not(catalog: l
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 1, 2, 2, 2]
     with pytest.raises(lc.InvalidRequest, match="two columns 'id'"):
         table.write(frame.set_index("id", drop=False))
+    with pytest.raises(lc.InvalidRequest, match="two columns 'id'"):
+        table.write(pd.DataFrame({"v": ["a"]}, index=pd.MultiIndex.from_tuples([(1, 2)], names=["id", "id"])))
     with pytest.raises(lc.InvalidRequest, match="a column 'n', which the table does not have"):
         table.write(frame.set_index(pd.Index([1, 2], name="n")))
     with pytest.raises(lc.InvalidRequest, match="a column 0, which the table does not have"):
