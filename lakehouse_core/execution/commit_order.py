@@ -21,6 +21,7 @@ from lakehouse_core.planning.commit import append_changes
 from lakehouse_core.planning.commit_order import needed_shift
 from lakehouse_core.planning.conflicts import manifests_of_partitions
 from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.changes import CommitMessage, StagedCommit
 from lakehouse_core.table.changes_json import messages_from_json
 from lakehouse_core.table.data_file import DataFile
@@ -132,8 +133,9 @@ class CommitOrder:
         indexes = {frozenset(task.message.new_files): index for index, task in tasks.items()}
         answers: list[CommitMessage] = []
         try:
-            for text in self._engine().run(run_renumber, list(tasks.values())):
-                answers += messages_from_json(text)
+            with named_by_nobody():
+                for text in self._engine().run(run_renumber, list(tasks.values())):
+                    answers += messages_from_json(text)
         except BaseException as error:
             made = [replace(_bare(answer), new_files=answer.compact_after) for answer in answers]
             discard(self._log.store, schema, made, named_by="the commit")

@@ -1,4 +1,4 @@
-"""The disk fails at a system call of a verb. All of it: `python -m tests.search --only disk --seed 0 --turns 374`."""
+"""The disk fails at a system call of a verb. All of it: `python -m tests.search --only disk --seed 0 --turns 396`."""
 
 import errno
 import shutil
@@ -38,7 +38,7 @@ def sweep(name: str, code: int, *, takes_effect: bool, is_wanted: Callable[[str]
     failed = 0
     with quick_folder() as folder:
         made = folder / "made"
-        make(LocalStore(str(made)), verb.options)
+        make(LocalStore(str(made)), verb)
         before = seen(catalog_of(LocalStore(str(made)), 1))
         done = _copy(made, folder / "done")
         with installed(FailingDisk()) as whole:

@@ -23,11 +23,15 @@ CHANGELOGS = {"changelog-producer": "input", "changelog.num-retained.max": "100"
 
 @dataclass(frozen=True)
 class Verb:
-    """What is done to the catalog. `in_steps`: some of it may be done without the rest, which is done the next time."""
+    """What is done to the catalog. `in_steps`: some of it may be done without the rest, which is done the next time.
+
+    `prepare`: what was done before, and did not fail.
+    """
 
     run: Callable[[Catalog], object]
     options: Mapping[str, str] = field(default_factory=dict)
     in_steps: bool = False
+    prepare: Callable[[lc.Table], object] = lambda table: None
 
 
 def _on_table(run: Callable[[lc.Table], object], **more: Any) -> Verb:
@@ -48,9 +52,22 @@ def _staged_commit(table: lc.Table) -> object:
     return table.commit(staged)
 
 
+def _overtaken(table: lc.Table) -> None:
+    staged = table.stage([{"k": 1, "v": "late"}], commit_user="late", commit_identifier=1)
+    table.keep_pending(staged)
+    table.write([{"k": 1, "v": "early"}])
+
+
+def _late_commit(table: lc.Table) -> object:
+    staged = table.pending("late", 1)
+    assert staged is not None
+    return table.commit(staged)
+
+
 VERBS = {
     "write": _on_table(lambda table: table.write([{"k": 3, "v": "c"}])),
     "commit": _on_table(_staged_commit),
+    "commit, overtaken": _on_table(_late_commit, prepare=_overtaken),
     "overwrite": _on_table(lambda table: table.overwrite([{"k": 9, "v": "z"}])),
     "compact": _on_table(lambda table: table.compact(full=True)),
     "compact manifests": _on_table(lambda table: table.compact_manifests()),
@@ -95,15 +112,16 @@ def catalog_of(store: ObjectStore, process: int) -> Catalog:
     return Catalog(store, clock=VirtualClock(seed=process, now_millis=1_700_000_000_000 + process * 60_000))
 
 
-def make(store: ObjectStore, options: Mapping[str, str]) -> None:
-    """Make a database with one table: two snapshots, the first of them tagged."""
+def make(store: ObjectStore, verb: Verb) -> None:
+    """Make a database with one table: two snapshots, the first of them tagged, and what the verb needs."""
     catalog = catalog_of(store, 0)
     catalog.create_database("db")
     columns = {"k": "INT NOT NULL", "v": "STRING"}
-    table = catalog.create_table("db.t", columns, primary_keys=["k"], options={**OPTIONS, **options})
+    table = catalog.create_table("db.t", columns, primary_keys=["k"], options={**OPTIONS, **verb.options})
     table.write([{"k": 1, "v": "a"}, {"k": 2, "v": "a"}])
     table.create_tag("kept")
     table.write([{"k": 1, "v": "b"}])
+    verb.prepare(table)
 
 
 def seen(catalog: Catalog) -> Seen:

@@ -28,7 +28,7 @@ def sweep(name: str, kind: FaultKind, *, is_wanted: Callable[[Call], bool] = lam
     """Let each wanted call of a verb fail in its turn; return how many there were."""
     verb = VERBS[name]
     made = MemoryStore(clock=VirtualClock())
-    make(made, verb.options)
+    make(made, verb)
     before = seen(catalog_of(made, 1))
     done = copied(made)
     whole = FaultyStore(done)

@@ -33,7 +33,7 @@ def test_unavailable_means_not_applied_whatever_call_fails(name):
 @pytest.mark.parametrize("name", ["write", "overwrite", "compact"])
 def test_unavailable_means_nothing_left_behind(name):
     made = MemoryStore(clock=VirtualClock())
-    make(made, VERBS[name].options)
+    make(made, VERBS[name])
     before = {info.key for info in made.list("")}
     for number in count(1):
         store = copied(made)
@@ -50,7 +50,7 @@ def test_unavailable_means_nothing_left_behind(name):
 @pytest.mark.parametrize("name", VERBS)
 def test_a_full_or_read_only_store_is_told_and_changes_nothing(name, kind):
     store = MemoryStore(clock=VirtualClock())
-    make(store, VERBS[name].options)
+    make(store, VERBS[name])
     before = seen(catalog_of(store, 1))
     faulty = FaultyStore(store, [Fault(at=1, kind=kind, count=10_000)])
 

@@ -15,6 +15,7 @@ from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, B
 from lakehouse_core.execution.tasks.parquet_writer import Encoding
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.changes import CommitMessage
 from lakehouse_core.table.changes_json import messages_to_json
 from lakehouse_core.table.data_file import DataFile
@@ -59,7 +60,7 @@ def renumbered(task: RenumberTask, clock: Clock) -> CommitMessage:
             output = FileOutput(store=store, encoding=Encoding(schema), names=names, clock=clock)
             made.append(_shifted(task, file, files, output))
     except BaseException:
-        store.delete(f"{task.folder}/{name}" for file in made for name in file.all_names)
+        clear_away(store, [f"{task.folder}/{name}" for file in made for name in file.all_names])
         raise
     return CommitMessage(
         partition=task.message.partition,
