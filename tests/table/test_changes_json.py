@@ -24,7 +24,7 @@ from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, Deletion
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 COUNT = st.integers(0, 2**63 - 1)
-NAME = st.text(st.characters(exclude_characters="/\\\0", exclude_categories=["Cs"]), min_size=1).filter(
+NAME = st.text(st.characters(exclude_characters="/\\\0", exclude_categories=["Cs"]), min_size=1, max_size=60).filter(
     lambda name: name not in (".", "..")
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -17,6 +17,7 @@ from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.avro_container import build_container, open_container
 from lakehouse_core.format.avro_file import read_avro, write_avro
 from lakehouse_core.format.data_types import parse_type
+from lakehouse_core.format.stored import is_file_name
 from lakehouse_core.table.data_file import EMPTY_ROW, EMPTY_STATS, DataFile, FileSource, SimpleStats
 from lakehouse_core.table.manifest import (
     DeletionVectorRange,
@@ -139,6 +140,9 @@ def entry(kind: EntryKind = EntryKind.ADD, name: str = "data-1.parquet", **field
     return ManifestEntry(kind=kind, partition=partition, bucket=bucket, total_buckets=4, file=file)
 
 
+# At most 255 bytes in UTF-8.
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\\\0"), min_size=1, max_size=60).filter(is_file_name)
+
 LONGS = st.integers(-(2**63) + 1, 2**63 - 1)
 COUNTS = st.integers(0, 2**63 - 1)
 # Rows as partitions and keys have them: an arity, then as many words.
@@ -151,7 +155,7 @@ STATS = st.builds(
 )
 DATA_FILES = st.builds(
     DataFile,
-    file_name=st.text(max_size=80),
+    file_name=NAMES,
     file_size=COUNTS,
     row_count=COUNTS,
     min_key=st.just(EMPTY_ROW) | st.binary(max_size=30),
@@ -162,7 +166,7 @@ DATA_FILES = st.builds(
     max_sequence_number=LONGS,
     schema_id=COUNTS,
     level=st.integers(0, 5),
-    extra_files=st.lists(st.text(max_size=5), max_size=2).map(tuple),
+    extra_files=st.lists(NAMES, max_size=2).map(tuple),
     creation_time_millis=st.none() | LONGS,
     delete_row_count=st.none() | COUNTS,
     embedded_index=st.none() | st.binary(max_size=20),
