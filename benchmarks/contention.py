@@ -15,6 +15,9 @@ from benchmarks import _measure as measure
 
 PROCESSES = 8
 COMMITS = 50
+# A crowd that commits for some time: how evenly, and how much in all.
+CROWD = 16
+CROWD_SECONDS = 20
 
 
 def work(root: str, worker: int, count: int, start: Any, answers: Any) -> None:
@@ -27,6 +30,35 @@ def work(root: str, worker: int, count: int, start: Any, answers: Any) -> None:
         attempts.append(table.commit(staged).attempts)
         waits.append(time.perf_counter() - begin)
     answers.put((worker, attempts, waits, time.perf_counter()))
+
+
+def work_for(root: str, worker: int, seconds: float, start: Any, answers: Any) -> None:
+    table = commits.CommitTable(root)
+    start.wait()
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        table.commit(table.stage(f"writer-{worker}", count, 1))
+        count += 1
+    answers.put(count)
+
+
+def counts_of_a_crowd(seconds: float) -> tuple[list[int], float]:
+    """Return how often each process of a crowd committed, fewest first, and how many commits there were a second."""
+    root = tempfile.mkdtemp(prefix="contention-")
+    commits.new_table(root)
+    context = multiprocessing.get_context("spawn")
+    start, answers = context.Barrier(CROWD + 1), context.Queue()
+    workers = [context.Process(target=work_for, args=(root, one, seconds, start, answers)) for one in range(CROWD)]
+    for worker in workers:
+        worker.start()
+    start.wait()
+    begin = time.perf_counter()
+    counts = sorted(answers.get() for _ in workers)
+    took = time.perf_counter() - begin
+    for worker in workers:
+        worker.join()
+    shutil.rmtree(root)
+    return counts, sum(counts) / took
 
 
 def main() -> None:
@@ -66,12 +98,20 @@ def main() -> None:
             ["greatest", attempts[-1], f"{waits[-1] * 1000:.0f}"],
         ],
     )
+    seconds = measure.scaled(CROWD_SECONDS, parsed)
+    counts, rate = counts_of_a_crowd(seconds)
+    measure.print_rows(
+        f"{CROWD} processes for {seconds} s",
+        ["commits a second", "fewest", "median", "most"],
+        [[f"{rate:.1f}", counts[0], statistics.median(counts), counts[-1]]],
+    )
     print(f"first process done after {min(ends):.1f} s, last after {max(ends):.1f} s\n")
     measure.print_bars(
         [
             measure.Bar("commits lost", PROCESSES * count - len(landed), 0, 0, ""),
             measure.Bar("files lost", PROCESSES * count - len(live), 0, 0, ""),
             measure.Bar("p95 attempts", p95, 3, 3, ""),
+            measure.Bar(f"busiest over slowest of {CROWD}", counts[-1] / max(1, counts[0]), 1.5, 1.5, ""),
         ]
     )
 

@@ -156,7 +156,7 @@ class _Committer:
         self._writer = ManifestWriter(
             log.store, clock, options=options, partition_types=[field.type for field in schema.partition_fields]
         )
-        self._trial = Trial(log, self._writer, Patience(options.commit, clock, max_retries=max_retries))
+        self._trial = Trial(log, self._writer, Patience(options.commit, clock, max_retries=max_retries), clock)
         self._delta = _Delta(self._writer)
         self._index = _IndexManifest(log, self._writer)
         self._merge: _Merge | None = None
@@ -182,7 +182,6 @@ class _Committer:
 
     def _attempt(self, skips_empty: bool, second_looks: int) -> CommitResult | None:
         """Return the result, None when another commit was faster."""
-        since = self._clock.monotonic_seconds()
         try:
             ready = self._look(skips_empty)
         except (CommitConflict, CorruptTable):
@@ -200,12 +199,10 @@ class _Committer:
         self._writer.flush()
         if second_looks and self._log.has(ready.next_id):
             return self._attempt(skips_empty, second_looks - 1)
-        return self._publish(ready, snapshot, named, forgotten, since)
+        return self._publish(ready, snapshot, named, forgotten)
 
-    def _publish(
-        self, ready: "_Ready", snapshot: Snapshot, named: set[str], forgotten: int, since: float
-    ) -> CommitResult | None:
-        if not self._trial.publish(snapshot, since=since):
+    def _publish(self, ready: "_Ready", snapshot: Snapshot, named: set[str], forgotten: int) -> CommitResult | None:
+        if not self._trial.publish(snapshot):
             return None
         self._writer.discard_all_but(named)
         return CommitResult(

@@ -71,7 +71,7 @@ def compact_manifests(
         commit_user=clock.uuid(),
         properties=properties or {},
         writer=writer,
-        trial=Trial(log, writer, Patience(schema.table_options.commit, clock, max_retries=None)),
+        trial=Trial(log, writer, Patience(schema.table_options.commit, clock, max_retries=None), clock),
     )
     return run.trial.run(lambda: _attempt(run), f"compact_manifests by {run.commit_user}")
 
@@ -93,7 +93,6 @@ class _Run:
 
 def _attempt(run: _Run) -> ManifestCompaction | None:
     """Return the result, None when another commit was faster."""
-    since = run.clock.monotonic_seconds()
     latest = run.trial.latest()
     current = [] if latest is None else run.log.manifests_of(latest)
     merged = _merged(run, current)
@@ -125,7 +124,7 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
     ledger, _ = ledger_at(run.log, latest).with_commit(made)
     snapshot = made.model_copy(update={"properties": {**made.properties, LEDGER_PROPERTY: ledger.to_json()}})
     run.writer.flush()
-    if not run.trial.publish(snapshot, since=since):
+    if not run.trial.publish(snapshot):
         return None
     run.writer.discard_all_but({base.name, delta.name, *(manifest.file_name for manifest in merged)})
     return _result(current, merged, snapshot=snapshot, before=latest.id, attempts=run.trial.attempts)

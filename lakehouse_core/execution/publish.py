@@ -16,6 +16,7 @@ from lakehouse_core.errors import (
     StorageUnavailable,
     WriteOutcomeUnknown,
 )
+from lakehouse_core.execution.commit_queue import CommitQueue
 from lakehouse_core.execution.replay import ledger_at
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.options import CommitOptions
@@ -52,20 +53,28 @@ class Patience:
         """Return whether so much time has passed that what was read at `since` may be long gone."""
         return self._clock.monotonic_seconds() - since > self._options.max_stall_millis / 1000
 
-    def wait_after_loss(self, who: str) -> None:
-        """Wait a random time before the next attempt. Raises CommitTimeout when there is none."""
+    def wait_after_loss(self, who: str, queue: CommitQueue) -> None:
+        """Wait for a turn before the next attempt. Raises CommitTimeout when there is none."""
         exhausted = self._max_retries is not None and self.attempts > self._max_retries
         if exhausted or self.is_over:
             raise CommitTimeout(
                 f"{who}: lost {self.attempts} races in a row, nothing was applied. "
                 "Commit the same again, or let fewer writers commit at once."
             )
-        # A slow commit waits longer, or it would meet the same quick winners again; and every loser waits for several
-        # commits of its own length, or the next race would have as many runners as the last.
         took = self._clock.monotonic_seconds() - self._started
         shortest = max(self._options.min_retry_wait_millis / 1000, took)
         longest = min(self._options.max_retry_wait_millis / 1000, _LONGEST_WAIT_SECONDS)
-        self._clock.sleep(self._clock.uniform(0, min(longest, shortest * 4 ** min(self.attempts, 10))))
+        # Few run at once where all queue. Else a slow commit waits longer, or it would meet the same quick winners;
+        # and every loser waits for several commits of its own length, or the next race would have as many runners.
+        queue.join()
+        factor = 2 ** min(self.attempts - 1, 20) if queue.is_joined else 4 ** min(self.attempts, 10)
+        self._clock.sleep(self._clock.uniform(0, min(longest, shortest * factor)))
+        self.wait_in(queue)
+
+    def wait_in(self, queue: CommitQueue) -> None:
+        """Wait for a turn; the attempt starts then."""
+        queue.wait(self._deadline)
+        self._started = self._clock.monotonic_seconds()
 
     def pause(self) -> None:
         """Wait a little for a store that does not answer."""

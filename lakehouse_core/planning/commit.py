@@ -16,7 +16,7 @@ from lakehouse_core.format.data_types import parse_literal
 from lakehouse_core.format.stored import check_text, is_int64
 from lakehouse_core.planning.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.index_files import find_index_conflicts, index_entry
-from lakehouse_core.planning.ledger import LEDGER_PROPERTY, NONCE_PROPERTY
+from lakehouse_core.planning.ledger import LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY
 from lakehouse_core.planning.live_files import BucketFolders, FileKind, NamedFile, stored_file
 from lakehouse_core.table.changes import (
     BATCH_IDENTIFIER,
@@ -36,7 +36,7 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 # What the committer itself writes among a snapshot's properties.
-RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, CHECKSUMS_PROPERTY})
+RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY, CHECKSUMS_PROPERTY})
 # Every snapshot is read whole, and its file holds 16 MiB at most.
 _MOST_PROPERTY_BYTES: Final = 1 << 20
 # A ledger of 48 KiB holds some dozens of the longest.

@@ -16,6 +16,8 @@ from lakehouse_core.table.snapshot import Snapshot
 # Stored in every snapshot that we write. Never rename.
 LEDGER_PROPERTY = "lakehouse.ledger"
 NONCE_PROPERTY = "lakehouse.nonce"
+# In a snapshot whose commit waited: perhaps others still do. Without it nobody looks for a queue, which costs nothing.
+QUEUE_PROPERTY = "lakehouse.queue"
 
 MAX_USERS = 512
 # Batch commits come under a fresh user each, and only while they may be repeated does anyone ask for it.

@@ -14,6 +14,7 @@ CONSUMER_FOLDER = "consumer"
 OWN_FOLDER = "lakehouse"
 BOUNDARY_KEY = "lakehouse/boundary"
 PENDING_FOLDER = "lakehouse/pending"
+QUEUE_FOLDER = "lakehouse/queue"
 
 # What a table keeps beside its data files.
 TABLE_FOLDERS = frozenset(
