@@ -8,7 +8,7 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, to_internal
 from lakehouse_core.format.partition_path import partition_spec_text
-from lakehouse_core.table.predicate import Compare, Comparison, IsNull, Predicate, all_of
+from lakehouse_core.table.predicate import Compare, Comparison, IsNull, Predicate, all_of, bind
 from lakehouse_core.table.schema import TableSchema
 
 
@@ -40,10 +40,11 @@ def partition_name(partition: bytes, schema: TableSchema) -> str:
 
 def partition_condition(partition: Mapping[str, Any], schema: TableSchema) -> Predicate | None:
     """Return the condition, already bound, that a row lies in the partition; None when none is named."""
-    return all_of(
+    condition = all_of(
         IsNull(name) if value is None else Compare(name, Comparison.EQUAL, value)
         for name, value in partition_values(partition, schema).items()
     )
+    return None if condition is None else bind(condition, schema.fields)
 
 
 def _partition_field(name: str, schema: TableSchema) -> DataField:

@@ -1,5 +1,6 @@
 """Conditions row by row, as SQL's truth tables say: the judge of every faster way."""
 
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any
@@ -37,3 +38,27 @@ def truth(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
             found = [truth(part, row) for part in parts]
             return True if True in found else None if None in found else False
     raise AssertionError(predicate)
+
+
+def users_truth(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
+    """Return what a user means, before anything is bound: NaN is greater than every number and equal to itself."""
+    if isinstance(predicate, In) and row[predicate.column] is not None:
+        return any(_place(row[predicate.column]) == _place(value) for value in predicate.values)
+    if isinstance(predicate, Compare) and row[predicate.column] is not None:
+        return _OPERATORS[predicate.comparison](_place(row[predicate.column]), _place(predicate.value))
+    match predicate:
+        case Not(part):
+            inner = users_truth(part, row)
+            return None if inner is None else not inner
+        case And(parts):
+            found = [users_truth(part, row) for part in parts]
+            return False if False in found else None if None in found else True
+        case Or(parts):
+            found = [users_truth(part, row) for part in parts]
+            return True if True in found else None if None in found else False
+    return truth(predicate, row)
+
+
+def _place(value: Any) -> tuple[bool, Any]:
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return is_nan, 0.0 if is_nan else value

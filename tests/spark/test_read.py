@@ -272,6 +272,26 @@ def test_every_condition_means_the_same_to_spark_as_here(spark, catalog):
     assert [conditions[index] for index in kept if kept[index] != expected[index]] == []
 
 
+def test_a_condition_keeps_what_sparks_own_filter_keeps(spark, catalog):
+    table = catalog.create_table("db.t", {"id": "INT", "x": "DOUBLE"}, options={"bucket": "-1"})
+    numbers = [-1.5, 0.0, -0.0, 2.0, float("inf"), float("nan"), None]
+    table.write([{"id": index, "x": number} for index, number in enumerate(numbers)])
+    operators = ["=", "<>", "<", "<=", ">", ">="]
+    wheres = [f"x {operator} {value}" for operator in operators for value in ("0.0", "2.0", "'Infinity'", "'NaN'")]
+    wheres += [f"NOT ({where})" for where in wheres]
+    wheres += ["x IN ('NaN', 2.0)", "x BETWEEN 1.0 AND 'NaN'", "x BETWEEN 1.0 AND 3.0", "x IS NULL"]
+    in_spark = [
+        sf.expr(one.replace("'NaN'", "double('NaN')").replace("'Infinity'", "double('Infinity')")) for one in wheres
+    ]
+
+    frame = table.scan().to_spark(spark)
+    rows = frame.select("id", *(one.alias(str(number)) for number, one in enumerate(in_spark))).collect()
+
+    by_spark = [sorted(row.id for row in rows if row[str(number)]) for number in range(len(wheres))]
+    here = [sorted(table.scan(where=one).to_arrow()["id"].to_pylist()) for one in wheres]
+    assert dict(zip(wheres, here, strict=True)) == dict(zip(wheres, by_spark, strict=True))
+
+
 def test_incremental_reads_and_diffs_are_the_same_on_spark(spark, catalog):
     table = half_merged(catalog)
 

@@ -28,7 +28,7 @@ from lakehouse_core.table.predicate import (
     to_expression,
     within,
 )
-from tests.oracle.conditions import truth
+from tests.oracle.conditions import truth, users_truth
 from tests.table.condition_strategies import PREDICATES, ROW, TYPES
 
 DATA_TYPES = {name: parse_type(text) for name, text in TYPES.items()}
@@ -65,6 +65,41 @@ def test_arrow_keeps_the_same_rows(predicate, rows):
     kept = table.filter(to_expression(predicate, DATA_TYPES))["n"].to_pylist()
 
     assert kept == [index for index, row in enumerate(rows) if truth(predicate, row)]
+
+
+NUMBERS = [-math.inf, -1.5, -0.0, 0.0, 2.0, math.inf, math.nan]
+RAW = [
+    *(Compare("f", comparison, value) for comparison in Comparison for value in NUMBERS),
+    *(In("f", values) for values in ((), (math.nan,), (2.0, math.nan), (0.0,), (-0.0, math.inf))),
+    *(col("f").between(low, high) for low in NUMBERS for high in (0.0, math.inf, math.nan)),
+]
+
+
+@pytest.mark.parametrize("predicate", [*RAW, *(~one for one in RAW)], ids=str)
+def test_nan_is_greater_than_every_number_and_equal_to_itself_and_both_zeros_are_one(predicate):
+    for value in (*NUMBERS, None):
+        row = {**dict.fromkeys(TYPES), "f": value}
+
+        assert truth(bind(predicate, FIELDS), row) is users_truth(predicate, row), value
+
+
+@given(predicate=PREDICATES, rows=ROWS)
+@example(
+    predicate=(col("f") > 0.0) & (~(col("f") > 2.0) & (col("f") <= 2.0)), rows=[{**dict.fromkeys(TYPES), "f": math.nan}]
+)
+def test_what_is_bound_means_what_the_user_wrote(predicate, rows):
+    for row in rows:
+        assert truth(bind(predicate, FIELDS), row) is users_truth(predicate, row)
+
+
+def test_an_upper_end_keeps_the_lower_end_for_bounds() -> None:
+    """Statistics say nothing of NaN, so `f > 9` alone leaves no file out; as part of a range it does."""
+    ranges = {"f": ColumnRange(minimum=1.0, maximum=2.0, null_count=0, row_count=3)}
+
+    assert may_match(bind(col("f") > 9.0, FIELDS), ranges)
+    assert not may_match(bind((col("f") > 9.0) & (col("f") < 99.0), FIELDS), ranges)
+    assert not may_match(bind(col("f").between(9, 99), FIELDS), ranges)
+    assert not may_match(bind(col("f") < 1.0, FIELDS), ranges)
 
 
 @given(predicate=PREDICATES, rows=ROWS, loose=st.booleans())
@@ -127,7 +162,8 @@ BOUND = [
     (col("d") <= 1000000, col("d") <= Decimal("999.99")),
     (col("t") >= datetime(1970, 1, 1), col("t") >= (0, 0)),
     (col("t") >= "1970-01-01 00:00:01", col("t") >= (1000, 0)),
-    (col("f") > 1, col("f") > 1.0),
+    (col("f") < 1, col("f") < 1.0),
+    (col("f") > 1, Not(col("f") <= 1.0)),
 ]
 
 

@@ -1,7 +1,8 @@
 """Binding: a condition as the user wrote it meets the schema, and its literals become comparable values.
 
 A number that the column cannot hold is moved to its nearest neighbour in the column, so that `id > 10.5` keeps what
-SQL keeps; every other literal that does not fit is refused.
+SQL keeps; every other literal that does not fit is refused. To the user NaN is greater than every number and equal to
+itself; what is bound compares as IEEE 754 does and has no NaN, so that whatever tests it needs no rule of its own.
 """
 
 import difflib
@@ -33,15 +34,17 @@ from lakehouse_core.table.predicate.conditions import (
 )
 
 _EXACT: Final = Context(prec=400)
+_AT_MOST: Final = frozenset({Comparison.EQUAL, Comparison.LESS, Comparison.LESS_OR_EQUAL})
 _UNORDERED: Final = frozenset({Root.VARIANT, Root.BLOB})
 
 
 def bind(predicate: Predicate, fields: Sequence[DataField]) -> Predicate:
     """Return the condition with comparable literals. Raises InvalidRequest for unknown columns and unfit literals."""
-    return _bind(predicate, {field.name: field for field in fields})
+    return _bind(predicate, {field.name: field for field in fields}, frozenset())
 
 
-def _bind(predicate: Predicate, fields: Mapping[str, DataField]) -> Predicate:
+def _bind(predicate: Predicate, fields: Mapping[str, DataField], numbers: frozenset[str]) -> Predicate:
+    """`numbers`: columns where a NaN makes the whole condition false anyway."""
     match predicate:
         case IsNull(column):
             _field(column, fields)
@@ -55,15 +58,17 @@ def _bind(predicate: Predicate, fields: Mapping[str, DataField]) -> Predicate:
                 )
             return predicate
         case Compare(column, comparison, value):
-            return _bind_compare(column, comparison, value, _ordered_type(_field(column, fields)))
+            bound = _bind_compare(column, comparison, value, _ordered_type(_field(column, fields)))
+            return bound if column in numbers else _with_nan(bound)
         case In(column, values):
             return _bind_in(column, values, _ordered_type(_field(column, fields)))
         case Not(part):
-            return Not(_bind(part, fields))
+            return Not(_bind(part, fields, numbers))
         case And(parts):
-            return And(tuple(_bind(part, fields) for part in parts))
+            numbers |= _numbers(predicate)
+            return And(tuple(_bind(part, fields, numbers) for part in parts))
         case Or(parts):
-            return Or(tuple(_bind(part, fields) for part in parts))
+            return Or(tuple(_bind(part, fields, numbers) for part in parts))
         case _:
             assert_never(predicate)
 
@@ -105,14 +110,60 @@ def _bind_compare(column: str, comparison: Comparison, value: Any, kind: AtomicT
     return Compare(column, bound, _literal(column, floor, kind))
 
 
-def _bind_in(column: str, values: tuple[Any, ...], kind: AtomicType) -> In:
-    kept = set()
+def _bind_in(column: str, values: tuple[Any, ...], kind: AtomicType) -> Predicate:
+    kept, has_nan = set(), False
     for value in values:
         equal = _bind_compare(column, Comparison.EQUAL, value, kind)
-        # NaN equals nothing, and would spoil the order of the values.
-        if isinstance(equal, Compare) and equal.value == equal.value:
-            kept.add(equal.value)
-    return In(column, tuple(sorted(kept)))
+        if isinstance(equal, Compare):
+            if _is_nan(equal.value):
+                has_nan = True
+            else:
+                kept.add(equal.value)
+    found = In(column, tuple(sorted(kept)))
+    return Or((found, Not(_is_number(column)))) if has_nan else found
+
+
+def _numbers(condition: And) -> frozenset[str]:
+    """Return the columns of which a part says that they are at most some number."""
+    found: set[str] = set()
+    for part in condition.parts:
+        match part:
+            case And():
+                found |= _numbers(part)
+            case Compare(column, comparison, int() | float() as value) if comparison in _AT_MOST and not _is_nan(value):
+                found.add(column)
+    return frozenset(found)
+
+
+def _with_nan(bound: Predicate) -> Predicate:
+    """Return the condition with the answers of IEEE 754 where NaN is to be the greatest."""
+    if not isinstance(bound, Compare) or not isinstance(bound.value, float):
+        return bound
+    column, never = bound.column, In(bound.column, ())
+    if _is_nan(bound.value):
+        match bound.comparison:
+            case Comparison.EQUAL | Comparison.GREATER_OR_EQUAL:
+                return Not(_is_number(column))
+            case Comparison.NOT_EQUAL | Comparison.LESS:
+                return _is_number(column)
+            case Comparison.LESS_OR_EQUAL:
+                return Not(never)
+            case Comparison.GREATER:
+                return never
+    if bound.comparison is Comparison.GREATER:
+        return Not(Compare(column, Comparison.LESS_OR_EQUAL, bound.value))
+    if bound.comparison is Comparison.GREATER_OR_EQUAL:
+        return Not(Compare(column, Comparison.LESS, bound.value))
+    return bound
+
+
+def _is_number(column: str) -> Compare:
+    """The condition that a floating-point column is not NaN; unknown for NULL."""
+    return Compare(column, Comparison.LESS_OR_EQUAL, math.inf)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _literal(column: str, value: Any, kind: AtomicType) -> Any:

@@ -2,7 +2,8 @@
 
 Literals are kept as the caller gave them until a schema binds them (`bind`), which turns them into comparable values
 and refuses what the column cannot hold. SQL's three-valued logic: a comparison with NULL is unknown, and unknown
-keeps nothing. Comparisons with NaN are IEEE's: false, except `<>`.
+keeps nothing. To the user NaN is greater than every number and equal to itself, as for Paimon and Spark; `bind` says so
+in comparisons of IEEE 754, where NaN is unequal to everything and neither less nor greater.
 """
 
 from collections.abc import Iterable, Iterator
