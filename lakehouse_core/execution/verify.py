@@ -16,7 +16,7 @@ from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tag_files import tag_in
 from lakehouse_core.options import ChangelogProducer
-from lakehouse_core.planning.findings import Finding, Promise, hint_findings, id_findings, no_schema
+from lakehouse_core.planning.findings import Finding, Promise, changelog_findings, hint_findings, id_findings, no_schema
 from lakehouse_core.planning.live_files import RootKind, needed, root_of
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
@@ -68,6 +68,7 @@ class _Verification:
         self._roots_read = 0
         self._inspection = Inspection(log.store, reads_data=reads_data, watch=watch)
         self._roots: dict[str, int] = {}
+        self._made: frozenset[int] = frozenset()
 
     def run(self) -> tuple[tuple[Finding, ...], bool]:
         """Return what is broken, and whether that is all.
@@ -109,6 +110,7 @@ class _Verification:
     def _plans(self) -> frozenset[int]:
         """Return the ids of snapshots that deletions under way have yet to unlink, or are unlinking."""
         plans = self._inspection.read(Promise.READABLE_ROOTS, OWN_FOLDER, lambda: _steady(load_plans, self._store))
+        self._made = frozenset(id for plan in plans or () for id in plan.made_changelog_ids)
         return frozenset(
             root.snapshot_id for plan in plans or () if plan.kind is RootKind.SNAPSHOT for root in plan.roots
         )
@@ -146,8 +148,10 @@ class _Verification:
         if list(id_findings(prefix, every_id, boundary=boundary, unlinking=leaving)):
             # A listing during an expiry may show an older id and miss a younger one: look again.
             boundary, leaving = (0, frozenset()) if prefix else (self._boundary(), self._plans())
-            every_id = ids_in(store, folders[0])
+            every_id, changelog_ids = (ids_in(store, folder) for folder in folders)
             self._inspection.report(id_findings(prefix, every_id, boundary=boundary, unlinking=leaving))
+        if not prefix:
+            self._inspection.report(changelog_findings(self._made, every_id, changelog_ids, boundary=boundary))
         producer_is_none = schema.table_options.changelog_producer is ChangelogProducer.NONE
 
         def rooted(keys: Iterable[str], kind: RootKind) -> list[Rooted]:

@@ -14,7 +14,7 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.table.changes import BATCH_IDENTIFIER
-from lakehouse_core.table.layout import snapshot_key
+from lakehouse_core.table.layout import changelog_key, snapshot_key
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile, Tally
 from lakehouse_core.table.snapshot import NO_WATERMARK, Snapshot
 
@@ -76,6 +76,26 @@ def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: It
                 found=f"snapshots {before + 1} to {after - 1} are missing, {before} and {after} are there",
                 expected="one snapshot for each id from the earliest to the latest",
                 advice=KEEP_EVIDENCE,
+            )
+
+
+def changelog_findings(
+    made: Iterable[int], snapshot_ids: Sequence[int], changelog_ids: Sequence[int], *, boundary: int
+) -> Iterator[Finding]:
+    """Check the changelogs that expiries on their way were to make, `made`; ids are rising.
+
+    A changelog below the first that is there has expired itself.
+    """
+    first = changelog_ids[0] if changelog_ids else 0
+    for id in sorted({*made} - {*changelog_ids}):
+        is_there = id in snapshot_ids
+        if id >= first and (id < boundary or not is_there):
+            yield Finding(
+                promise=Promise.DENSE_IDS,
+                object=changelog_key(id),
+                found=f"it is missing, and snapshot {id} has expired",
+                expected="a changelog, as the expiry planned it: without one nobody can read what changed",
+                advice="Expire snapshots: that makes it." if is_there else "Restore it from a copy of the table.",
             )
 
 

@@ -434,6 +434,31 @@ def test_what_an_expiry_takes_meanwhile_is_not_reported():
         assert table.over(inner).findings() == []
 
 
+def interrupted_by_an_older_version():
+    """Return a table in which an expiry ended after it had forbidden ids and before it made their changelogs."""
+    table = SmallTable(options={**DECOUPLED, "lakehouse.read.grace": "1 h"})
+    for number in range(4):
+        table.write({1: f"v{number}"})
+    snapshots = {key: table.store.read(key) for key in map(snapshot_key, (1, 2, 3))}
+    table.expire(retain_max=1)
+    (plan,) = (key for key in table.objects() if key.startswith("lakehouse/plan-"))
+    assert b'"made_changelog_ids"' in table.store.read(plan)
+    return table, snapshots
+
+
+def test_a_changelog_that_an_expiry_did_not_come_to_make_is_told_of():
+    table, snapshots = interrupted_by_an_older_version()
+    assert table.findings() == []
+    gone(table, "changelog/changelog-2")
+
+    (lost,) = table.findings()
+    assert lost.startswith("I1 changelog/changelog-2: it is missing, and snapshot 2 has expired; ")
+    assert "Restore it" in lost
+
+    table.store.write(snapshot_key(2), snapshots[snapshot_key(2)])
+    assert "Expire snapshots: that makes it." in " ".join(table.findings())
+
+
 def test_keys_that_touch_are_in_one_file_only():
     table = SmallTable()
     low = replace(table.data_file({1: "a", 5: "b"}), level=TOP_LEVEL)
