@@ -12,6 +12,7 @@ from lakehouse_core.catalog.records import (
     CommitterRecord,
     FileRecord,
     ManifestRecord,
+    PartitionRecord,
     Records,
     TagRecord,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "ManifestReport",
     "MoveColumn",
     "NotFound",
+    "PartitionRecord",
     "PlanTooLarge",
     "Progress",
     "ReadPoint",

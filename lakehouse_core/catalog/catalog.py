@@ -288,6 +288,24 @@ class Catalog:
         log_outcome("rename_table", source, f"renamed to {target}")
         return Table(target, store, schemas=SchemaLog(store), engine=self._engine, clock=self._clock)
 
+    def matching(self, tables: str = "*", *, database: str | None = None) -> list[str]:
+        """Return `database.table` of each table whose name and database fit, sorted; `database` None: in all of them.
+
+        In names `*` stands for any characters, `?` for one and `[…]` for one of some. Raises NotFound when none fits.
+        """
+        database = "*" if database is None else database
+        for noun, pattern in (("database", database), ("tables", tables)):
+            if not isinstance(pattern, str):
+                raise InvalidRequest(f"{noun}={shown(pattern)}: expected a name, in which * stands for any characters.")
+        databases = [name for name in self.databases() if fnmatchcase(name, database)]
+        if not databases:
+            raise NotFound(f"No database fits {shown(database)} in {self.uri}. {near(database, self.databases())}")
+        found = [f"{name}.{table}" for name in databases for table in self.tables(name) if fnmatchcase(table, tables)]
+        if not found:
+            known = [table for name in databases for table in self.tables(name)]
+            raise NotFound(f"No table fits {shown(tables)} in {', '.join(databases)}. {near(tables, known)}")
+        return found
+
     def compact(
         self,
         tables: str = "*",
@@ -310,7 +328,7 @@ class Catalog:
         idle_millis(partition_idle)
         check_properties(mapping_of("properties", properties))
         reports = []
-        names = self._fitting("*" if database is None else database, tables)
+        names = self.matching(tables, database=database)
         listener = None if progress is None else unfailing(progress)
         for done, name in enumerate(names):
             Watch("compact", name, listener).at("compacting the tables", done, len(names), "tables")
@@ -326,19 +344,6 @@ class Catalog:
                 found = CompactionReport(table=name, dry_run=dry_run, error=error)
             reports.append(found)
         return tuple(reports)
-
-    def _fitting(self, database: str, tables: str) -> list[str]:
-        for noun, pattern in (("database", database), ("tables", tables)):
-            if not isinstance(pattern, str):
-                raise InvalidRequest(f"{noun}={shown(pattern)}: expected a name, in which * stands for any characters.")
-        databases = [name for name in self.databases() if fnmatchcase(name, database)]
-        if not databases:
-            raise NotFound(f"No database fits {shown(database)} in {self.uri}. {near(database, self.databases())}")
-        found = [f"{name}.{table}" for name in databases for table in self.tables(name) if fnmatchcase(table, tables)]
-        if not found:
-            known = [table for name in databases for table in self.tables(name)]
-            raise NotFound(f"No table fits {shown(tables)} in {', '.join(databases)}. {near(tables, known)}")
-        return found
 
     def _opened(self, name: str) -> tuple[ObjectStore, SchemaLog, str]:
         """Return the store and the schemas of a table, and the key of the first of them. Raises NotFound."""

@@ -143,6 +143,21 @@ class BucketRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRecord:
+    """What the files of a partition hold; values are readable text.
+
+    `row_count` is that of the files: of a key table it counts versions of a key that reads merge, too. `file_size` is
+    bytes, `last_update_time_millis` the time of the newest file.
+    """
+
+    partition: Mapping[str, str | None]
+    row_count: int
+    file_count: int
+    file_size: int
+    last_update_time_millis: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitterRecord:
     """Who committed what last: the highest identifier of a user, and the newest snapshot of it."""
 
@@ -236,6 +251,26 @@ def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Rec
             )
         )
     return Records(records, _BUCKET_COLUMNS)
+
+
+def partition_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Records[PartitionRecord]:
+    """Return the partitions that hold files, by their values; a table without partitions has one without values."""
+    partitions: dict[bytes, list[DataFile]] = {}
+    for entry in entries:
+        partitions.setdefault(entry.partition, []).append(entry.file)
+    types = [field.type for field in schema.partition_fields]
+    by_values = [(deserialize_row(partition, types), files) for partition, files in partitions.items()]
+    records = [
+        PartitionRecord(
+            partition=_partition_texts(schema, values),
+            row_count=sum(file.row_count for file in files),
+            file_count=len(files),
+            file_size=sum(file.file_size for file in files),
+            last_update_time_millis=max((file.creation_time_millis or 0 for file in files), default=0) or None,
+        )
+        for values, files in sorted(by_values, key=lambda found: [(value is not None, value) for value in found[0]])
+    ]
+    return Records(records, _PARTITION_COLUMNS)
 
 
 def committer_records(ledger: Ledger) -> Records[CommitterRecord]:
@@ -424,6 +459,13 @@ _BUCKET_COLUMNS: Final = _attributes(
     row_count=_LONG,
     small_file_count=_LONG,
     sorted_run_count=_LONG,
+)
+_PARTITION_COLUMNS: Final = _attributes(
+    partition=_TEXT_BY_NAME,
+    row_count=_LONG,
+    file_count=_LONG,
+    file_size=_LONG,
+    last_update_time_millis=_LONG,
 )
 _COMMITTER_COLUMNS: Final = _attributes(commit_user=_TEXT, commit_identifier=_LONG, snapshot_id=_LONG)
 _MANIFEST_COLUMNS: Final = _attributes(

@@ -4,14 +4,16 @@ from typing import Final
 
 import click
 
+from lakehouse_core.catalog.reports import Report
+from lakehouse_core.catalog.table import Table
+from lakehouse_core.cli.arguments import TAG, table_argument, tables_argument
 from lakehouse_core.cli.help import Verb, VerbGroup
+from lakehouse_core.cli.many import on_each
 from lakehouse_core.cli.options import json_option, parse_age
 from lakehouse_core.cli.output import print_report
-from lakehouse_core.cli.session import is_json, open_catalog, open_table, parse_assignments
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.cli.records import print_tags
+from lakehouse_core.cli.session import is_json, parse_assignments, progress_bar
 
-# In the name of a table: it stands for many.
-_PATTERN: Final = frozenset("*?[")
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 
 
@@ -21,7 +23,7 @@ _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what wo
     epilog="lakehouse compact sales.orders --full --partition dt=2013-01-01\n"
     "lakehouse compact 'sales.*' --partition-idle 1h",
 )
-@click.argument("table")
+@tables_argument
 @click.option("--full", is_flag=True, help="Bring every bucket into its top level, not only what needs it most.")
 @click.option("--partition", multiple=True, metavar="K=V", help="Only this partition; once for each of its columns.")
 @click.option("--partition-idle", metavar="AGE", help="Only partitions without a new file for so long, as in 1h.")
@@ -36,43 +38,33 @@ def compact(
     partition: tuple[str, ...],
     partition_idle: str | None,
     dry_run: bool,
-) -> None:
-    """Rewrite the files of TABLE into fewer; with * or ? in its name, of all tables that fit.
-
-    A table that fails does not stop the others; the exit code is that of the first failure.
-    """
+) -> int:
+    """Rewrite the files of TABLE, or of all that fit a pattern such as 'sales.*', into fewer."""
     idle = None if partition_idle is None else parse_age(partition_idle, "--partition-idle")
     assignments = parse_assignments(partition)
-    if not _PATTERN.intersection(table):
-        report = open_table(context, table).compact(
-            full=full, partition=assignments, partition_idle=idle, dry_run=dry_run
-        )
-        print_report(report, as_json=is_json(context))
-        return
-    if assignments:
-        raise InvalidRequest(f"--partition goes with one table, and {table!r} stands for many: leave it out.")
-    database, _, tables = table.partition(".")
-    reports = open_catalog(context).compact(
-        tables or "*", database=database, full=full, partition_idle=idle, dry_run=dry_run
-    )
-    for each in reports:
-        print_report(each, as_json=is_json(context))
-    for error in (each.error for each in reports if each.error is not None):
-        raise error
+
+    def verb(opened: Table) -> None:
+        with progress_bar(context) as progress:
+            report = opened.compact(
+                full=full, partition=assignments, partition_idle=idle, dry_run=dry_run, progress=progress
+            )
+        _told(context, report)
+
+    return on_each(context, table, verb)
 
 
 @click.command("compact-manifests", cls=Verb, epilog="lakehouse compact-manifests sales.orders")
-@click.argument("table")
+@tables_argument
 @_DRY_RUN
 @json_option
 @click.pass_context
-def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> None:
-    """Rewrite the manifests of TABLE into few; no data file is touched."""
-    print_report(open_table(context, table).compact_manifests(dry_run=dry_run), as_json=is_json(context))
+def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> int:
+    """Rewrite the manifests of TABLE, or of all that fit a pattern, into few; no data file is touched."""
+    return on_each(context, table, lambda opened: _told(context, opened.compact_manifests(dry_run=dry_run)))
 
 
 @click.command("expire", cls=Verb, epilog="lakehouse expire sales.orders --retain-max 20 --older-than 7d --dry-run")
-@click.argument("table")
+@tables_argument
 @click.option(
     "--retain-max",
     type=int,
@@ -97,22 +89,27 @@ def expire(
     retain_min: int | None,
     older_than: str | None,
     dry_run: bool,
-) -> None:
-    """Let old snapshots of TABLE go, and the files that only they needed."""
+) -> int:
+    """Let old snapshots of TABLE, or of all that fit a pattern, go, and the files that only they needed."""
     age = None if older_than is None else parse_age(older_than, "--older-than")
-    report = open_table(context, table).expire_snapshots(
-        retain_max=retain_max, retain_min=retain_min, older_than=age, dry_run=dry_run
-    )
-    print_report(report, as_json=is_json(context))
+
+    def verb(opened: Table) -> None:
+        with progress_bar(context) as progress:
+            report = opened.expire_snapshots(
+                retain_max=retain_max, retain_min=retain_min, older_than=age, dry_run=dry_run, progress=progress
+            )
+        _told(context, report)
+
+    return on_each(context, table, verb)
 
 
 @click.group("tag", cls=VerbGroup, epilog="lakehouse tag create sales.orders eod")
 def tag() -> None:
-    """Create and delete tags."""
+    """Create, delete and list tags."""
 
 
 @tag.command("create", epilog="lakehouse tag create sales.orders eod --snapshot 12 --retention 30d")
-@click.argument("table")
+@tables_argument
 @click.argument("name")
 @click.option("--snapshot", type=int, metavar="N", help="The snapshot to tag; the latest unless given.")
 @click.option("--retention", metavar="AGE", help="How long the tag is kept, as in 30d; for ever unless given.")
@@ -121,34 +118,55 @@ def tag() -> None:
 @click.pass_context
 def create_tag(
     context: click.Context, *, table: str, name: str, snapshot: int | None, retention: str | None, dry_run: bool
-) -> None:
-    """Name a snapshot of TABLE and keep its files."""
+) -> int:
+    """Name a snapshot of TABLE, or of all that fit a pattern, and keep its files."""
     age = None if retention is None else parse_age(retention, "--retention")
-    report = open_table(context, table).create_tag(name, at=snapshot, retention=age, dry_run=dry_run)
-    print_report(report, as_json=is_json(context))
+    return on_each(
+        context,
+        table,
+        lambda opened: _told(context, opened.create_tag(name, at=snapshot, retention=age, dry_run=dry_run)),
+    )
 
 
 @tag.command("delete", epilog="lakehouse tag delete sales.orders eod")
-@click.argument("table")
-@click.argument("name")
+@tables_argument
+@click.argument("name", type=TAG)
 @_DRY_RUN
 @json_option
 @click.pass_context
-def delete_tag(context: click.Context, *, table: str, name: str, dry_run: bool) -> None:
-    """Delete a tag of TABLE, and the files that only it kept."""
-    print_report(open_table(context, table).delete_tag(name, dry_run=dry_run), as_json=is_json(context))
+def delete_tag(context: click.Context, *, table: str, name: str, dry_run: bool) -> int:
+    """Delete a tag of TABLE, or of all that fit a pattern, and the files that only it kept."""
+    return on_each(context, table, lambda opened: _told(context, opened.delete_tag(name, dry_run=dry_run)))
+
+
+@tag.command("list", epilog="lakehouse tag list sales.orders")
+@table_argument
+@json_option
+@click.pass_context
+def list_tags(context: click.Context, *, table: str) -> None:
+    """List the tags of TABLE, as the verb tags does."""
+    print_tags(context, table)
 
 
 @click.command("verify", cls=Verb, epilog="lakehouse verify sales.orders")
-@click.argument("table")
+@tables_argument
 @click.option("--data", is_flag=True, help="Also decode every data file, page by page.")
 @json_option
 @click.pass_context
 def verify(context: click.Context, *, table: str, data: bool) -> int:
-    """Check the metadata and files of TABLE; the exit code is 1 when something is found."""
-    report = open_table(context, table).verify(data=data)
+    """Check the metadata and files of TABLE, or of all that fit a pattern; exit code 1 when something is found."""
+
+    def verb(opened: Table) -> int:
+        with progress_bar(context) as progress:
+            report = opened.verify(data=data, progress=progress)
+        _told(context, report)
+        return 1 if report.findings else 0
+
+    return on_each(context, table, verb)
+
+
+def _told(context: click.Context, report: Report) -> None:
     print_report(report, as_json=is_json(context))
-    return 1 if report.findings else 0
 
 
 COMMANDS: Final = {

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from lakehouse_core.cli.arguments import TAG
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.options.units import parse_duration
 from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, parse_time
@@ -38,7 +39,7 @@ def point_options(command: F) -> F:
         metavar="TIME",
         help="The newest snapshot at this time, as in 2013-01-31T12:00:00Z; UTC unless it says.",
     )(command)
-    command = click.option("--tag", metavar="NAME", help="The snapshot that a tag names.")(command)
+    command = click.option("--tag", type=TAG, metavar="NAME", help="The snapshot that a tag names.")(command)
     return click.option("--snapshot", type=int, metavar="N", help="The snapshot of this id.")(command)
 
 

@@ -3,8 +3,10 @@
 import base64
 import json
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
 from typing import Any, Final
 
 import click
@@ -20,6 +22,7 @@ from lakehouse_core.table.changes import BATCH_IDENTIFIER
 
 _HIDDEN_IN_TEXT: Final = frozenset({"report", "table", "snapshot_id", "commit_kind", "noop_reason", "dry_run", "error"})
 _MOST_LISTED: Final = 20
+_ALIGNED_ROWS: Final = 1000
 
 
 def print_json(value: object) -> None:
@@ -39,17 +42,21 @@ def print_records(records: Records[Any], columns: Sequence[str], *, as_json: boo
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table for people; on a terminal it is folded to fit, elsewhere wide ones run on."""
+    """Print a table for people; on a terminal it is folded to fit, elsewhere wide ones run on.
+
+    Elsewhere rows are printed as they come, as wide as the first of them are.
+    """
     console = _Console(soft_wrap=False)
-    if console.is_terminal:
+    if sys.stdout.isatty():
         grid = Grid(*columns, box=None, pad_edge=False, header_style="bold")
         for row in rows:
             grid.add_row(*row)
         console.print(grid, markup=False, highlight=False)
         return
-    lines = [list(columns), *map(list, rows)]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
+    left = iter(rows)
+    first = [list(columns), *map(list, islice(left, _ALIGNED_ROWS))]
+    widths = [max(map(cell_len, column)) for column in zip(*first, strict=True)]
+    for line in chain(first, left):
         cells = (cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
 
@@ -136,9 +143,14 @@ def json_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if names else []
 
 
+def csv_rows(batch: pa.RecordBatch) -> list[list[str | None]]:
+    """Return rows as text; None is null."""
+    return [[None if value is None else _plain_text(value) for value in row.values()] for row in json_rows(batch)]
+
+
 def text_rows(batch: pa.RecordBatch) -> list[list[str]]:
     """Return rows as text for people; null is empty."""
-    return [["" if value is None else _plain_text(value) for value in row.values()] for row in json_rows(batch)]
+    return [["" if value is None else value for value in row] for row in csv_rows(batch)]
 
 
 def _json_column(column: pa.Array) -> list[Any]:

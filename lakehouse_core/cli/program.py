@@ -1,45 +1,38 @@
-"""`lakehouse`: finds the verb, loads only its module, and turns errors into one line and an exit code.
-
-Exit codes are promises: 0 done · 1 verify found something · 2 the request is wrong · 3 conflict, try again ·
-4 storage did not answer · 5 stored bytes are corrupt · 6 feature not supported.
-"""
+"""`lakehouse`: finds the verb, loads only its module, and turns errors into one line and an exit code."""
 
 import difflib
 import os
-import re
 import sys
 from importlib import import_module
 from typing import Final
 
 import click
+from click.shell_completion import shell_complete
 
+from lakehouse_core.cli.failures import error_text, exit_code, print_failure
 from lakehouse_core.cli.help import VerbGroup
-from lakehouse_core.errors import (
-    BackPressure,
-    CommitConflict,
-    CommitOutcomeUnknown,
-    CommitTimeout,
-    CorruptTable,
-    InvalidRequest,
-    LakehouseError,
-    NotFound,
-    StorageUnavailable,
-    TaskFailed,
-    UnsupportedFeature,
-)
+from lakehouse_core.errors import LakehouseError
+
+PROGRAM: Final = "lakehouse"
+# A completing shell sets it when it calls the program to be told what fits.
+COMPLETION_VARIABLE: Final = "_LAKEHOUSE_COMPLETE"
 
 # Each verb's module is loaded when it is called: a listing needs neither Parquet nor SQL.
 _VERBS: Final = {
     "tables": "tables",
     "describe": "tables",
     "create": "tables",
+    "alter": "alter",
+    "rename": "tables",
     "drop": "tables",
     "write": "rows",
     "read": "rows",
+    "count": "rows",
     "lookup": "rows",
     "changes": "rows",
     "diff": "rows",
     "snapshots": "records",
+    "partitions": "records",
     "files": "records",
     "manifests": "records",
     "tags": "records",
@@ -49,19 +42,8 @@ _VERBS: Final = {
     "expire": "maintenance",
     "tag": "maintenance",
     "verify": "maintenance",
+    "completion": "completion",
 }
-_EXIT_CODES: Final[tuple[tuple[type[LakehouseError], int], ...]] = (
-    (NotFound, 2),
-    (InvalidRequest, 2),
-    (CommitConflict, 3),
-    (CommitTimeout, 3),
-    (CommitOutcomeUnknown, 3),
-    (BackPressure, 3),
-    (StorageUnavailable, 4),
-    (TaskFailed, 4),
-    (CorruptTable, 5),
-    (UnsupportedFeature, 6),
-)
 _INTERRUPTED: Final = 130
 
 
@@ -111,6 +93,8 @@ def cli(context: click.Context, warehouse: str | None, as_json: bool) -> None:
 def main() -> None:
     """Run the program and exit with its code."""
     _open_closed_streams()
+    if instruction := os.environ.get(COMPLETION_VARIABLE):  # noqa: TID251
+        sys.exit(shell_complete(cli, {}, PROGRAM, COMPLETION_VARIABLE, instruction))
     sys.exit(run(sys.argv[1:]))
 
 
@@ -118,7 +102,7 @@ def run(arguments: list[str]) -> int:
     """Run one verb and return the exit code; errors go to standard error, one line each."""
     try:
         # Not `cli.main`: it answers a closed pipe with 1, which is verify's to say.
-        with cli.make_context("lakehouse", arguments) as context:
+        with cli.make_context(PROGRAM, arguments) as context:
             code = cli.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as done:
@@ -132,8 +116,7 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _refused(_usage(error), 2)
     except LakehouseError as error:
-        text = _PYTHON_FLAG.sub(lambda flag: f"--{flag[1].replace('_', '-')}", str(error))
-        return _refused(text, next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 2))
+        return _refused(error_text(error), exit_code(error))
     except BrokenPipeError:
         # Whoever read our output has seen enough.
         _let_go_of_output()
@@ -142,10 +125,6 @@ def run(arguments: list[str]) -> int:
         _let_go_of_output()
         return _refused(f"{error.filename or 'standard output'}: {error.strerror or error}", 4)
     return code if isinstance(code, int) else 0
-
-
-# Messages name the arguments of the Python front door; its flags are options here.
-_PYTHON_FLAG: Final = re.compile(r"\b([a-z_]+)=True\b")
 
 
 def _usage(error: click.ClickException) -> str:
@@ -159,7 +138,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _refused(text: str, code: int) -> int:
-    click.echo(f"lakehouse: {' '.join(text.split())}", err=True)
+    print_failure(text)
     return code
 
 

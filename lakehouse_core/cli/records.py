@@ -1,9 +1,10 @@
-"""snapshots, files, manifests, tags, schemas: what a table consists of."""
+"""snapshots, partitions, files, manifests, tags, schemas: what a table consists of."""
 
 from typing import Final
 
 import click
 
+from lakehouse_core.cli.arguments import table_argument
 from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.options import json_option, point_options, read_point
 from lakehouse_core.cli.output import print_records
@@ -11,7 +12,7 @@ from lakehouse_core.cli.session import is_json, open_table
 
 
 @click.command("snapshots", cls=Verb, epilog="lakehouse snapshots sales.orders")
-@click.argument("table")
+@table_argument
 @json_option
 @click.pass_context
 def snapshots(context: click.Context, *, table: str) -> None:
@@ -20,8 +21,20 @@ def snapshots(context: click.Context, *, table: str) -> None:
     print_records(open_table(context, table).snapshots(), [*columns, "commit_user"], as_json=is_json(context))
 
 
+@click.command("partitions", cls=Verb, epilog="lakehouse partitions sales.orders --tag eod")
+@table_argument
+@point_options
+@json_option
+@click.pass_context
+def partitions(context: click.Context, *, table: str, snapshot: int | None, tag: str | None, as_of: str | None) -> None:
+    """List the partitions of TABLE with the rows and bytes of their files."""
+    columns = ["partition", "row_count", "file_count", "file_size", "last_update_time_millis"]
+    found = open_table(context, table).partitions(at=read_point(snapshot, tag, as_of))
+    print_records(found, columns, as_json=is_json(context))
+
+
 @click.command("files", cls=Verb, epilog="lakehouse files sales.orders --tag eod")
-@click.argument("table")
+@table_argument
 @point_options
 @click.option("--stats", is_flag=True, help="With the bounds and null counts of columns (shown by --json).")
 @json_option
@@ -36,7 +49,7 @@ def files(
 
 
 @click.command("manifests", cls=Verb, epilog="lakehouse manifests sales.orders --snapshot 12")
-@click.argument("table")
+@table_argument
 @point_options
 @json_option
 @click.pass_context
@@ -48,17 +61,22 @@ def manifests(context: click.Context, *, table: str, snapshot: int | None, tag: 
 
 
 @click.command("tags", cls=Verb, epilog="lakehouse tags sales.orders")
-@click.argument("table")
+@table_argument
 @json_option
 @click.pass_context
 def tags(context: click.Context, *, table: str) -> None:
     """List the tags of TABLE."""
+    print_tags(context, table)
+
+
+def print_tags(context: click.Context, table: str) -> None:
+    """Print the tags of a table."""
     columns = ["name", "snapshot_id", "time_millis", "total_record_count", "time_retained_millis"]
     print_records(open_table(context, table).tags(), columns, as_json=is_json(context))
 
 
 @click.command("schemas", cls=Verb, epilog="lakehouse schemas sales.orders --json")
-@click.argument("table")
+@table_argument
 @json_option
 @click.pass_context
 def schemas(context: click.Context, *, table: str) -> None:
@@ -67,4 +85,11 @@ def schemas(context: click.Context, *, table: str) -> None:
     print_records(open_table(context, table).schemas(), columns, as_json=is_json(context))
 
 
-COMMANDS: Final = {"snapshots": snapshots, "files": files, "manifests": manifests, "tags": tags, "schemas": schemas}
+COMMANDS: Final = {
+    "snapshots": snapshots,
+    "partitions": partitions,
+    "files": files,
+    "manifests": manifests,
+    "tags": tags,
+    "schemas": schemas,
+}

@@ -1,6 +1,7 @@
-"""write, read, lookup, changes, diff."""
+"""write, read, count, lookup, changes, diff."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -9,22 +10,35 @@ from typing import Any, Final
 import click
 import pyarrow as pa
 
+from lakehouse_core.catalog.table import Table
+from lakehouse_core.cli.arguments import is_pattern, table_argument, tables_argument
 from lakehouse_core.cli.help import Verb
+from lakehouse_core.cli.many import on_each
 from lakehouse_core.cli.options import given_point, json_option, point_options, read_point
 from lakehouse_core.cli.output import json_rows, print_json, print_report, print_rows, text_rows
-from lakehouse_core.cli.row_files import open_sink, read_files
-from lakehouse_core.cli.session import is_json, open_catalog, open_table, parse_assignments
+from lakehouse_core.cli.row_files import FORMATS, PIPE, known_row_count, open_sink, read_files
+from lakehouse_core.cli.row_options import Output, csv_options, output_options, row_format
+from lakehouse_core.cli.session import is_json, open_catalog, open_table, parse_assignments, progress_bar
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.table.changes import Missing
 
 # What fits a screen or two; nobody reads more, and programs ask for --json or a file.
 _SHOWN_ROWS: Final = 100
-_OUTPUT_HELP: Final = "Write the rows to a file instead: .parquet, .csv, .jsonl or .arrow."
+_MOST_ROWS: Final = (1 << 63) - 1
 
 
-@click.command("write", cls=Verb, epilog="lakehouse write sales.orders monday.parquet tuesday.csv")
-@click.argument("table")
+@click.command(
+    "write",
+    cls=Verb,
+    epilog="lakehouse write sales.orders monday.parquet tuesday.csv\n"
+    "zcat days.csv.gz | lakehouse write sales.orders - --format csv --delimiter ';' --null NA",
+)
+@table_argument
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--format", "name", type=click.Choice(FORMATS), help="What the files hold, whatever their names end with."
+)
+@csv_options
 @click.option("--rowkind-column", metavar="NAME", help="A column that holds +I, -U, +U or -D.")
 @click.option("--overwrite", is_flag=True, help="Replace the rows of the partitions that the files have.")
 @click.option(
@@ -43,26 +57,32 @@ def write(
     *,
     table: str,
     files: tuple[Path, ...],
+    name: str | None,
+    delimiter: str | None,
+    null: str,
     rowkind_column: str | None,
     overwrite: bool,
     partition: tuple[str, ...],
     missing: Missing,
 ) -> None:
-    """Write FILES to TABLE in one commit.
+    """Write FILES to TABLE in one commit; - is standard input.
 
-    The format goes by the ending: .parquet, .csv (with a header line), .jsonl, .ndjson or .arrow; the texts also with
-    .gz. Columns go by name. An empty CSV field is null; binaries are base64 in the texts.
+    The format goes by the ending: .parquet, .csv or .tsv (with a header line), .jsonl or .ndjson, .json (an array), or
+    .arrow; the texts also with .gz. Columns go by name. In CSV an empty field is null and "" an empty text; binaries
+    are base64 in the texts.
     """
     if partition and not overwrite:
         raise InvalidRequest("--partition says what --overwrite replaces: give both, or neither.")
     if overwrite and rowkind_column is not None:
         raise InvalidRequest("--overwrite replaces rows and takes no --rowkind-column. Leave one of them out.")
     opened = open_table(context, table)
-    data = read_files(files, opened.schema.fields, rowkind_column=rowkind_column, missing=missing)
-    if overwrite:
-        report = opened.overwrite(data, partition=parse_assignments(partition))
-    else:
-        report = opened.write(data, rowkind_column=rowkind_column)
+    form = row_format(name, delimiter, null)
+    data = read_files(files, opened.schema.fields, form, rowkind_column=rowkind_column, missing=missing)
+    with progress_bar(context, row_count=known_row_count(files, form)) as progress:
+        if overwrite:
+            report = opened.overwrite(data, partition=parse_assignments(partition), progress=progress)
+        else:
+            report = opened.write(data, rowkind_column=rowkind_column, progress=progress)
     print_report(report, as_json=is_json(context))
 
 
@@ -71,11 +91,13 @@ def write(
     cls=Verb,
     epilog="lakehouse read sales.orders --columns id,amount --where \"dt >= DATE '2013-01-05'\"",
 )
-@click.argument("table")
+@table_argument
 @point_options
 @click.option("--columns", metavar="A,B", help="Only these columns.")
 @click.option("--where", metavar="SQL", help='Only rows that satisfy this condition, as in "id > 10".')
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most this many rows.")
+@click.option(
+    "--limit", type=click.IntRange(min=0, max=_MOST_ROWS, clamp=True), metavar="N", help="At most this many rows."
+)
 @click.option(
     "--option",
     "settings",
@@ -84,7 +106,7 @@ def write(
     help="A scan option, as in scan.watermark=12; may be repeated.",
 )
 @click.option("--read-optimized", is_flag=True, help="Of a key table the top level only: fast, and older.")
-@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
+@output_options
 @json_option
 @click.pass_context
 def read(
@@ -99,7 +121,7 @@ def read(
     limit: int | None,
     settings: tuple[str, ...],
     read_optimized: bool,
-    output: Path | None,
+    output: Output,
 ) -> None:
     """Read rows of TABLE: the latest, or those of a snapshot, a tag or a time.
 
@@ -112,25 +134,52 @@ def read(
         if point is not None or columns is not None or where is not None or read_optimized:
             raise InvalidRequest(f"{table}: a system table takes --option, --limit and -o only.")
         system = open_catalog(context).system_table(table, options=options)
-        _put(system.to_batches(), system.schema(), limit=limit, output=output, as_json=is_json(context))
+        _put(system.to_batches(), system.schema(), limit=limit, output=output, context=context)
         return
-    to_screen = output is None and not is_json(context)
     scan = open_table(context, table).scan(
         columns=None if columns is None else [name.strip() for name in columns.split(",")],
         where=where,
         at=point,
         # One more than is shown tells that there are more.
-        limit=_SHOWN_ROWS + 1 if limit is None and to_screen else limit,
+        limit=_SHOWN_ROWS + 1 if limit is None and is_shown(context, output) else limit,
         read_optimized=read_optimized,
         options=options,
     )
-    _put(scan.to_batches(), scan.schema(), limit=limit, output=output, as_json=is_json(context))
+    _put(scan.to_batches(), scan.schema(), limit=limit, output=output, context=context)
+
+
+@click.command("count", cls=Verb, epilog="lakehouse count sales.orders --where 'amount > 10'")
+@tables_argument
+@point_options
+@click.option("--where", metavar="SQL", help='Only rows that satisfy this condition, as in "id > 10".')
+@json_option
+@click.pass_context
+def count(
+    context: click.Context,
+    *,
+    table: str,
+    snapshot: int | None,
+    tag: str | None,
+    as_of: str | None,
+    where: str | None,
+) -> int:
+    """Count the rows of TABLE; of each table, where it is a pattern such as 'sales.*'."""
+    point = given_point(snapshot, tag, as_of)
+
+    def verb(opened: Table) -> None:
+        rows = opened.scan(where=where, at=point).count()
+        if is_json(context):
+            print_json({"table": opened.name, "rows": rows})
+        else:
+            click.echo(f"{opened.name}: {rows}" if is_pattern(table) else str(rows))
+
+    return on_each(context, table, verb)
 
 
 @click.command(
     "lookup", cls=Verb, epilog='lakehouse lookup sales.orders dt=2013-01-05,id=7 \'{"dt":"2013-01-06","id":8}\''
 )
-@click.argument("table")
+@table_argument
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @point_options
 @click.option("--columns", metavar="A,B", help="Only these columns.")
@@ -140,7 +189,7 @@ def read(
     metavar="DIR",
     help="Keep local copies of data files there, for the next time.",
 )
-@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
+@output_options
 @json_option
 @click.pass_context
 def lookup(
@@ -153,7 +202,7 @@ def lookup(
     as_of: str | None,
     columns: str | None,
     cache: Path | None,
-    output: Path | None,
+    output: Output,
 ) -> None:
     """Look up rows of TABLE by their primary keys, in the order of the keys.
 
@@ -167,39 +216,43 @@ def lookup(
         at=read_point(snapshot, tag, as_of),
         cache=cache,
     )
-    _put(found.to_batches(), found.schema, limit=found.num_rows, output=output, as_json=is_json(context))
+    _put(found.to_batches(), found.schema, limit=found.num_rows, output=output, context=context)
 
 
 @click.command("changes", cls=Verb, epilog="lakehouse changes sales.orders --after 12 --until 15")
-@click.argument("table")
+@table_argument
 @click.option("--after", type=int, required=True, metavar="N", help="Changes of later snapshots than this; 0 for all.")
 @click.option("--until", type=int, metavar="M", help="The last snapshot of the range; the latest unless given.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most this many rows.")
-@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
+@click.option(
+    "--limit", type=click.IntRange(min=0, max=_MOST_ROWS, clamp=True), metavar="N", help="At most this many rows."
+)
+@output_options
 @json_option
 @click.pass_context
 def changes(
-    context: click.Context, *, table: str, after: int, until: int | None, limit: int | None, output: Path | None
+    context: click.Context, *, table: str, after: int, until: int | None, limit: int | None, output: Output
 ) -> None:
     """Read what the snapshots after N changed in TABLE, row kinds first."""
     found = open_table(context, table).changes(after, until)
-    _put(found.to_batches(), found.schema(), limit=limit, output=output, as_json=is_json(context))
+    _put(found.to_batches(), found.schema(), limit=limit, output=output, context=context)
 
 
 @click.command("diff", cls=Verb, epilog="lakehouse diff sales.orders --after 12 --until 15")
-@click.argument("table")
+@table_argument
 @click.option("--after", required=True, metavar="N", help="The earlier snapshot, or the earlier tag.")
 @click.option("--until", required=True, metavar="M", help="The later snapshot, or the later tag.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most this many rows.")
-@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help=_OUTPUT_HELP)
+@click.option(
+    "--limit", type=click.IntRange(min=0, max=_MOST_ROWS, clamp=True), metavar="N", help="At most this many rows."
+)
+@output_options
 @json_option
 @click.pass_context
-def diff(context: click.Context, *, table: str, after: str, until: str, limit: int | None, output: Path | None) -> None:
+def diff(context: click.Context, *, table: str, after: str, until: str, limit: int | None, output: Output) -> None:
     """Read what differs between two states of TABLE, row kinds first; -D is what the later one has no more."""
     opened = open_table(context, table)
     ids = after.isdecimal() and until.isdecimal() and not {after, until} <= {tag.name for tag in opened.tags()}
     found = opened.diff(int(after), int(until)) if ids else opened.diff(after, until)
-    _put(found.to_batches(), found.schema(), limit=limit, output=output, as_json=is_json(context))
+    _put(found.to_batches(), found.schema(), limit=limit, output=output, context=context)
 
 
 def _key(text: str, names: Sequence[str]) -> dict[str, Any]:
@@ -237,25 +290,38 @@ def _settings(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _put(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, limit: int | None, output: Path | None, as_json: bool
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    *,
+    limit: int | None,
+    output: Output,
+    context: click.Context,
 ) -> None:
-    if output is not None:
+    if output.file is not None:
         count = 0
-        with open_sink(output, schema) as write_batch:
+        with open_sink(output.file, schema, output.form) as write_batch:
             for batch in _limited(batches, limit):
                 write_batch(batch)
                 count += batch.num_rows
-        click.echo(f"{output}: {count} rows", err=True)
-    elif as_json:
+        if output.file != PIPE:
+            click.echo(f"{output.file}: {count} rows", err=True)
+    elif is_json(context):
         for batch in _limited(batches, limit):
             for row in json_rows(batch):
                 print_json(row)
-    else:
+    elif is_shown(context, output):
         shown = _SHOWN_ROWS if limit is None else limit
         rows = [row for batch in _limited(batches, shown + (limit is None)) for row in text_rows(batch)]
         print_rows(schema.names, rows[:shown])
         if len(rows) > shown:
-            click.echo(f"The first {shown} rows; --limit N shows more, -o FILE and --json give all.", err=True)
+            click.echo(f"The first {shown} rows; --limit N shows more, -o FILE and a pipe take all.", err=True)
+    else:
+        print_rows(schema.names, (row for batch in _limited(batches, limit) for row in text_rows(batch)))
+
+
+def is_shown(context: click.Context, output: Output) -> bool:
+    """Return whether rows go to a screen, where nobody reads more than some."""
+    return output.file is None and not is_json(context) and sys.stdout.isatty()
 
 
 def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -270,4 +336,4 @@ def _limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[p
         left -= batch.num_rows
 
 
-COMMANDS: Final = {"write": write, "read": read, "lookup": lookup, "changes": changes, "diff": diff}
+COMMANDS: Final = {"write": write, "read": read, "count": count, "lookup": lookup, "changes": changes, "diff": diff}

@@ -1,43 +1,20 @@
-"""What every verb starts with: the catalog of the warehouse, and a bar that moves while tasks run."""
+"""What every verb starts with: the catalog of the warehouse, and a bar that moves while it works."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.table import Table
-from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest, NotFound
-from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.progress import NOBODY, Watch
-from lakehouse_core.execution.tasks.write import WriteTask
+from lakehouse_core.execution.progress import Listener, Progress
 from lakehouse_core.storage import is_there, open_store, parse_location
-from lakehouse_core.table.changes import CommitMessage
-
-T = TypeVar("T")
-
-
-class WatchedEngine:
-    """The engine of this process, with a bar on standard error while it works, when that is a terminal."""
-
-    def __init__(self, engine: LocalEngine, verb: str) -> None:
-        self._engine = engine
-        self._verb = verb
-
-    def run(self, task: Callable[[T], str], inputs: Sequence[T]) -> Iterator[str]:
-        with _bar() as bar:
-            shown = bar.add_task(self._verb, total=len(inputs))
-            for result in self._engine.run(task, inputs):
-                bar.advance(shown)
-                yield result
-
-    def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> list[CommitMessage]:
-        with _bar() as bar:
-            bar.add_task(self._verb, total=None)
-            return self._engine.write(task, data, watch)
 
 
 def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog:
@@ -45,8 +22,11 @@ def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog
 
     Raises InvalidRequest, NotFound where nothing is there unless it `may_be_new`.
     """
-    root = context.find_root()
-    warehouse = root.obj["warehouse"]
+    return catalog_of(context.find_root().obj["warehouse"], may_be_new=may_be_new)
+
+
+def catalog_of(warehouse: str | None, *, may_be_new: bool = False) -> Catalog:
+    """Return the catalog of a warehouse; its tasks run in this process. Raises as `open_catalog` does."""
     if not warehouse:
         raise InvalidRequest("No warehouse: pass -w WAREHOUSE before the verb, or set LAKEHOUSE_WAREHOUSE.")
     location = parse_location(warehouse)
@@ -55,12 +35,39 @@ def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog
             f"There is no warehouse {location.root}. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with its first "
             "table."
         )
-    clock = SystemClock()
-    verb = context.info_name or ""
-    return Catalog(open_store(location), engine=lambda: WatchedEngine(LocalEngine(clock), verb), clock=clock)
+    return Catalog(open_store(location))
+
+
+@contextmanager
+def progress_bar(context: click.Context, *, row_count: int | None = None) -> Iterator[Listener | None]:
+    """Yield what a verb tells its progress to: a bar on standard error, None where that is no terminal or with --json.
+
+    `row_count`: how many rows are written, where the verb itself cannot know.
+    """
+    console = Console(stderr=True)
+    if is_json(context) or not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figure]}"), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        shown = bar.add_task(context.info_name or "", total=None, figure="")
+
+        def listen(progress: Progress) -> None:
+            total = row_count if progress.total is None and progress.unit == "rows" else progress.total
+            figure = f"{progress.done:,}" + ("" if total is None else f" of {total:,}") + f" {progress.unit}"
+            bar.update(
+                shown,
+                description=f"{progress.table}: {progress.phase}",
+                completed=progress.done,
+                total=total,
+                figure=figure if progress.unit else "",
+            )
+
+        yield listen
 
 
 def open_table(context: click.Context, name: str) -> Table:
+    """Return the table of that name. Raises as `open_catalog` does."""
     return open_catalog(context).table(name)
 
 
@@ -80,16 +87,3 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, Any] | None:
             raise InvalidRequest(f"Partition {text!r}: the partition names {name} twice. Give each column once.")
         pairs[name] = value
     return pairs or None
-
-
-def _bar() -> Progress:
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )

@@ -1,4 +1,4 @@
-"""tables, describe, create, drop."""
+"""tables, describe, create, rename, drop."""
 
 import sys
 from collections.abc import Mapping
@@ -11,7 +11,9 @@ import yaml
 
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.table import Table
+from lakehouse_core.cli.arguments import table_argument
 from lakehouse_core.cli.help import Verb
+from lakehouse_core.cli.many import matching
 from lakehouse_core.cli.options import json_option
 from lakehouse_core.cli.output import print_json, print_rows
 from lakehouse_core.cli.session import is_json, open_catalog, open_table
@@ -27,13 +29,17 @@ _OF_THE_TABLE: Final = ("columns", "primary_key", "partition_by", "options", "co
 _OF_A_COLUMN: Final = ("type", "comment", "description")
 
 
-@click.command("tables", cls=Verb, epilog="lakehouse -w warehouse tables")
+@click.command("tables", cls=Verb, epilog="lakehouse -w warehouse tables\nlakehouse -w warehouse tables 'sales.*'")
+@click.argument("pattern", required=False)
 @json_option
 @click.pass_context
-def tables(context: click.Context) -> None:
-    """List the tables of the warehouse."""
+def tables(context: click.Context, *, pattern: str | None) -> None:
+    """List the tables of the warehouse, or those that fit PATTERN."""
     catalog = open_catalog(context)
-    names = [f"{database}.{name}" for database in catalog.databases() for name in catalog.tables(database)]
+    if pattern is None:
+        names = [f"{database}.{name}" for database in catalog.databases() for name in catalog.tables(database)]
+    else:
+        names = matching(catalog, pattern)
     if is_json(context):
         for name in names:
             print_json({"table": name})
@@ -44,7 +50,7 @@ def tables(context: click.Context) -> None:
 
 
 @click.command("describe", cls=Verb, epilog="lakehouse describe sales.orders")
-@click.argument("table")
+@table_argument
 @json_option
 @click.pass_context
 def describe(context: click.Context, *, table: str) -> None:
@@ -66,7 +72,7 @@ def describe(context: click.Context, *, table: str) -> None:
 
 
 @click.command("create", cls=Verb, epilog="lakehouse create sales.orders --schema orders.yaml")
-@click.argument("table")
+@table_argument
 @click.option(
     "--schema", "file", required=True, type=click.Path(path_type=Path), help="A YAML file that declares the table."
 )
@@ -93,8 +99,22 @@ def create(context: click.Context, *, table: str, file: Path, exist_ok: bool) ->
         click.echo(f"{made.name}: {'created' if is_new else 'exists already'} at {made.uri}")
 
 
+@click.command("rename", cls=Verb, epilog="lakehouse rename sales.orders sales.orders_2013")
+@table_argument
+@click.argument("new", metavar="NEW")
+@json_option
+@click.pass_context
+def rename(context: click.Context, *, table: str, new: str) -> None:
+    """Give TABLE the name NEW (database.table), with all it has."""
+    renamed = open_catalog(context).rename_table(table, new)
+    if is_json(context):
+        print_json({"table": renamed.name, "renamed_from": table})
+    else:
+        click.echo(f"{table}: is {renamed.name} now, at {renamed.uri}")
+
+
 @click.command("drop", cls=Verb, epilog="lakehouse drop sales.orders")
-@click.argument("table")
+@table_argument
 @click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
 @json_option
 @click.pass_context
@@ -235,4 +255,4 @@ def _option(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-COMMANDS: Final = {"tables": tables, "describe": describe, "create": create, "drop": drop}
+COMMANDS: Final = {"tables": tables, "describe": describe, "create": create, "rename": rename, "drop": drop}

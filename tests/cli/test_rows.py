@@ -10,7 +10,7 @@ import pytest
 import lakehouse_core as lc
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "ndjson", "arrow"])
+@pytest.mark.parametrize("ending", ["parquet", "csv", "tsv", "jsonl", "ndjson", "json", "arrow"])
 def test_rows_that_were_written_to_a_file_are_read_from_it_again(shell, orders, home, ending):
     before = shell("read", orders, "--json").out
     assert shell("read", orders, "-o", f"rows.{ending}").code == 0
@@ -63,9 +63,14 @@ def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
     [
         ("a.csv", "dt,id,id\n2013-01-01,1,2\n", "a.csv: The header names 'id' twice: rename or drop one."),
         ("a.csv", "dt,id,amount\n2013-01-01,1\n", "a.csv: Line 2 has 2 fields and the header 3."),
-        ("a.csv", "dt,id\n2013-01-01,1,x\n", "a.csv: Line 2 has 3 fields and the header 2. Quote commas in texts."),
+        (
+            "a.csv",
+            "dt,id\n2013-01-01,1,x\n",
+            "a.csv: Line 2 has 3 fields and the header 2. Quote texts in which",
+        ),
         ("a.csv", "dt,id\n2013-01-01,x\n", "a.csv: Row 0, column 'id': 'x' is no value of BIGINT NOT NULL"),
-        ("a.csv", 'dt,id\n2013-01-01,"1\n', "a.csv: it cannot be read as .csv"),
+        ("a.csv", 'dt,id\n2013-01-01,"1\n', "a.csv: A quote that opens in line 2 or behind is never closed: close it."),
+        ("a.csv", 'dt,id\n2013-01-01,"1"2\n', "a.csv: Line 2: behind a closing quote stands '2': double the quotes"),
         ("a.csv", b"\xff\xfe", "a.csv: it cannot be read as .csv ("),
         ("a.jsonl", '{"dt":"2013-01-01","id":1,"id":2}\n', "a.jsonl: Line 1 names 'id' twice: rename or drop one."),
         ("a.jsonl", '{"dt":"2013-01-01","id":1}\n{"dt":\n', "a.jsonl: Line 2 is no JSON"),
@@ -73,10 +78,13 @@ def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
         ("a.jsonl", '{"dt":"2013-01-01","id":NaN}\n', "a.jsonl: Row 0, column 'id'"),
         ("a.jsonl", '{"dt":"2013-01-01"}\n', "a.jsonl: The data has no column 'id', which is BIGINT NOT NULL: add it."),
         ("a.jsonl", '{"dt":"2013-01-01","id":1,"x":1}\n', "a.jsonl: The data has a column 'x'"),
+        ("a.json", '[{"dt":"2013-01-01","id":1},\n 2]', "a.json: Row 1 is no JSON object."),
+        ("a.json", '[{"dt":"2013-01-01"', "a.json: It is no JSON: Expecting ',' delimiter at line 1, column 20."),
+        ("a.json", '[{"id":1,"id":2}]', "a.json: An object names 'id' twice: rename or drop one."),
         ("a.jsonl.gz", b"not packed", "a.jsonl.gz: it cannot be read as .jsonl.gz"),
         ("a.parquet", b"PAR1 and no more", "a.parquet: it cannot be read as .parquet"),
         ("a.arrow", b"ARROW1 and no more", "a.arrow: it cannot be read as .arrow"),
-        ("a.txt", "", "a.txt: its name ends with none of .parquet, .csv, .jsonl, .ndjson, .arrow"),
+        ("a.txt", "", "a.txt: its name ends with none of .parquet, .csv, .tsv, .jsonl, .ndjson, .json, .arrow: rename"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused_by_name_and_place(shell, orders, home, case):
@@ -139,14 +147,14 @@ def test_a_file_without_rows_is_an_answer_that_says_so(shell, orders, home, cont
     assert answer.lines[0] == "sales.orders: nothing done: the input had no rows to write"
 
 
-def test_a_limit_is_told_where_rows_are_left_out(shell, orders, home):
-    (home / "more.csv").write_text("dt,id\n" + "".join(f"2013-01-03,{i}\n" for i in range(150)))
+def test_a_pipe_takes_all_rows_and_a_limit_is_kept(shell, orders, home):
+    (home / "more.csv").write_text("dt,id\n" + "".join(f"2013-01-03,{i}\n" for i in range(1500)))
     shell("write", orders, "more.csv")
 
     answer = shell("read", orders)
 
-    assert len(answer.lines) == 101
-    assert answer.err == "The first 100 rows; --limit N shows more, -o FILE and --json give all.\n"
+    assert (len(answer.lines), answer.err) == (1503, "")
+    assert len(shell("read", orders, "--limit", "7").lines) == 8
 
 
 def test_a_limit_beyond_all_rows_shows_all(shell, orders):
@@ -324,3 +332,103 @@ def test_a_key_that_does_not_fit_is_refused(shell, orders, key, message):
 
     assert answer.code == 2
     assert message in answer.err
+
+
+NULLS = [
+    # A line of the file with a STRING and an INT, the words that say how it is read, and what becomes of them.
+    ("1,,\n", [], (None, None)),
+    ('1,"",\n', [], ("", None)),
+    ('1,"",""\n', [], ("", None)),
+    ("1,NA,5\n", [], ("NA", 5)),
+    ("1,NA,NA\n", ["--null", "NA"], (None, None)),
+    ('1,"NA",5\n', ["--null", "NA"], ("NA", 5)),
+    ("1,,\n", ["--null", "NA"], ("", None)),
+    ("1,\\N,\\N\n", ["--null", "\\N"], (None, None)),
+]
+
+
+@pytest.fixture
+def things(shell, home):
+    (home / "things.yaml").write_text(
+        "columns: {id: INT NOT NULL, s: STRING, n: INT}\nprimary_key: [id]\noptions: {bucket: 1}"
+    )
+    assert shell("create", "db.things", "--schema", "things.yaml").code == 0
+    return "db.things"
+
+
+@pytest.mark.parametrize("case", NULLS)
+def test_null_is_told_from_an_empty_text(shell, things, home, case):
+    line, options, expected = case
+    (home / "a.csv").write_text("id,s,n\n" + line)
+
+    assert shell("write", things, "a.csv", *options).code == 0
+
+    (row,) = [json.loads(line) for line in shell("read", things, "--json").lines]
+    assert (row["s"], row["n"]) == expected
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--null", "NA"], ["--delimiter", ";"], ["--delimiter", "tab", "--null", "x;y"]], ids=" ".join
+)
+def test_texts_go_into_csv_and_back_whatever_is_in_them(shell, things, home, options):
+    texts = [None, "", "NA", '"', '""', "a,b", "a;b", "a\tb", "line\nbreak", "\r\n", " blank ", "x;y", "é", "'"]
+    (home / "rows.json").write_text(json.dumps([{"id": i, "s": text} for i, text in enumerate(texts)]))
+    assert shell("write", things, "rows.json").code == 0
+    before = shell("read", things, "--json").out
+
+    assert shell("read", things, "-o", "out.csv", *options).code == 0
+    assert shell("write", things, "out.csv", "--overwrite", *options).code == 0
+
+    assert shell("read", things, "--json").out == before
+
+
+def test_a_column_alone_has_a_row_for_each_line_of_csv(shell, home):
+    (home / "one.yaml").write_text("columns: {s: STRING}")
+    (home / "one.csv").write_text('s\na\n\n""\n')
+    shell("create", "db.one", "--schema", "one.yaml")
+
+    shell("write", "db.one", "one.csv")
+
+    assert [json.loads(line)["s"] for line in shell("read", "db.one", "--json").lines] == ["a", None, ""]
+    assert shell("read", "db.one", "--format", "csv").out == (home / "one.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["write", "x", "a.csv", "--delimiter", ";;"],
+            "--delimiter ';;': expected one character, such as",
+        ),
+        (["write", "x", "a.csv", "--delimiter", '"'], "expected one character"),
+        (
+            ["write", "x", "-"],
+            "-: a pipe's name tells no format: give --format parquet, csv,",
+        ),
+        (["write", "x", "-", "-", "--format", "csv"], "-: standard input can be read once only. Name it once."),
+        (["read", "x", "-o", "-"], "-: a pipe's name tells no format"),
+        (["read", "x", "-o", "a.csv.gz"], "a.csv.gz: packed files are read and not written. Leave .gz out."),
+    ],
+)
+def test_what_cannot_be_a_file_of_rows_is_refused(shell, orders, home, words, message):
+    (home / "a.csv").write_text("dt,id\n2013-01-01,1\n")
+
+    answer = shell(*(orders if word == "x" else word for word in words))
+
+    assert answer.code == 2
+    assert message in answer.err
+
+
+def test_a_json_array_may_be_empty_or_lines_after_all(shell, things, home):
+    assert shell("read", things, "--format", "json").out == "[]\n"
+    (home / "lines.json").write_text('\n {"id":1}\n{"id":2}\n')
+
+    assert json.loads(shell("write", things, "lines.json", "--json").out)["rows_added"] == 2
+
+    assert json.loads(shell("read", things, "--format", "json", "--columns", "id").out) == [{"id": 1}, {"id": 2}]
+
+
+def test_rows_are_counted(shell, orders):
+    assert shell("count", orders).out == "2\n"
+    assert shell("count", orders, "--where", "amount > 1").out == "1\n"
+    assert json.loads(shell("count", orders, "--snapshot", "1", "--json").out) == {"table": orders, "rows": 2}

@@ -248,12 +248,12 @@ def test_many_tables_are_compacted_at_once_and_one_that_fails_stops_no_other(she
 
     assert answer.code == 5
     assert answer.err.startswith("lakehouse: sales.a: ")
-    assert answer.lines[0].startswith("sales.a: failed: ")
+    assert answer.lines[0] == "sales.a: failed, exit code 5"
     assert [line for line in answer.lines if line.startswith("sales.b: snapshot 2 (COMPACT)")]
     assert not [line for line in answer.lines if line.startswith("sales.orders")]
 
     (broken, done) = (json.loads(line) for line in shell("compact", "sales.?", "--json").lines)
-    assert (broken["table"], broken["snapshot_id"]) == ("sales.a", None)
+    assert (broken["table"], broken["exit_code"]) == ("sales.a", 5)
     assert "schema-0" in broken["error"]
     assert (done["error"], done["noop_reason"][:12]) == (None, "the strategy")
     (home / "wh" / "sales.db" / "a").rename(home / "broken")

@@ -1,0 +1,254 @@
+"""alter: steps that change the schema of a table, carried out as one: all of them or none.
+
+Each step takes its own words and options, then the next one begins: `add-column note STRING --after status set a=1`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import click
+
+from lakehouse_core.catalog.table import Table
+from lakehouse_core.cli.arguments import tables_argument
+from lakehouse_core.cli.help import Verb, VerbGroup
+from lakehouse_core.cli.many import on_each
+from lakehouse_core.cli.options import json_option
+from lakehouse_core.cli.output import print_report
+from lakehouse_core.cli.session import is_json
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.planning.schema_change import (
+    AddColumn,
+    Column,
+    DropColumn,
+    MoveColumn,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnType,
+    UpdateComment,
+)
+from lakehouse_core.table.schema import TableSchema
+
+# Which column a text names depends on the columns that there are.
+Make: TypeAlias = Callable[[TableSchema], SchemaChange]
+
+
+class Step(Verb):
+    """A verb that takes no more words than it has arguments; what follows is the next step's."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        count = self._own_count(args)
+        # Its options may stand between its words, and behind them.
+        extra = {name: value for name, value in extra.items() if not name.startswith("allow_")}
+        context = super().make_context(info_name, args[:count], parent, **extra)
+        context.args = args[count:]
+        return context
+
+    def _own_count(self, args: Sequence[str]) -> int:
+        takes_value = {name: not option.is_flag for option in self._options() for name in option.opts}
+        left = sum(parameter.nargs for parameter in self.params if isinstance(parameter, click.Argument))
+        index = 0
+        while index < len(args):
+            word = args[index]
+            if word in takes_value or (word.startswith("--") and word != "--"):
+                index += 1 + takes_value.get(word, False)
+            elif left:
+                # nargs is -1 where a step takes any number: of the words that name no step.
+                if left < 0 and word in STEPS:
+                    break
+                left -= left > 0
+                index += 1
+            else:
+                break
+        return min(index, len(args))
+
+    def _options(self) -> list[click.Option]:
+        return [parameter for parameter in self.params if isinstance(parameter, click.Option)]
+
+
+class Steps(VerbGroup):
+    """The steps of one alteration; options may stand behind the table too."""
+
+    command_class = Step
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        count = next((index for index, word in enumerate(args[1:], 1) if not word.startswith("-")), len(args))
+        return super().parse_args(ctx, [*args[1:count], *args[:1], *args[count:]])
+
+
+@click.group(
+    "alter",
+    cls=Steps,
+    chain=True,
+    subcommand_metavar="STEP...",
+    epilog="lakehouse alter sales.orders add-column note STRING --after status set write-buffer-size=64mb\n"
+    "lakehouse alter 'sales.*' set snapshot.num-retained.max=20",
+)
+@tables_argument
+@json_option
+def alter(*, table: str) -> None:
+    """Change the schema of TABLE, or of all that fit a pattern: all steps or none.
+
+    A nested field is named by its path, as in address.city; the elements of an array by element, the values of a map by
+    value.
+    """
+
+
+@alter.result_callback()
+@click.pass_context
+def _apply(context: click.Context, results: Sequence[Sequence[Make]], *, table: str) -> int:
+    def verb(opened: Table) -> None:
+        schema = opened.schema
+        changes = [make(schema) for step in results for make in step]
+        print_report(opened.alter(*changes), as_json=is_json(context))
+
+    return on_each(context, table, verb)
+
+
+@alter.command("add-column", epilog='lakehouse alter sales.orders add-column total "DECIMAL(12, 2)" --after amount')
+@click.argument("name")
+@click.argument("type", metavar="TYPE")
+@click.option("--first", is_flag=True, help="As the first column.")
+@click.option("--after", metavar="NAME", help="Behind this column; at the end unless told otherwise.")
+@click.option("--before", metavar="NAME", help="In front of this column.")
+@click.option("--comment", metavar="TEXT", help="What the column is about.")
+@json_option
+def add_column(
+    *, name: str, type: str, first: bool, after: str | None, before: str | None, comment: str | None
+) -> list[Make]:
+    """Add a column NAME of the SQL type TYPE; it is null in the rows that are there."""
+    return [lambda schema: AddColumn(_path(name), type, comment=comment, first=first, after=after, before=before)]
+
+
+@alter.command("drop-column", epilog="lakehouse alter sales.orders drop-column note")
+@click.argument("name")
+@json_option
+def drop_column(*, name: str) -> list[Make]:
+    """Leave the column NAME out from now on; files keep it."""
+    return [lambda schema: DropColumn(_column(schema, name))]
+
+
+@alter.command("rename-column", epilog="lakehouse alter sales.orders rename-column note remark")
+@click.argument("name")
+@click.argument("new", metavar="NEW")
+@json_option
+def rename_column(*, name: str, new: str) -> list[Make]:
+    """Give the column NAME the name NEW."""
+    return [lambda schema: RenameColumn(_column(schema, name), new)]
+
+
+@alter.command("move-column", epilog="lakehouse alter sales.orders move-column note --after status")
+@click.argument("name")
+@click.option("--first", is_flag=True, help="To the beginning.")
+@click.option("--last", is_flag=True, help="To the end.")
+@click.option("--after", metavar="NAME", help="Behind this column.")
+@click.option("--before", metavar="NAME", help="In front of this column.")
+@json_option
+def move_column(*, name: str, first: bool, last: bool, after: str | None, before: str | None) -> list[Make]:
+    """Give the column NAME another place."""
+    return [lambda schema: MoveColumn(name, first=first, last=last, after=after, before=before)]
+
+
+@alter.command("change-type", epilog="lakehouse alter sales.orders change-type quantity BIGINT")
+@click.argument("name")
+@click.argument("type", metavar="TYPE")
+@json_option
+def change_type(*, name: str, type: str) -> list[Make]:
+    """Read and write the column NAME as the SQL type TYPE from now on."""
+    return [lambda schema: UpdateColumnType(_column(schema, name), type)]
+
+
+@alter.command("set-not-null", epilog="lakehouse alter sales.orders set-not-null status")
+@click.argument("name")
+@json_option
+def set_not_null(*, name: str) -> list[Make]:
+    """Let the column NAME hold no nulls any more; an option of the table has to allow it."""
+    return [lambda schema: UpdateColumnNullability(_column(schema, name), False)]
+
+
+@alter.command("drop-not-null", epilog="lakehouse alter sales.orders drop-not-null status")
+@click.argument("name")
+@json_option
+def drop_not_null(*, name: str) -> list[Make]:
+    """Let the column NAME hold nulls."""
+    return [lambda schema: UpdateColumnNullability(_column(schema, name), True)]
+
+
+@alter.command(
+    "set-default",
+    epilog="lakehouse alter sales.orders set-default status new",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("name")
+@click.argument("value")
+@json_option
+def set_default(*, name: str, value: str) -> list[Make]:
+    """Fill nulls of the column NAME with VALUE in later writes."""
+    return [lambda schema: UpdateColumnDefault(name, value)]
+
+
+@alter.command("drop-default", epilog="lakehouse alter sales.orders drop-default status")
+@click.argument("name")
+@json_option
+def drop_default(*, name: str) -> list[Make]:
+    """Leave nulls of the column NAME as they are in later writes."""
+    return [lambda schema: UpdateColumnDefault(name, None)]
+
+
+@alter.command("comment", epilog='lakehouse alter sales.orders comment "One row per order."')
+@click.argument("text")
+@click.option("--column", metavar="NAME", help="What this column is about, not the table.")
+@json_option
+def comment(*, text: str, column: str | None) -> list[Make]:
+    """Say in TEXT what the table is about; an empty TEXT removes the comment."""
+    if column is None:
+        return [lambda schema: UpdateComment(text or None)]
+    return [lambda schema: UpdateColumnComment(_column(schema, column), text or None)]
+
+
+@alter.command("set", epilog="lakehouse alter sales.orders set write-buffer-size=64mb file.compression=zstd")
+@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
+@json_option
+def set_options(*, settings: tuple[str, ...]) -> list[Make]:
+    """Set options of the table."""
+    pairs = []
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if not (equals and key):
+            raise InvalidRequest(f"set {text!r}: expected KEY=VALUE, as in bucket=8.")
+        pairs.append((key, value))
+    return [_always(SetOption(key, value)) for key, value in pairs]
+
+
+@alter.command("unset", epilog="lakehouse alter sales.orders unset write-buffer-size")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@json_option
+def unset_options(*, keys: tuple[str, ...]) -> list[Make]:
+    """Give options of the table their defaults again."""
+    return [_always(RemoveOption(key)) for key in keys]
+
+
+STEPS: Final = frozenset(alter.commands)
+
+
+def _always(change: SchemaChange) -> Make:
+    return lambda schema: change
+
+
+def _column(schema: TableSchema, text: str) -> Column:
+    """Return a name, or the path to a nested field where no column has the text for its name."""
+    return text if schema.has_field(text) else _path(text)
+
+
+def _path(text: str) -> Column:
+    parts = tuple(text.split("."))
+    return text if len(parts) == 1 else parts
+
+
+COMMANDS: Final = {"alter": alter}

@@ -1,0 +1,74 @@
+"""Arguments that a shell can complete: names of tables and of their tags."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from lakehouse_core.cli.session import catalog_of
+from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+_PATTERN: Final = frozenset("*?[")
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether the name stands for many tables."""
+    return not _PATTERN.isdisjoint(name)
+
+
+class TableName(click.ParamType[str]):
+    """The name of a table, completed from the warehouse; where a verb takes `many`, also a pattern."""
+
+    name = "table"
+
+    def __init__(self, *, many: bool) -> None:
+        self._many = many
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a pattern where one table is meant."""
+        if is_pattern(value) and not self._many:
+            raise InvalidRequest(f"{shown(value)} stands for many tables, and this verb takes one. Name one.")
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the tables that begin so; none where there is no warehouse."""
+        try:
+            catalog = catalog_of(ctx.find_root().params.get("warehouse"))
+            names = [f"{database}.{table}" for database in catalog.databases() for table in catalog.tables(database)]
+        except LakehouseError:
+            return []
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class TagName(click.ParamType[str]):
+    """The name of a tag of the table that stands before it."""
+
+    name = "name"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the tags that begin so; none where there is no table."""
+        try:
+            # Before an option that has no value yet nothing is parsed.
+            name = ctx.params.get("table") or next(iter(ctx.args), "")
+            table = catalog_of(ctx.find_root().params.get("warehouse")).table(name)
+            names = [tag.name for tag in table.tags()]
+        except LakehouseError:
+            return []
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+TAG = TagName()
+
+
+def table_argument(command: F) -> F:
+    """Take TABLE, one."""
+    return click.argument("table", type=TableName(many=False))(command)
+
+
+def tables_argument(command: F) -> F:
+    """Take TABLE, one or a pattern that stands for many."""
+    return click.argument("table", type=TableName(many=True))(command)

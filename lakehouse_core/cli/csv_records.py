@@ -1,0 +1,100 @@
+"""CSV as fields and back, with null told from an empty text: a null is not quoted, a text that looks like one is.
+
+Source: RFC 4180. Python's own reader cannot tell "" from nothing at all.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakehouse_core.errors import InvalidRequest, shown
+
+# A quote that is never closed shall still end somewhere.
+_LONGEST_FIELD: Final = 1 << 28
+# The rest of a quoted text: quotes inside are doubled.
+_CLOSING: Final = re.compile(r'[^"]*(?:""[^"]*)*"(?!")')
+_TAB_NAMES: Final = ("tab", "\\t")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvStyle:
+    """What separates the fields, and which text without quotes is null; in a column that is no text nothing is, too."""
+
+    delimiter: str = ","
+    null: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as it stands in the file, its quotes taken off."""
+
+    text: str
+    is_quoted: bool
+
+
+def parse_delimiter(text: str) -> str:
+    """Return the character that separates fields; `tab` and `\\t` are one. Raises InvalidRequest."""
+    delimiter = "\t" if text in _TAB_NAMES else text
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise InvalidRequest(f"--delimiter {shown(text)}: expected one character, such as ';', or tab.")
+    return delimiter
+
+
+def read_records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[Field]]]:
+    """Yield each record with the number of its first line, from 1; an empty line has one field without text.
+
+    `lines` keep their ends. Raises InvalidRequest for quotes that are not closed, or closed within a text.
+    """
+    fields: list[Field] = []
+    # The parts of a quoted text that goes on in the next line.
+    parts: list[str] = []
+    first = 0
+    for number, line in enumerate(lines, 1):
+        body = line.rstrip("\r\n")
+        if not parts:
+            fields, first = [], number
+            if '"' not in body:
+                yield first, [Field(text, False) for text in body.split(delimiter)]
+                continue
+        start = 0
+        while True:
+            if parts or body.startswith('"', start):
+                start += not parts
+                closing = _CLOSING.match(line, start)
+                if closing is None:
+                    parts.append(line[start:])
+                    _check_length(parts, first)
+                    break
+                text = "".join([*parts, closing[0][:-1]]).replace('""', '"')
+                parts, end = [], closing.end()
+                if end < len(body) and body[end] != delimiter:
+                    raise InvalidRequest(
+                        f"Line {number}: behind a closing quote stands {shown(body[end])}: double the quotes in a text."
+                    )
+                fields.append(Field(text, True))
+            else:
+                end = body.find(delimiter, start)
+                end = len(body) if end < 0 else end
+                fields.append(Field(body[start:end], False))
+            if end == len(body):
+                yield first, fields
+                break
+            start = end + 1
+    if parts:
+        raise InvalidRequest(f"A quote that opens in line {first} or behind is never closed: close it.")
+
+
+def _check_length(parts: Sequence[str], first: int) -> None:
+    if sum(map(len, parts[-1:])) > _LONGEST_FIELD or (len(parts) % 1024 == 0 and sum(map(len, parts)) > _LONGEST_FIELD):
+        raise InvalidRequest(f"Line {first}: a quoted text of more than {_LONGEST_FIELD >> 20} MiB: close its quote.")
+
+
+def record_line(texts: Iterable[str | None], style: CsvStyle) -> str:
+    """Return a line, its end included, that `read_records` reads back; None is null."""
+    return style.delimiter.join(style.null if text is None else _field(text, style) for text in texts) + "\n"
+
+
+def _field(text: str, style: CsvStyle) -> str:
+    is_plain = text and text != style.null and not any(mark in text for mark in (style.delimiter, '"', "\n", "\r"))
+    return text if is_plain else '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,61 @@
+"""Errors as a shell tells them: one line on standard error and an exit code.
+
+The codes are promises: 0 done · 1 verify found something · 2 the request is wrong · 3 conflict, try again ·
+4 storage did not answer · 5 stored bytes are corrupt · 6 feature not supported.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+from lakehouse_core.errors import (
+    BackPressure,
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CommitTimeout,
+    CorruptTable,
+    InvalidRequest,
+    LakehouseError,
+    NotFound,
+    StorageUnavailable,
+    TaskFailed,
+    UnsupportedFeature,
+)
+
+_EXIT_CODES: Final[tuple[tuple[type[LakehouseError], int], ...]] = (
+    (NotFound, 2),
+    (InvalidRequest, 2),
+    (CommitConflict, 3),
+    (CommitTimeout, 3),
+    (CommitOutcomeUnknown, 3),
+    (BackPressure, 3),
+    (StorageUnavailable, 4),
+    (TaskFailed, 4),
+    (CorruptTable, 5),
+    (UnsupportedFeature, 6),
+)
+# Of many tables' codes: evidence of damage first, then what another run may cure, then what it will not.
+_WORST_FIRST: Final = (5, 4, 3, 6, 2, 1, 0)
+# Messages name the arguments of the Python front door; its flags are options here.
+_PYTHON_FLAG: Final = re.compile(r"\b([a-z_]+)=True\b")
+
+
+def exit_code(error: LakehouseError) -> int:
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 2)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Return the code that says most of several runs; 0 for none."""
+    return min(codes, key=_WORST_FIRST.index, default=0)
+
+
+def error_text(error: LakehouseError) -> str:
+    """Return the message in the shell's words, on one line."""
+    text = _PYTHON_FLAG.sub(lambda flag: f"--{flag[1].replace('_', '-')}", str(error))
+    return " ".join(text.split())
+
+
+def print_failure(text: str) -> None:
+    click.echo(f"lakehouse: {' '.join(text.split())}", err=True)
