@@ -460,18 +460,21 @@ def test_a_listing_that_fails_is_not_an_empty_one(fault):
         table.write({1: f"v{number}"})
     table.tag("t", at=2)
     table.compact()
-    inner, files = table.store, table.files()
-    counting = FaultyStore(inner)
-    SmallTable.expire(table.over(counting), retain_max=1, dry_run=True)
+    files = table.files()
+    whole = table.copy()
+    counting = FaultyStore(whole.store)
+    whole.over(counting).expire(retain_max=1)
     listings = [call.number for call in counting.calls if call.method == "children" and call.key in ("tag", "branch")]
     assert listings
     for number in listings:
-        table.over(FaultyStore(inner, [Fault(at=number, kind=fault)]))
+        twin = table.copy()
+        inner = twin.store
+        twin.over(FaultyStore(inner, [Fault(at=number, kind=fault)]))
 
         with pytest.raises(StorageUnavailable):
-            table.expire(retain_max=1)
+            twin.expire(retain_max=1)
 
-        assert table.over(inner).files() == files
+        assert twin.over(inner).files() == files
 
 
 def test_names_that_leave_their_folder_stop_every_deletion():
