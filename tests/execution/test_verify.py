@@ -317,7 +317,7 @@ DAMAGE = {
     ),
     "an index file that leaves its folder": (
         lambda t: index_manifest_of(t, [replace(index_entry(), file_name="../schema/schema-0")]),
-        "names the file '../schema/schema-0', expected a plain name",
+        "record 0: field _FILE_NAME is '../schema",
     ),
     "a statistics file is missing": (
         lambda t: rewrite(t, 8, statistics="stat-ghost"),
