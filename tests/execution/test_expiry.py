@@ -487,7 +487,7 @@ def test_names_that_leave_their_folder_stop_every_deletion():
     table.write({1: "c"})
     spoil_delta(table, 2, hostile)
 
-    with pytest.raises(CorruptTable, match="expected a plain name without a path"):
+    with pytest.raises(CorruptTable, match="expected a plain file name without a path"):
         table.expire(retain_max=1)
 
     assert table.store.read("bucket-9/precious") == b"rows"
