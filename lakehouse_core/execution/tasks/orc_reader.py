@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 from pyarrow import orc
 from pyroaring import BitMap
 
-from lakehouse_core.execution.tasks.file_name import file_name_of
+from lakehouse_core.execution.tasks.file_name import lasting_name_of
 from lakehouse_core.execution.tasks.file_reading import (
     as_read,
     check_columns,
@@ -53,7 +53,7 @@ class OrcFileReader:
         self._source = open_source(store, key, entry)
         try:
             with decoding(key, "its footer"):
-                if verify and is_broken(self._source.read_at, entry.file_size, file_name_of(key)):
+                if verify and is_broken(self._source.read_at, entry.file_size, lasting_name_of(key)):
                     raise corrupt_file(key, "it does not fit its checksum, or was written under another name")
                 file = orc.ORCFile(self._source)
             self._columns = frozenset(file.schema.names)

@@ -1,4 +1,4 @@
-"""A checksum over a whole ORC file and its name, in the bytes before its tail, where other readers never look.
+"""Checksums of a whole ORC file and of its name, in the bytes before its tail, where other readers never look.
 
 ORC has no checksums of its own, and its C++ reader does not survive every damage: what is sealed is tested before it
 sees a byte. Files of other engines have no seal and are read as they are.
@@ -10,12 +10,14 @@ from typing import Any, Final
 
 # Stored in every ORC file. Never change.
 _MARK: Final = b"lh-orc-2"
-# Of files that were written before their name was part of the checksum.
+# Of files that were written before their name had one.
 _NAMELESS_MARK: Final = b"lh-orc-1"
 _MARKS: Final = (_MARK, _NAMELESS_MARK)
 _MARK_BYTES: Final = len(_MARK)
 _CHECKSUM_BYTES: Final = 4
-SEAL_BYTES: Final = _MARK_BYTES + _CHECKSUM_BYTES
+# The mark, the checksum of all but the seal, and that of the name.
+_SEAL_BYTES: Final = _MARK_BYTES + 2 * _CHECKSUM_BYTES
+_NAMELESS_SEAL_BYTES: Final = _MARK_BYTES + _CHECKSUM_BYTES
 # So many bytes of a mark, where the mark belongs, are no coincidence.
 _TELLING_BYTES: Final = 5
 _WINDOW_BYTES: Final = 1 << 20
@@ -29,7 +31,8 @@ class OrcSeal:
     """The seal of one file that is written, before its tail."""
 
     def __init__(self, file_name: str) -> None:
-        self._checksum = zlib.crc32(file_name.encode())
+        self._checksum = 0
+        self._name = _stored(zlib.crc32(file_name.encode()))
 
     def observe(self, data: Any) -> None:
         self._checksum = zlib.crc32(data, self._checksum)
@@ -37,36 +40,46 @@ class OrcSeal:
     def sealed(self, held: bytes) -> bytes:
         tail_at = len(held) - _tail_bytes(held[-256:])
         checksum = zlib.crc32(held, self._checksum)
-        return held[:tail_at] + _MARK + checksum.to_bytes(_CHECKSUM_BYTES, "little") + held[tail_at:]
+        return held[:tail_at] + _MARK + _stored(checksum) + self._name + held[tail_at:]
 
 
-def is_broken(read_at: Callable[[int, int], bytes], size: int, file_name: str) -> bool:
-    """Say whether a file has a seal, or what is left of one, that does not fit it and the name that it bears.
+def is_broken(read_at: Callable[[int, int], bytes], size: int, file_name: str | None) -> bool:
+    """Say whether a file has a seal, or what is left of one, that does not fit it, or was written under another name.
 
-    `read_at(count, position)` returns bytes of it.
+    `read_at(count, position)` returns bytes of it. `file_name` None: its name is another by now, and rightly so.
     """
     seal_at = _seal_at(read_at, size)
     if seal_at is None:
         return False
     mark = read_at(_MARK_BYTES, seal_at)
-    checksum = zlib.crc32(file_name.encode()) if mark != _NAMELESS_MARK else 0
-    for start, stop in ((0, seal_at), (seal_at + SEAL_BYTES, size)):
+    if mark not in _MARKS:
+        return True
+    seal_bytes = _NAMELESS_SEAL_BYTES if mark == _NAMELESS_MARK else _SEAL_BYTES
+    checksums = read_at(seal_bytes - _MARK_BYTES, seal_at + _MARK_BYTES)
+    if file_name is not None and checksums[_CHECKSUM_BYTES:] not in (b"", _stored(zlib.crc32(file_name.encode()))):
+        return True
+    checksum = 0
+    for start, stop in ((0, seal_at), (seal_at + seal_bytes, size)):
         for position in range(start, stop, _WINDOW_BYTES):
             checksum = zlib.crc32(read_at(min(_WINDOW_BYTES, stop - position), position), checksum)
-    stored = read_at(_CHECKSUM_BYTES, seal_at + _MARK_BYTES)
-    return mark not in _MARKS or checksum.to_bytes(_CHECKSUM_BYTES, "little") != stored
+    return checksums[:_CHECKSUM_BYTES] != _stored(checksum)
+
+
+def _stored(checksum: int) -> bytes:
+    return checksum.to_bytes(_CHECKSUM_BYTES, "little")
 
 
 def _seal_at(read_at: Callable[[int, int], bytes], size: int) -> int | None:
     """Return where the seal lies, or what damage left of one; None where there is none."""
     end = read_at(min(size, 256), max(0, size - 256))
-    expected = size - _tail_bytes(end) - SEAL_BYTES
-    if expected >= 0 and _is_nearly_a_mark(read_at(_MARK_BYTES, expected)):
-        return expected
+    for seal_bytes in (_SEAL_BYTES, _NAMELESS_SEAL_BYTES):
+        expected = size - _tail_bytes(end) - seal_bytes
+        if expected >= 0 and _is_nearly_a_mark(read_at(_MARK_BYTES, expected)):
+            return expected
     start = max(0, size - _SOUGHT_BYTES)
     sought = read_at(size - start, start)
     found = start + max(map(sought.rfind, _MARKS))
-    return found if start <= found <= size - SEAL_BYTES else None
+    return found if start <= found <= size - _NAMELESS_SEAL_BYTES else None
 
 
 def _is_nearly_a_mark(found: bytes) -> bool:
