@@ -74,9 +74,9 @@ def column_name(name: str, given: str | None) -> str | None:
 def checked_missing(missing: object) -> Missing:
     """Return what becomes of columns that the data lacks."""
     match missing:
-        case "null":
+        case str() if missing == "null":
             return "null"
-        case "error":
+        case str() if missing == "error":
             return "error"
     raise InvalidRequest(f"missing={shown(missing)}: expected 'null', or 'error' to refuse data that lacks a column.")
 

@@ -128,7 +128,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _usage(error: click.ClickException) -> str:
-    text = error.format_message().rstrip(".")
+    # What click echoes of a word is as long as the word.
+    text = str(LakehouseError(error.format_message().rstrip(".")))
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and error.option_name in ("-w", "--warehouse"):
         text = f"{error.option_name} comes before the verb, as in 'lakehouse -w lake tables'"

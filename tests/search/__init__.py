@@ -8,6 +8,7 @@ named case of the tests; the tests themselves take the same cases every time.
 from typing import Final
 
 CAMPAIGNS: Final = {
+    "calls": "tests.search.calls",
     "disk": "tests.model.disk_faults",
     "damage": "tests.search.damage",
     "interchange": "tests.search.interchange",
