@@ -118,7 +118,7 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
         (["tag", "create", "sales.orders", "x", "--retention", "99999999999d"], 2, "at most 999999999 d"),
         (["read", "sales.orders", "--where", "(" * 3000 + "id = 1" + ")" * 3000], 2, "))' is nested too deeply"),
         (["expire", "sales.orders", "--older-than", "soon"], 2, "--older-than is 'soon': expected a duration"),
-        (["expire", "sales.orders", "--retain-max", "1"], 2, "At least 10 and at most 1"),
+        (["expire", "sales.orders", "--retain-max", "1", "--retain-min", "9"], 2, "At least 9 and at most 1"),
         (["compact", "sales.orders", "--full", "--partition", "dt"], 2, "expected column=value, as in dt=2013-01-01"),
         (
             ["compact", "sales.orders", "--full", "--partition", "dt=2013-01-01", "--partition", "dt=2013-01-02"],
