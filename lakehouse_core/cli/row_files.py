@@ -38,6 +38,7 @@ from lakehouse_core.format.data_types import (
     arrow_type,
     atomic_parts,
 )
+from lakehouse_core.format.stored import check_text
 from lakehouse_core.table.changes import Missing
 
 FORMATS: Final = ("parquet", "csv", "tsv", "jsonl", "json", "arrow")
@@ -95,6 +96,8 @@ def read_files(
 ) -> pa.RecordBatchReader:
     """Return the rows of all files, one after the other, as the table's columns. Raises InvalidRequest per file."""
     columns = [pa.field(field.name, arrow_type(field.type)) for field in fields]
+    if rowkind_column is not None:
+        check_text("--rowkind-column", rowkind_column)
     if rowkind_column is not None and all(field.name != rowkind_column for field in fields):
         columns.append(pa.field(rowkind_column, pa.string()))
     if list(files).count(PIPE) > 1:
