@@ -630,6 +630,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (orders({}, properties={"run": 1}), INVALID, "Snapshot property 'run' = 1: names and values are text"),
         (lambda w: w.orders.overwrite([], partition="x"), INVALID, "partition='x': expected a dict"),
         (lambda w: w.orders.overwrite([], partition={}), INVALID, "partition={} names no partition"),
+        (lambda w: w.orders.overwrite([], partition={None: 1}), INVALID, "Partition column None: expected the name of"),
         (lambda w: w.orders.compact(full=True, partition="x"), INVALID, "partition='x': expected a dict"),
     ],
     "schema changes": [

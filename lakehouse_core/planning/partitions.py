@@ -48,6 +48,8 @@ def partition_condition(partition: Mapping[str, Any], schema: TableSchema) -> Pr
 
 
 def _partition_field(name: str, schema: TableSchema) -> DataField:
+    if not isinstance(name, str):
+        raise InvalidRequest(f"Partition column {shown(name)}: expected the name of a column.")
     if name in schema.partition_keys:
         return schema.field(name)
     if not schema.partition_keys:
