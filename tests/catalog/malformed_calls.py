@@ -217,6 +217,10 @@ class World:
     def rows(self) -> dict[str, list[Any]]:
         return {table.name: table.scan().to_arrow().to_pylist() for table in (self.orders, self.events)}
 
+    def look_outside(self) -> None:
+        """Take what lies beside the warehouse now for what may lie there."""
+        self.outside = self._beside()
+
     def left_outside(self) -> set[str]:
         return self._beside() - self.outside
 
@@ -446,6 +450,7 @@ def attempt(world: World, expected: Mapping[str, list[Any]], verb: Verb, bad: Ma
         # The value itself cannot be made, which is told.
         return None
     made = world.files()
+    world.look_outside()
     star = [given.pop(verb.star)] if verb.star else []
     try:
         answer = call(*star, **given)
