@@ -185,12 +185,12 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, commit: int, *, after: bool) -> N
     """Let the process end at its `commit`-th commit (from 1): before it, or between it and its answer."""
     committed, count = ingestion.commit_staged, 0
 
-    def dying(*arguments: Any) -> Any:
+    def dying(*arguments: Any, **named: Any) -> Any:
         nonlocal count
         count += 1
         if count == commit and not after:
             raise Killed
-        report = committed(*arguments)
+        report = committed(*arguments, **named)
         if count == commit:
             raise Killed
         return report
