@@ -51,7 +51,8 @@ def create_tag(
     source_key, data = _source(log, snapshot_id)
     data, tag = _content(name, data, source_key, clock, retention_millis)
     key = tag_key(name)
-    if not (name not in log.tags() if dry_run else created(log.store, key, data)):
+    # One that was there before the call is another's, whatever it holds; later only its bytes tell whose it is.
+    if _is_taken(log, key) or not (dry_run or created(log.store, key, data)):
         held = log.tags().get(name)
         at = "" if held is None else f", at snapshot {held.snapshot.id}"
         raise InvalidRequest(f"Tag {shown(name)} is there already{at}: delete it first, or use another name.")
@@ -98,6 +99,14 @@ def _check_name(name: str) -> None:
         fault = f"it has more than {_LONGEST_NAME_BYTES} bytes"
     if fault is not None:
         raise InvalidRequest(f"Tag {shown(name)}: {fault}. Use letters, digits, '-', '_' and '.'.")
+
+
+def _is_taken(log: SnapshotLog, key: str) -> bool:
+    try:
+        log.store.size(key)
+    except NotFound:
+        return False
+    return True
 
 
 def _source(log: SnapshotLog, snapshot_id: int | None) -> tuple[str, bytes]:

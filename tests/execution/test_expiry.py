@@ -10,6 +10,7 @@ from lakehouse_core.execution.pending import forget_pending, keep_pending
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore
+from lakehouse_core.table.boundary import serialize_boundary
 from lakehouse_core.table.changes import Append, DynamicOverwrite
 from lakehouse_core.table.manifest import EntryKind, encode_manifest, encode_manifest_list
 from lakehouse_core.table.schema import serialize_schema
@@ -605,7 +606,7 @@ def test_ids_below_the_boundary_count_as_gone_even_while_their_files_are_there()
 
     table.expire(retain_max=1)
 
-    assert table.store.read("lakehouse/boundary") == b"4"
+    assert table.store.read("lakehouse/boundary") == serialize_boundary(4)
     assert table.store.read("snapshot/EARLIEST") == b"4"
 
 

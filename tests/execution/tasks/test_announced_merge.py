@@ -64,7 +64,7 @@ def test_only_the_keys_are_read_of_files_beyond_where_no_value_of_theirs_counts(
     )
 
 
-def test_values_beyond_are_read_where_writers_side_by_side_numbered_newer_rows_lower(tmp_path: Path) -> None:
+def test_rows_staged_early_and_committed_late_win_over_those_beyond(tmp_path: Path) -> None:
     catalog = lc.connect(tmp_path)
     catalog.create_database("db")
     table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options={"bucket": "1", **VECTORS})
@@ -83,4 +83,4 @@ def test_values_beyond_are_read_where_writers_side_by_side_numbered_newer_rows_l
 
     found = {row["k"]: row["w"] for row in table.scan().to_arrow().to_pylist()}
     assert len(found) == 2000
-    assert found[8] == "staged late"
+    assert found[8] == "staged early"
