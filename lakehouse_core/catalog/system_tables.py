@@ -4,7 +4,7 @@ Source: Paimon semantics, "System tables" (G.6). Times are in UTC, where Java sh
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -31,7 +31,7 @@ from lakehouse_core.catalog.system_rows import (
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.arrow_rows import ArrowRows
 from lakehouse_core.execution.display import line, page
-from lakehouse_core.execution.read_points import state_at
+from lakehouse_core.execution.read_points import ReadState, read_at
 from lakehouse_core.execution.scan import ReadRequest, guarded, plan_read, read_point, read_tasks
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
@@ -122,13 +122,13 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
     full_name = f"{source.table}${name}"
     if name in _OF_ROWS:
         return _of_rows(name, full_name, source)
-    if source.options and name not in _OF_STATES:
+    if source.options and name not in _STATE_ROWS:
         raise InvalidRequest(f"{full_name}: it is the same at every point; leave options out.")
     fields = SYSTEM_COLUMNS[name]
     schema = pa.schema([pa.field(field.name, arrow_type(field.type), field.type.nullable) for field in fields])
 
     def rows() -> pa.Table:
-        columns = list(zip(*_ROWS[name](source), strict=True)) or [()] * len(fields)
+        columns = list(zip(*_rows(name, source), strict=True)) or [()] * len(fields)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -219,27 +219,21 @@ def _aggregation_fields(source: SystemSource) -> Iterable[Row]:
     return aggregation_rows(source.schemas.latest())
 
 
-def _statistics(source: SystemSource) -> Iterable[Row]:
-    snapshot, _ = _state(source)
-    if snapshot is None or snapshot.statistics is None:
+def _statistics(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
+    if snapshot.statistics is None:
         return ()
     key = statistics_key(snapshot.statistics)
     return statistics_rows(parse_statistics(source.log.store.read(key), key))
 
 
-def _manifests(source: SystemSource) -> Iterable[Row]:
-    snapshot, schema = _state(source)
-    if snapshot is None:
-        return ()
-    return manifest_rows([*source.log.manifests_of(snapshot), *source.log.changelog_manifests(snapshot)], schema)
+def _manifests(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
+    manifests = [*source.log.manifests_of(snapshot), *source.log.changelog_manifests(snapshot)]
+    return manifest_rows(manifests, source.schemas.latest())
 
 
-def _files(source: SystemSource) -> Iterable[Row]:
-    state = state_at(source.log, source.schemas, read_point(source.schemas, source.table, None, source.options))
-    if state.snapshot is None:
-        return ()
-    entries = source.log.live_entries(state.snapshot, with_stats=True)
-    if (earliest := state.created_from_millis) is not None:
+def _files(source: SystemSource, snapshot: Snapshot, earliest: int | None) -> Iterable[Row]:
+    entries = source.log.live_entries(snapshot, with_stats=True)
+    if earliest is not None:
         entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
     schema, store = source.schemas.latest(), source.log.store
 
@@ -250,10 +244,8 @@ def _files(source: SystemSource) -> Iterable[Row]:
     return file_rows(real, schema, file_schema=source.schemas.schema, path_of=path_of)
 
 
-def _partitions(source: SystemSource) -> Iterable[Row]:
-    snapshot, schema = _state(source)
-    if snapshot is None:
-        return ()
+def _partitions(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
+    schema = source.schemas.latest()
     deleted: dict[bytes, int] = {}
     for index in source.log.index_entries(snapshot):
         for vector in index.deletion_vectors or ():
@@ -263,9 +255,8 @@ def _partitions(source: SystemSource) -> Iterable[Row]:
     return partition_rows(entries, schema, deleted=deleted)
 
 
-def _buckets(source: SystemSource) -> Iterable[Row]:
-    snapshot, schema = _state(source)
-    return () if snapshot is None else bucket_rows(_told_entries(source, snapshot), schema)
+def _buckets(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
+    return bucket_rows(_told_entries(source, snapshot), source.schemas.latest())
 
 
 def _told_entries(source: SystemSource, snapshot: Snapshot) -> Iterator[ManifestEntry]:
@@ -280,24 +271,34 @@ def _in_real_buckets(entries: Iterable[ManifestEntry], schema: TableSchema) -> I
     return (entry for entry in entries if entry.bucket >= 0)
 
 
-def _state(source: SystemSource) -> tuple[Snapshot | None, TableSchema]:
-    """Return the snapshot that the options mean, and the newest schema."""
+def _rows(name: str, source: SystemSource) -> Iterable[Row]:
+    if name not in _STATE_ROWS:
+        return _ROWS[name](source)
+
+    def of_state(state: ReadState) -> Sequence[Row]:
+        if state.snapshot is None:
+            return ()
+        # To the end, for what it is read from may go meanwhile.
+        return list(_STATE_ROWS[name](source, state.snapshot, state.created_from_millis))
+
     point = read_point(source.schemas, source.table, None, source.options)
-    return state_at(source.log, source.schemas, point).snapshot, source.schemas.latest()
+    return read_at(source.log, source.schemas, point, of_state)
 
 
 _ROWS: Final[Mapping[str, Callable[[SystemSource], Iterable[Row]]]] = {
     "snapshots": _snapshots,
     "schemas": _schemas,
     "options": _options,
-    "files": _files,
-    "manifests": _manifests,
-    "partitions": _partitions,
-    "buckets": _buckets,
     "tags": _tags,
     "branches": _branches,
     "consumers": _consumers,
     "aggregation_fields": _aggregation_fields,
-    "statistics": _statistics,
 }
-_OF_STATES: Final = frozenset({"files", "manifests", "partitions", "buckets", "statistics"})
+# The rows of a snapshot's state; only of its files the creation time may matter.
+_STATE_ROWS: Final[Mapping[str, Callable[[SystemSource, Snapshot, int | None], Iterable[Row]]]] = {
+    "files": _files,
+    "manifests": lambda source, snapshot, _: _manifests(source, snapshot),
+    "partitions": lambda source, snapshot, _: _partitions(source, snapshot),
+    "buckets": lambda source, snapshot, _: _buckets(source, snapshot),
+    "statistics": lambda source, snapshot, _: _statistics(source, snapshot),
+}

@@ -75,7 +75,7 @@ from lakehouse_core.execution.lookup import TableLookup, look_up
 from lakehouse_core.execution.manifest_compaction import compact_manifests
 from lakehouse_core.execution.pending import forget_pending, keep_pending, load_pending
 from lakehouse_core.execution.progress import Listener, Watch, log_outcome
-from lakehouse_core.execution.read_points import state_at
+from lakehouse_core.execution.read_points import ReadState, read_at, state_at
 from lakehouse_core.execution.replay import ledger_at
 from lakehouse_core.execution.scan import ReadRequest, plan_read
 from lakehouse_core.execution.schema_log import SchemaLog
@@ -182,11 +182,14 @@ class Table:
 
         No file is opened. Empty for a table without snapshots. Raises NotFound, SnapshotExpired, CorruptTable.
         """
-        state = state_at(self._log, self._schemas, checked_point(at))
-        entries = [] if state.snapshot is None else self._log.live_entries(state.snapshot, with_stats=stats)
-        if (earliest := state.created_from_millis) is not None:
-            entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
-        return file_records(entries, self.schema, file_schema=self._schemas.schema, stats=stats)
+
+        def listed(state: ReadState) -> Records[FileRecord]:
+            entries = [] if state.snapshot is None else self._log.live_entries(state.snapshot, with_stats=stats)
+            if (earliest := state.created_from_millis) is not None:
+                entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
+            return file_records(entries, self.schema, file_schema=self._schemas.schema, stats=stats)
+
+        return read_at(self._log, self._schemas, checked_point(at), listed)
 
     @names_table
     def partitions(self, *, at: ReadPoint = Latest()) -> Records[PartitionRecord]:  # noqa: B008
@@ -197,8 +200,11 @@ class Table:
     @names_table
     def buckets(self, *, at: ReadPoint = Latest()) -> Records[BucketRecord]:  # noqa: B008
         """Return the buckets that hold files, each with what compaction has to know of it."""
-        snapshot = state_at(self._log, self._schemas, checked_point(at)).snapshot
-        return bucket_records([] if snapshot is None else self._log.live_entries(snapshot), self.schema)
+
+        def listed(state: ReadState) -> Records[BucketRecord]:
+            return bucket_records([] if state.snapshot is None else self._log.live_entries(state.snapshot), self.schema)
+
+        return read_at(self._log, self._schemas, checked_point(at), listed)
 
     @names_table
     def committers(self) -> Records[CommitterRecord]:
@@ -216,11 +222,15 @@ class Table:
 
         Raises NotFound, SnapshotExpired, CorruptTable.
         """
-        snapshot = state_at(self._log, self._schemas, checked_point(at)).snapshot
-        if snapshot is None:
-            return manifest_records([], [], self.schema)
-        base, delta = self._log.base_manifests(snapshot), self._log.delta_manifests(snapshot)
-        return manifest_records(base, delta, self.schema)
+
+        def listed(state: ReadState) -> Records[ManifestRecord]:
+            snapshot = state.snapshot
+            if snapshot is None:
+                return manifest_records([], [], self.schema)
+            base, delta = self._log.base_manifests(snapshot), self._log.delta_manifests(snapshot)
+            return manifest_records(base, delta, self.schema)
+
+        return read_at(self._log, self._schemas, checked_point(at), listed)
 
     @names_table
     def system(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:

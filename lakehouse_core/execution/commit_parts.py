@@ -117,7 +117,7 @@ class _AppendPart:
             indexes = _indexes(self._log, latest)
             _refuse_indexed(indexes, changes)
             if conflicts := conflicts_of(changes, live, schema, indexes):
-                raise refuse(conflicts, _describer(schema))
+                raise refuse(conflicts, describer(schema))
         return changes
 
     def end(self, *, applied: bool) -> None:
@@ -154,7 +154,7 @@ class _OverwritePart:
         changes = with_removed(added, live, (entry for entry in covered if entry.index_type == DELETION_VECTORS))
         _refuse_indexed(indexes, changes)
         if conflicts := conflicts_of(changes, live, schema, indexes, rescales=True):
-            raise refuse(conflicts, _describer(schema))
+            raise refuse(conflicts, describer(schema))
         return changes
 
     def end(self, *, applied: bool) -> None:
@@ -182,7 +182,7 @@ class _OverwritePart:
                 "Nothing was applied: stage the overwrite again."
             ) from error
         if unseen := unseen_files(changed, covers):
-            where = _describer(schema)(unseen[0].partition, unseen[0].bucket)
+            where = describer(schema)(unseen[0].partition, unseen[0].bucket)
             raise CommitConflict(
                 f"Since snapshot {base}, at which the overwrite was staged, {len(unseen)} files were added to the "
                 f"partitions that it replaces, for example {unseen[0].file.file_name} in {where}. Nothing was applied: "
@@ -209,7 +209,7 @@ class _CompactPart:
         left, lost = surviving(self._messages, live, schema, indexes)
         self.lost = tuple(lost)
         if lost and not left:
-            raise refuse(lost, _describer(schema))
+            raise refuse(lost, describer(schema))
         changes = compact_changes(left)
         _refuse_indexed(indexes, changes)
         return changes
@@ -265,7 +265,9 @@ def _refuse_indexed(indexes: Iterable[IndexManifestEntry], changes: Changes) -> 
             )
 
 
-def _describer(schema: TableSchema) -> Callable[[bytes, int | None], str]:
+def describer(schema: TableSchema) -> Callable[[bytes, int | None], str]:
+    """Return what puts a partition, and a bucket of it or None, into words."""
+
     def describe(partition: bytes, bucket: int | None) -> str:
         places = [f"partition {partition_name(partition, schema)}"] if schema.partition_keys else []
         if bucket is not None:

@@ -6,7 +6,9 @@ A compaction that another commit overtakes in some buckets is applied in the oth
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.commit import CommitResult, commit_once
+from lakehouse_core.execution.commit_parts import describer
 from lakehouse_core.execution.compaction_indexes import without_vectors
 from lakehouse_core.execution.compaction_scope import FilesByBucket, Scope, files_in, why_none
 from lakehouse_core.execution.discard import discard
@@ -20,6 +22,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.append_compaction import AppendCompactionPlan, MarkedRows
 from lakehouse_core.planning.compaction import expired_files, plan_bucket
 from lakehouse_core.planning.compaction_plan import CompactionPlan
+from lakehouse_core.planning.conflicts import Conflict, refuse
 from lakehouse_core.planning.index_files import vector_files
 from lakehouse_core.planning.live_files import BucketFolders
 from lakehouse_core.planning.readable import deletion_files
@@ -34,6 +37,7 @@ from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
 from lakehouse_core.table.schema import TableSchema, write_supported
+from lakehouse_core.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +99,15 @@ def compact(
     schema = schemas.latest()
     write_supported(schema, table=name)
     expiry = record_expiry(schema, now_millis=log.clock.now_millis())
-    snapshot = log.latest()
-    if snapshot is None:
+
+    def look(latest: Snapshot | None) -> tuple[Snapshot, FilesByBucket, Sequence[IndexManifestEntry]] | None:
+        return None if latest is None else (latest, files_in(scope, log, latest, schema), log.index_entries(latest))
+
+    found = log.of_latest(look)
+    if found is None:
         return CompactionResult(noop_reason="the table is empty")
-    by_bucket = files_in(scope, log, snapshot, schema)
+    snapshot, by_bucket, indexes = found
     occasion = Occasion(local_now_millis=log.clock.local_now_millis())
-    indexes = log.index_entries(snapshot)
     deletions = deletion_files(indexes, BucketFolders(schema))
     buckets = _plan_buckets(
         by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry, tells=tells
@@ -114,8 +121,20 @@ def compact(
     )
     if dry_run or not buckets:
         return planned
-    tasks = _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry)
-    messages = _run(log, schema, engine(), tasks, indexes, watch=watch)
+    lost: list[Conflict] = []
+    messages = None
+    while messages is None:
+        tasks = _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry)
+        try:
+            messages = _run(log, schema, engine(), tasks, indexes, watch=watch)
+        except (CorruptTable, NotFound):
+            overtaken = _overtaken(log, schema, snapshot, buckets)
+            buckets = _without(buckets, overtaken)
+            lost += overtaken
+            if not overtaken:
+                raise
+            if not buckets:
+                raise refuse(lost, describer(schema)) from None
     watch.at("committing the compaction")
     commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
@@ -128,7 +147,8 @@ def compact(
         base_snapshot_id=snapshot.id,
         properties=dict(properties or {}),
     )
-    return replace(planned, commit_user=staged.commit_user, commit=_commit(log, schemas, engine, staged))
+    made = _commit(log, schemas, engine, staged)
+    return replace(planned, commit_user=staged.commit_user, commit=replace(made, lost=(*lost, *made.lost)))
 
 
 def _plan_buckets(
@@ -261,6 +281,44 @@ def _run(
     except BaseException:
         discard(log.store, schema, messages, named_by="the compaction")
         raise
+
+
+def _overtaken(
+    log: SnapshotLog, schema: TableSchema, snapshot: Snapshot, buckets: Sequence[BucketCompaction]
+) -> list[Conflict]:
+    """Return the buckets whose files another commit replaced since `snapshot`, when that has expired; they may be gone.
+
+    What the latest snapshot still names must be there: then none is returned for it.
+    """
+    if not log.has_expired(snapshot):
+        return []
+    places = {(one.partition, one.bucket) for one in buckets}
+
+    def look(latest: Snapshot | None) -> tuple[set[tuple[bytes, int, str, int]], Mapping[str, DeletionFile]]:
+        if latest is None:
+            return set(), {}
+        entries = log.live_entries(latest, keep=lambda partition, bucket, level: (partition, bucket) in places)
+        live = {(entry.partition, entry.bucket, entry.file.file_name, entry.file.level) for entry in entries}
+        return live, deletion_files(log.index_entries(latest), BucketFolders(schema))
+
+    live, deletions = log.of_latest(look)
+    conflicts: dict[tuple[bytes, int], Conflict] = {}
+    for one in buckets:
+        for file in (*one.plan.files, *_older(one.plan)):
+            if (one.partition, one.bucket, file.file_name, file.level) not in live:
+                reason = f"{file.file_name} is not there any more: another commit replaced it"
+            elif one.deletions.get(file.file_name) != deletions.get(file.file_name):
+                reason = f"rows of {file.file_name} were marked as deleted meanwhile"
+            else:
+                continue
+            conflict = Conflict(partition=one.partition, bucket=one.bucket, reason=reason, file_name=file.file_name)
+            conflicts.setdefault((one.partition, one.bucket), conflict)
+    return list(conflicts.values())
+
+
+def _without(buckets: Sequence[BucketCompaction], lost: Sequence[Conflict]) -> tuple[BucketCompaction, ...]:
+    places = {(conflict.partition, conflict.bucket) for conflict in lost}
+    return tuple(one for one in buckets if (one.partition, one.bucket) not in places)
 
 
 def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from lakehouse_core.errors import InvalidRequest, NotFound, SnapshotExpired
-from lakehouse_core.execution.read_points import earliest_and_latest, newest_snapshot_until
+from lakehouse_core.errors import CorruptTable, InvalidRequest, LakehouseError, NotFound, SnapshotExpired
+from lakehouse_core.execution.read_points import earliest_and_latest, expiry_behind, newest_snapshot_until
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.options import ChangelogProducer
@@ -98,6 +98,17 @@ def increment_splits(
     log: SnapshotLog, schemas: SchemaLog, schema: TableSchema, increment: Increment, scope: ScanScope
 ) -> list[Split]:
     """Return the splits of an increment; `scope` leaves out partitions. Raises SnapshotExpired, UnsupportedFeature."""
+    try:
+        return _splits(log, schemas, schema, increment, scope)
+    except (CorruptTable, NotFound) as error:
+        if (expired := _expiry_behind(log, increment)) is not None:
+            raise expired from error
+        raise
+
+
+def _splits(
+    log: SnapshotLog, schemas: SchemaLog, schema: TableSchema, increment: Increment, scope: ScanScope
+) -> list[Split]:
     match increment:
         case SnapshotRange():
             return [
@@ -124,6 +135,22 @@ def increment_splits(
                 deletions_before=deletion_files(old_indexes, folders),
                 deletions_after=deletion_files(log.index_entries(after), folders),
             )
+
+
+def _expiry_behind(log: SnapshotLog, increment: Increment) -> LakehouseError | None:
+    """Return what to tell when a file of an increment is gone; None when all that hold its files are still there."""
+    match increment:
+        case SnapshotRange():
+            try:
+                for _ in _snapshots(log, increment.after, increment.until):
+                    continue
+            except SnapshotExpired as expired:
+                return expired
+            return None
+        case StateDiff(before=before, after=after):
+            ends = (after,) if before is None or increment.tags else (before, after)
+            found = (expiry_behind(log, increment.tags, end.id) for end in ends)
+            return next((expired for expired in found if expired is not None), None)
 
 
 def oldest_id(increment: Increment) -> int:

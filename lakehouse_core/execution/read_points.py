@@ -1,11 +1,11 @@
 """Read points found in the history: which snapshot one means, and what to tell when it has gone meanwhile."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
-from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, SnapshotExpired, shown
+from lakehouse_core.errors import CorruptTable, InvalidRequest, LakehouseError, NotFound, SnapshotExpired, shown
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.options.units import parse_int
@@ -28,6 +28,9 @@ from lakehouse_core.planning.read_point import (
 )
 from lakehouse_core.table.snapshot import Snapshot
 
+R = TypeVar("R")
+
+_ATTEMPTS: Final = 3
 _DELTA_COMMITS: Final = "full-compaction.delta-commits"
 _FULL_COMPACTION: Final = "full-compaction"
 _LONGEST_ID_DIGITS: Final = 18
@@ -78,7 +81,27 @@ def state_at(log: SnapshotLog, schemas: SchemaLog, point: ReadPoint) -> ReadStat
             )
 
 
-def moves_on(point: ReadPoint) -> bool:
+def read_at(log: SnapshotLog, schemas: SchemaLog, point: ReadPoint, read: Callable[[ReadState], R]) -> R:
+    """Return what `read` makes of the state that `point` means.
+
+    Where the state expires while it is read: of the one that the point means then, if that is another.
+    Raises SnapshotExpired otherwise, NotFound for a tag that went, and what `state_at` and `read` raise.
+    """
+    for attempt in range(_ATTEMPTS):
+        state = state_at(log, schemas, point)
+        try:
+            return read(state)
+        except (CorruptTable, NotFound) as error:
+            snapshot = state.snapshot
+            expired = None if snapshot is None else expiry_behind(log, state.tags, snapshot.id)
+            if expired is None:
+                raise
+            if not _moves_on(point) or attempt == _ATTEMPTS - 1:
+                raise expired from error
+    raise AssertionError("the loop above returns or raises")
+
+
+def _moves_on(point: ReadPoint) -> bool:
     """Return whether the point means a newer snapshot once the one it meant has expired."""
     return isinstance(point, Latest | CompactedFull | FromFileCreationTime)
 

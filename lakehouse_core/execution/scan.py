@@ -6,14 +6,14 @@ A plan is pinned to its snapshot. What expiry removed meanwhile is told as Snaps
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.display import line, page
 from lakehouse_core.execution.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
-from lakehouse_core.execution.read_points import ReadState, expiry_behind, moves_on, state_at
+from lakehouse_core.execution.read_points import ReadState, expiry_behind, read_at
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
@@ -41,8 +41,6 @@ from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.split import Split
 
 R = TypeVar("R")
-
-_ATTEMPTS: Final = 3
 
 
 def no_condition(schema: TableSchema) -> Predicate | None:
@@ -135,29 +133,16 @@ def plan_read(log: SnapshotLog, schemas: SchemaLog, request: ReadRequest) -> Sca
     UnsupportedFeature, CorruptTable.
     """
     point = read_point(schemas, request.table, request.point, request.options)
-    for attempt in range(_ATTEMPTS):
-        state = increment = None
-        if isinstance(point, LatestDelta | Between | BetweenTimes | ToAutoTag):
-            increment = point
-            schema = schemas.latest()
-        else:
-            state = state_at(log, schemas, point)
-            pinned = state.snapshot if is_pinned(point) else None
-            schema = schemas.latest() if pinned is None else schemas.schema(pinned.schema_id)
+    if isinstance(point, LatestDelta | Between | BetweenTimes | ToAutoTag):
+        return _increment_plan(log, schemas, point, _empty_plan(log, schemas.latest(), request))
+
+    def plan(state: ReadState) -> ScanPlan:
+        pinned = state.snapshot if is_pinned(point) else None
+        schema = schemas.latest() if pinned is None else schemas.schema(pinned.schema_id)
         empty = _empty_plan(log, schema, request)
-        try:
-            if increment is not None:
-                return _increment_plan(log, schemas, increment, empty)
-            assert state is not None
-            return _state_plan(log, schemas, state, empty, only_top_level=request.read_optimized)
-        except CorruptTable as error:
-            snapshot = None if state is None else state.snapshot
-            expired = None if state is None or snapshot is None else expiry_behind(log, state.tags, snapshot.id)
-            if expired is None:
-                raise
-            if not moves_on(point) or attempt == _ATTEMPTS - 1:
-                raise expired from error
-    raise AssertionError("the loop above returns or raises")
+        return _state_plan(log, schemas, state, empty, only_top_level=request.read_optimized)
+
+    return read_at(log, schemas, point, plan)
 
 
 def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:

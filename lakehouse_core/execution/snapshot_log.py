@@ -5,8 +5,8 @@ Snapshots are written once and never changed. Source: Paimon format, "Hint looku
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
@@ -47,6 +47,8 @@ from lakehouse_core.table.snapshot import (
     serialize_snapshot,
     snapshot_checksums,
 )
+
+R = TypeVar("R")
 
 LATEST_HINT = "snapshot/LATEST"
 EARLIEST_HINT = "snapshot/EARLIEST"
@@ -121,7 +123,19 @@ class SnapshotLog:
 
     def has_expired(self, snapshot: Snapshot | None) -> bool:
         """Return whether `snapshot`, which was there, counts as gone by now; its files may be missing then."""
-        return snapshot is not None and snapshot.id < self.boundary()
+        # Other engines expire without a boundary.
+        return snapshot is not None and (not self.has(snapshot.id) or snapshot.id < self.boundary())
+
+    def of_latest(self, read: Callable[[Snapshot | None], R]) -> R:
+        """Return what `read` makes of the latest snapshot; of a newer one where that expires while it is read."""
+        for _ in range(_ATTEMPTS):
+            latest = self.latest()
+            try:
+                return read(latest)
+            except (CorruptTable, NotFound):
+                if not self.has_expired(latest):
+                    raise
+        raise self._restless("the latest snapshot")
 
     def earliest_id(self) -> int | None:
         """Return the lowest id that still counts, None when the table has no snapshot."""

@@ -49,7 +49,9 @@ def stage(
     """
     schema = schemas.latest()
     write_supported(schema, table=table)
-    base = log.latest()
+    # An overwrite has nothing before it; without buckets or keys nobody asks for the order of rows.
+    goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
+    base, live = log.of_latest(lambda base: (base, log.live_entries(base) if base is not None and goes_on else []))
     staged = StagedCommit(
         table=table,
         commit_user=commit_user,
@@ -67,9 +69,6 @@ def stage(
             f"{table}: rowkind_column is {shown(rowkind_column)}, and the table's option rowkind.field names "
             f"{shown(schema.table_options.rowkind_field)}. Leave rowkind_column out."
         )
-    # An overwrite has nothing before it; without buckets or keys nobody asks for the order of rows.
-    goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
-    live = log.live_entries(base) if base is not None and goes_on else []
     task = WriteTask(
         store=log.store.spec,
         schema=schema,
