@@ -52,6 +52,7 @@ def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteC
         snapshot_ids=(*result.snapshot_ids, *after),
         compaction=compacted,
         compaction_failure=compaction.failure,
+        clock_note=result.clock_note,
         **counts,
     )
 

@@ -70,6 +70,7 @@ class CommitReport(Report):
     `compaction`: what the compaction after it did, with a snapshot of its own; None: there was none, or it failed, and
     then `compaction_failure` says why. `snapshot_ids`: every snapshot made, the compaction's too, in their order; the
     last of them is the table after it.
+    `clock_note`: how far this machine's clock is ahead of the storage's, where its time was not taken for that.
     """
 
     commit_user: str = ""
@@ -81,6 +82,7 @@ class CommitReport(Report):
     changelog_rows_added: int = 0
     compaction: "CompactionReport | None" = None
     compaction_failure: str | None = None
+    clock_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

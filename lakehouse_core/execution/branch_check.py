@@ -7,11 +7,13 @@ from functools import partial
 from lakehouse_core.execution.inspection import Inspection, Rooted
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.findings import (
+    Finding,
     Promise,
     key_findings,
     lineage_findings,
     row_count_findings,
     schema_missing,
+    stamp_findings,
 )
 from lakehouse_core.planning.live_files import (
     BucketFolders,
@@ -37,12 +39,14 @@ from lakehouse_core.table.manifest import (
     net_of,
 )
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """The main branch, or another: snapshots and changelogs in rising order of ids."""
+    """The main branch, or another, as it was at `now_millis`: snapshots and changelogs in rising order of ids."""
 
+    now_millis: int
     schema: TableSchema
     schemas: Mapping[int, TableSchema]
     snapshots: Sequence[Rooted]
@@ -68,7 +72,9 @@ class _BranchCheck:
 
     def run(self) -> None:
         for run in _runs(self._branch.snapshots):
-            self._inspection.report(lineage_findings([(each.root.key, each.snapshot) for each in run]), run[0].root.key)
+            lineage = [(each.root.key, each.snapshot) for each in run]
+            self._inspection.report(lineage_findings(lineage), run[0].root.key)
+            self._inspection.report(self._stamps(lineage), run[0].root.key)
             self._lineage(run)
         states = {(each.root.snapshot_id, each.root.base, each.root.delta) for each in self._branch.snapshots}
         for tag in self._branch.tags:
@@ -82,6 +88,14 @@ class _BranchCheck:
             self._metadata(changelog)
             self._manifests(changelog)
             self._changelog(changelog)
+
+    def _stamps(self, lineage: Sequence[tuple[str, Snapshot]]) -> Iterator[Finding]:
+        return stamp_findings(
+            lineage,
+            self._inspection.modified_millis,
+            now_millis=self._branch.now_millis,
+            max_skew_millis=self._branch.schema.table_options.expiry.max_skew_millis,
+        )
 
     def _lineage(self, run: Sequence[Rooted]) -> None:
         """Replay the deltas of `run`; where something is missing, begin again at the next snapshot."""

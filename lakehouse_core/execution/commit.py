@@ -31,6 +31,7 @@ from lakehouse_core.execution.publish import Patience
 from lakehouse_core.execution.replay import applied_before, ledger_at
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.stamping import next_stamp
 from lakehouse_core.execution.trial import Trial
 from lakehouse_core.planning.commit import (
     Changes,
@@ -82,6 +83,7 @@ class CommitResult:
     changes: tuple[Changes, ...] = ()
     lost: tuple[Conflict, ...] = ()
     forgotten_users: int = 0
+    clock_note: str | None = None
     noop_reason: str | None = None
 
 
@@ -158,6 +160,8 @@ class _Committer:
         self._delta = _Delta(self._writer)
         self._index = _IndexManifest(log, self._writer)
         self._merge: _Merge | None = None
+        self._max_skew_millis = options.expiry.max_skew_millis
+        self._clock_note: str | None = None
         self.ignores_empty = options.commit.ignore_empty is not False
 
     @property
@@ -209,6 +213,7 @@ class _Committer:
             changes=(ready.changes,),
             lost=self._part.lost,
             forgotten_users=forgotten,
+            clock_note=self._clock_note,
         )
 
     def _look(self, skips_empty: bool) -> "_Ready | CommitResult":
@@ -239,6 +244,8 @@ class _Committer:
             index_manifest=index_manifest,
             checksums=self._checksums(base_list, index_manifest),
         )
+        made = next_stamp(self._log.store, self._clock, ready.latest, max_skew_millis=self._max_skew_millis)
+        self._clock_note = made.note
         snapshot = next_snapshot(
             ready.latest,
             ready.changes,
@@ -250,7 +257,7 @@ class _Committer:
             watermark=self._staged.watermark,
             uuid=self._clock.uuid(),
             nonce=self._clock.uuid(),
-            now_millis=self._clock.now_millis(),
+            now_millis=made.time_millis,
         )
         noted, forgotten = ready.ledger.with_commit(snapshot)
         properties = {**snapshot.properties, LEDGER_PROPERTY: noted.to_json()}
@@ -400,4 +407,5 @@ def together(first: CommitResult, second: CommitResult) -> CommitResult:
         changes=(*first.changes, *second.changes),
         lost=second.lost,
         forgotten_users=first.forgotten_users + second.forgotten_users,
+        clock_note=first.clock_note or second.clock_note,
     )

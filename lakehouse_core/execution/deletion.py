@@ -129,8 +129,9 @@ def settle(
     waiting_keys: frozenset[str] = frozenset()
     if grace_millis > 0:
         for plan in begun:
+            earlier, now_millis = _waiting_plans(_plans(store)), store.now_millis()
             waiting, waiting_keys = _waiting(
-                log, schema, plan, _waiting_plans(_plans(store)), Rehearsal(), boundary=boundary
+                log, schema, plan, earlier, Rehearsal(), boundary=boundary, now_millis=now_millis
             )
             _advance(store, plan, waiting)
     plans, now_millis = _plans(store), store.now_millis()
@@ -152,7 +153,7 @@ def settle(
 def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, boundary: int) -> Deleted:
     """Return what `settle` would answer after the unlinking of `rehearsal`, without doing it."""
     store = log.store
-    grace_millis, now_millis = schema.table_options.read_grace_millis, store.now_millis()
+    grace_millis, now_millis = schema.table_options.read_grace_millis, storage_now_millis(log)
     stored = _plans(store)
     begun = [
         plan
@@ -171,7 +172,9 @@ def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, bou
     else:
         rehearsal = replace(rehearsal, waiting=tuple(begun))
         for plan in begun:
-            new, waiting_keys = _waiting(log, schema, plan, waiting, rehearsal, boundary=boundary)
+            new, waiting_keys = _waiting(
+                log, schema, plan, waiting, rehearsal, boundary=boundary, now_millis=now_millis
+            )
             waiting = [*waiting, new]
     ended = [plan.key for plan in covered if plan in stored]
     if not due:
@@ -186,6 +189,14 @@ def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, bou
         waiting = [plan for plan in waiting if plan not in due]
     deleted = Deleted(files=files, plan_keys=tuple(ended), waiting=tuple(waiting))
     return replace(deleted, waiting_keys=_without(waiting_keys, deleted))
+
+
+def storage_now_millis(log: SnapshotLog) -> int:
+    """Return the storage's time; this machine's where nothing can be written, and so nothing can go."""
+    try:
+        return log.store.now_millis()
+    except StorageUnavailable:
+        return log.clock.now_millis()
 
 
 def _waiting_plans(plans: Iterable[DeletionPlan]) -> list[DeletionPlan]:
@@ -302,6 +313,7 @@ def _waiting(
     rehearsal: Rehearsal,
     *,
     boundary: int,
+    now_millis: int,
 ) -> tuple[DeletionPlan, frozenset[str]]:
     """Return `plan` as it waits, its roots gone, and all files that wait then; it counts what `earlier` ones do not."""
     store = log.store
@@ -310,7 +322,7 @@ def _waiting(
     waiting = plan.model_copy(
         update={
             "stage": DeletionStage.WAITING,
-            "waiting_since_millis": store.now_millis(),
+            "waiting_since_millis": now_millis,
             "file_count": max(0, len(files) - sum(other.file_count for other in earlier)),
             "size_bytes": max(0, sum(file.size or 0 for file in files) - sum(other.size_bytes for other in earlier)),
         }

@@ -4,11 +4,11 @@ Source: Paimon semantics, "Snapshot expiry", "Changelog lifecycle"; the order is
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.deletion import (
     Deleted,
     Rehearsal,
@@ -20,6 +20,7 @@ from lakehouse_core.execution.deletion import (
     rehearse,
     resume,
     settle,
+    storage_now_millis,
     unlink,
 )
 from lakehouse_core.execution.progress import NOBODY, Watch
@@ -30,6 +31,7 @@ from lakehouse_core.options import KNOWN, ChangelogExpiryOptions, ExpiryOptions,
 from lakehouse_core.planning.deletion import DeletionPlan
 from lakehouse_core.planning.expiry import ExpiryPlan, Retention, asked_ids, checked_retention, plan_expiry
 from lakehouse_core.planning.live_files import Root, RootKind, root_of
+from lakehouse_core.planning.timestamps import Dated, believed, believed_now
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import (
     CHANGELOG_FOLDER,
@@ -106,12 +108,17 @@ def expire(
     changelogs = checked_retention(_retention(options.changelog_expiry))
     resumed = _resume(log, dry_run=dry_run)
     state = _load(log, snapshots, changelogs, resumed)
-    _check_clock(table, state, options.expiry, clock.now_millis())
-    plan = _plan(state, schema, snapshots, changelogs, clock.now_millis())
+    skew = options.expiry.max_skew_millis
+    now_millis = believed_now(clock.now_millis(), storage_now_millis(log), max_skew_millis=skew)
+    dates = _Dates(log.store, now_millis=now_millis, max_skew_millis=skew)
+    plan = _plan(state, schema, snapshots, changelogs, dates)
     if lowered:
         note = f"the table retains at least {_least_retained(schema)}, but at most {retain_max} were asked for"
         plan = replace(plan, reason=f"{plan.reason}; {note}")
-    deletions = (*expired_tags(log, schema, clock), *_deletions(clock, state, plan))
+    # The local clock is as wrong as the other.
+    local_now_millis = clock.local_now_millis() + now_millis - clock.now_millis()
+    tags = expired_tags(log, schema, clock, local_now_millis=local_now_millis)
+    deletions = (*tags, *_deletions(clock, state, plan))
     if dry_run:
         made = {**resumed.made_changelogs, **{id: state.snapshots[id] for id in plan.made_changelog_ids}}
         rehearsal = Rehearsal(
@@ -144,7 +151,9 @@ def check_understood(table: str, schema: TableSchema) -> None:
             )
 
 
-def expired_tags(log: SnapshotLog, schema: TableSchema, clock: Clock) -> Sequence[DeletionPlan]:
+def expired_tags(
+    log: SnapshotLog, schema: TableSchema, clock: Clock, *, local_now_millis: int
+) -> Sequence[DeletionPlan]:
     """Return the deletions of the tags whose time is over; tags without a time stay."""
     if not parse_bool(_TAGS_EXPIRE, schema.options.get(_TAGS_EXPIRE, "true")):
         return ()
@@ -152,7 +161,7 @@ def expired_tags(log: SnapshotLog, schema: TableSchema, clock: Clock) -> Sequenc
     for name, tag in log.tags().items():
         created, retained = tag.create_time_millis, tag.time_retained_millis
         # The time in a tag is its writer's wall clock; it names no zone.
-        if created is not None and retained is not None and clock.local_now_millis() > created + retained:
+        if created is not None and retained is not None and local_now_millis > created + retained:
             found.append(tag_deletion(name, tag.snapshot, clock))
     return tuple(found)
 
@@ -288,37 +297,61 @@ def _consumers(store: ObjectStore) -> tuple[dict[str, int], str | None]:
     return found, unreadable
 
 
-def _check_clock(table: str, state: _State, options: ExpiryOptions, now_millis: int) -> None:
-    latest = state.latest
-    if latest is not None and latest.time_millis > now_millis + options.max_skew_millis:
-        raise InvalidRequest(
-            f"{table}: snapshot {latest.id} is {(latest.time_millis - now_millis) / 1000:g} s ahead of this clock, "
-            f"expected at most {options.max_skew_millis / 1000:g} s. Set the clock right, then expire; "
-            "lakehouse.expire.max-skew allows more."
-        )
+class _Dates:
+    """The times that count of a table's snapshots and changelogs; files are looked at where a stamp is ahead of now."""
+
+    def __init__(self, store: ObjectStore, *, now_millis: int, max_skew_millis: int) -> None:
+        self.now_millis = now_millis
+        self.max_skew_millis = max_skew_millis
+        self._store = store
+        self._modified: dict[str, Mapping[str, int]] = {}
+
+    def is_ahead(self, snapshot: Snapshot) -> bool:
+        return snapshot.time_millis > self.now_millis + self.max_skew_millis
+
+    def of(self, snapshots: Mapping[int, Snapshot], key_of: Callable[[int], str]) -> list[Dated]:
+        """Return `snapshots`, rising; `key_of` gives the file of an id."""
+        return [
+            believed(
+                snapshots[id],
+                self._modified_millis(key_of(id)) if self.is_ahead(snapshots[id]) else None,
+                now_millis=self.now_millis,
+                max_skew_millis=self.max_skew_millis,
+            )
+            for id in sorted(snapshots)
+        ]
+
+    def _modified_millis(self, key: str) -> int | None:
+        folder = key.rpartition("/")[0]
+        if folder not in self._modified:
+            self._modified[folder] = {info.key: info.modified_millis for info in self._store.list(folder)}
+        return self._modified[folder].get(key)
 
 
-def _plan(
-    state: _State, schema: TableSchema, snapshots: Retention, changelogs: Retention, now_millis: int
-) -> ExpiryPlan:
+def _plan(state: _State, schema: TableSchema, snapshots: Retention, changelogs: Retention, dates: _Dates) -> ExpiryPlan:
     first = state.snapshot_ids[0] if state.snapshot_ids else 0
     if state.latest is None:
         return _nothing(first, "the table has no snapshot")
     if state.unreadable_consumer is not None:
         return _nothing(first, f"a consumer that cannot be read protects everything: {state.unreadable_consumer}")
-    return plan_expiry(
-        [state.snapshots[id] for id in sorted(state.snapshots)],
-        [state.changelogs[id] for id in sorted(state.changelogs)],
+    plan = plan_expiry(
+        dates.of(state.snapshots, snapshot_key),
+        dates.of(state.changelogs, changelog_key),
         latest_id=state.latest.id,
         last_changelog_id=state.changelog_ids[-1] if state.changelog_ids else None,
         snapshot_retention=snapshots,
         changelog_retention=changelogs,
-        now_millis=now_millis,
+        now_millis=dates.now_millis,
         consumers=state.consumers,
         consumers_hold_snapshots=not parse_bool(
             _CONSUMERS_SPARE_SNAPSHOTS, schema.options.get(_CONSUMERS_SPARE_SNAPSHOTS, "false")
         ),
     )
+    if not dates.is_ahead(state.latest):
+        return plan
+    ahead = (state.latest.time_millis - dates.now_millis) / 1000
+    note = f"the time of snapshot {state.latest.id} is {ahead:.0f} s ahead, so that of its file counts"
+    return replace(plan, reason=f"{plan.reason}; {note}")
 
 
 def _nothing(first_kept_id: int, reason: str) -> ExpiryPlan:

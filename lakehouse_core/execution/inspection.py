@@ -66,6 +66,8 @@ class Inspection:
         self._data_read: set[str] = set()
         self._found: dict[tuple[Promise, str], tuple[Finding, str | None]] = {}
         self._files: Mapping[str, int] = {}
+        # By key, when the files of snapshots were written, by the storage's clock.
+        self.modified_millis: Mapping[str, int] = {}
         self._tallies: dict[ManifestFile, Tally | None] = {}
         self._indexes_read: set[tuple[str, str | None]] = set()
         self._vectors_read: set[str] = set()
@@ -74,7 +76,9 @@ class Inspection:
         """List what is there; `exist`, `vectors` and `content` go by it. The roots, so many, are read before."""
         self._watch.at("listing the files")
         self._root_count = root_count
-        self._files = {info.key: info.size for info in self._store.list("")}
+        infos = list(self._store.list(""))
+        self._files = {info.key: info.size for info in infos}
+        self.modified_millis = {info.key: info.modified_millis for info in infos if "/snapshot-" in f"/{info.key}"}
 
     def begin(self) -> None:
         """Tell that the next root is looked at; of data that is read, the files tell more."""

@@ -14,6 +14,7 @@ from lakehouse_core.execution.publish import Patience
 from lakehouse_core.execution.replay import ledger_at
 from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.stamping import next_stamp
 from lakehouse_core.execution.trial import Trial
 from lakehouse_core.planning.commit import Changes, WrittenLists, check_properties, next_snapshot
 from lakehouse_core.planning.ledger import LEDGER_PROPERTY
@@ -104,17 +105,19 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
         delta=delta,
         checksums={one.name: run.writer.checksum_of(one.name) for one in (base, delta)},
     )
+    schema = run.schemas.latest()
+    skew = schema.table_options.expiry.max_skew_millis
     made = next_snapshot(
         latest,
         Changes(kind=CommitKind.COMPACT),
         lists,
-        schema_id=run.schemas.latest().id,
+        schema_id=schema.id,
         commit_user=run.commit_user,
         commit_identifier=BATCH_IDENTIFIER,
         properties=run.properties,
         uuid=run.clock.uuid(),
         nonce=run.clock.uuid(),
-        now_millis=run.clock.now_millis(),
+        now_millis=next_stamp(run.log.store, run.clock, latest, max_skew_millis=skew).time_millis,
     )
     # Noted like every commit: should the id expire before it is sure to count, the ledger tells whether others build on
     # these manifests.
@@ -140,12 +143,14 @@ def _merged(run: _Run, current: Sequence[ManifestFile]) -> list[ManifestFile] | 
 
 
 def _planned(log: SnapshotLog, schema: TableSchema, clock: Clock) -> ManifestCompaction:
-    latest = log.latest()
-    current = [] if latest is None else log.manifests_of(latest)
-    merged = merge_full(log, _writer(MemoryStore(), clock, schema), current)
-    if latest is None or merged is None:
-        return _nothing(current, latest, 0)
-    return _result(current, merged, snapshot=None, before=latest.id, attempts=0)
+    def plan(latest: Snapshot | None) -> ManifestCompaction:
+        current = [] if latest is None else log.manifests_of(latest)
+        merged = merge_full(log, _writer(MemoryStore(), clock, schema), current)
+        if latest is None or merged is None:
+            return _nothing(current, latest, 0)
+        return _result(current, merged, snapshot=None, before=latest.id, attempts=0)
+
+    return log.of_latest(plan)
 
 
 def _writer(store: ObjectStore, clock: Clock, schema: TableSchema) -> ManifestWriter:

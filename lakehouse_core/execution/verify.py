@@ -159,6 +159,7 @@ class _Verification:
             return [root for root in roots if root is not None]
 
         return Branch(
+            now_millis=self._log.clock.now_millis(),
             schema=schema,
             schemas={id: one for id, one in read.items() if one is not None},
             snapshots=rooted((snapshot_key(id) for id in every_id if id >= boundary), RootKind.SNAPSHOT),

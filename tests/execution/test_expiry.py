@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, SnapshotExpired, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.expiry import expire
 from lakehouse_core.execution.pending import forget_pending, keep_pending
@@ -325,14 +326,74 @@ def test_age_is_that_of_the_successor_and_can_be_asked_for():
     assert table.expire(dry_run=True, max_age_millis=1 * HOUR * 1000).snapshot_ids == (1, 2)
 
 
-def test_a_latest_snapshot_from_the_future_stops_expiry():
-    table = waiting_table()
-    table.clock.advance(-HOUR)
+# Clocks that are wrong
 
-    with pytest.raises(InvalidRequest, match=r"snapshot 4 is 3600 s ahead of this clock, expected at most 600 s"):
-        table.expire(retain_max=1)
+YEARS = 5 * 365 * 24 * HOUR
 
-    assert table.ids() == [1, 2, 3, 4]
+
+def table_of_every_second_hour(snapshots, **options):
+    table = SmallTable(options=options)
+    for _ in range(snapshots):
+        table.write({1: "v"})
+        table.clock.advance(2 * HOUR)
+    return table
+
+
+def stamp_ahead(table, first_id):
+    """Let a snapshot be stamped years ahead, as Java leaves it, and those after it not lie before it."""
+    stamp = table.clock.now_millis() + YEARS * 1000
+    modified = {info.key: info.modified_millis for info in table.store.list("snapshot")}
+    now_millis = table.clock.now_millis()
+    for id in table.ids()[first_id - 1 :]:
+        # Its file is as old as before.
+        table.clock.advance((modified[f"snapshot/snapshot-{id}"] - table.clock.now_millis()) / 1000)
+        changed = table.log.snapshot(id).model_copy(update={"time_millis": stamp})
+        table.store.write(f"snapshot/snapshot-{id}", serialize_snapshot(changed))
+    table.clock.advance((now_millis - table.clock.now_millis()) / 1000)
+
+
+@pytest.mark.parametrize("first_ahead", [1, 3, 4, 6])
+@pytest.mark.parametrize(
+    "asked", [{}, {"max_age_millis": 3 * HOUR * 1000}, {"max_age_millis": 7 * HOUR * 1000}, {"retain_max": 2}]
+)
+def test_a_time_years_ahead_changes_nothing_of_what_expires(first_ahead, asked):
+    honest = table_of_every_second_hour(6, **{"snapshot.time-retained": "30 d"})
+    poisoned = table_of_every_second_hour(6, **{"snapshot.time-retained": "30 d"})
+    stamp_ahead(poisoned, first_ahead)
+
+    expected, result = honest.expire(**asked), poisoned.expire(**asked)
+
+    assert result.snapshot_ids == expected.snapshot_ids
+    assert result.reason.startswith(f"{expected.reason}; the time of snapshot 6 is 157680000 s ahead")
+
+
+def test_where_no_clock_tells_how_old_a_snapshot_is_only_counts_let_it_go():
+    table = table_of_every_second_hour(4, **{"snapshot.time-retained": "1 h"})
+    table.clock.advance(-YEARS)
+
+    assert table.expire(dry_run=True).snapshot_ids == ()
+    assert table.expire(retain_max=1).snapshot_ids == (1, 2, 3)
+
+
+@pytest.mark.parametrize("years", [YEARS, -YEARS])
+def test_an_expiry_whose_own_clock_is_years_off_goes_by_the_storages(years):
+    table = table_of_every_second_hour(4, **{"snapshot.time-retained": "3 h"})
+    wrong = VirtualClock(now_millis=table.clock.now_millis() + years * 1000)
+
+    result = expire(SnapshotLog(table.store, wrong), table.schemas, wrong)
+
+    assert result.snapshot_ids == (1, 2)
+
+
+def test_a_tag_lasts_as_long_as_was_asked_for_whatever_the_clock_of_an_expiry_says():
+    table = table_of_every_second_hour(2, **{"snapshot.num-retained.min": "2"})
+    table.tag("day", retention_millis=24 * HOUR * 1000)
+    wrong = VirtualClock(now_millis=table.clock.now_millis() + YEARS * 1000)
+
+    assert expire(SnapshotLog(table.store, wrong), table.schemas, wrong).tags == ()
+
+    table.clock.advance(25 * HOUR)
+    assert table.expire().tags == ("day",)
 
 
 # Changelogs
