@@ -194,8 +194,12 @@ class Table:
     @names_table
     def partitions(self, *, at: ReadPoint = Latest()) -> Records[PartitionRecord]:  # noqa: B008
         """Return the partitions that hold files, by their values. No file is opened. Raises as `files` does."""
-        snapshot = state_at(self._log, self._schemas, checked_point(at)).snapshot
-        return partition_records([] if snapshot is None else self._log.live_entries(snapshot), self.schema)
+
+        def listed(state: ReadState) -> Records[PartitionRecord]:
+            entries = [] if state.snapshot is None else self._log.live_entries(state.snapshot)
+            return partition_records(entries, self.schema)
+
+        return read_at(self._log, self._schemas, checked_point(at), listed)
 
     @names_table
     def buckets(self, *, at: ReadPoint = Latest()) -> Records[BucketRecord]:  # noqa: B008
