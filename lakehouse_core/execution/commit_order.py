@@ -75,13 +75,16 @@ class CommitOrder:
         return self._messages
 
     def end(self, *, applied: bool) -> None:
-        """Delete what nobody needs any more: staged files that others stand for, or else those others."""
+        """Delete the staged files that were written anew; where the commit was not applied, the new ones instead.
+
+        Staged files stay where not every snapshot since they were staged was looked at: one of them may name them.
+        """
         messages = self._staged.messages
         gone = (
             replace(_bare(messages[index]), new_files=messages[index].new_files if applied else files)
             for index, files in self._written.items()
         )
-        if self._schema is not None:
+        if self._schema is not None and (self._arrived.is_complete or not applied):
             discard(self._log.store, self._schema, gone, named_by="the commit")
         self._written.clear()
 
@@ -146,13 +149,17 @@ class CommitOrder:
 
 
 class _Arrived:
-    """The files that came to some buckets since a commit was staged, moved on from attempt to attempt."""
+    """The files that came to some buckets since a commit was staged, moved on from attempt to attempt.
+
+    `is_complete`: files that came and have gone since are among them.
+    """
 
     def __init__(self, log: SnapshotLog, base_id: int | None, new: Mapping[_Place, Sequence[DataFile]]) -> None:
         self._log = log
         self._at = base_id or 0
         self._lowest = {place: min(file.min_sequence_number for file in files) for place, files in new.items()}
         self._files: Mapping[_Place, list[DataFile]] = defaultdict(list)
+        self.is_complete = True
 
     def at(self, latest: Snapshot | None, schema: TableSchema) -> Mapping[_Place, list[DataFile]]:
         """Return by bucket the files with numbers that are not below all staged ones; others may have gone again."""
@@ -162,6 +169,7 @@ class _Arrived:
             entries = self._since(latest)
         except SnapshotExpired:
             entries = self._live(latest, schema)
+            self.is_complete = False
         for entry in entries:
             place = entry.partition, entry.bucket
             if entry.kind is EntryKind.ADD and entry.file.max_sequence_number >= self._lowest[place]:

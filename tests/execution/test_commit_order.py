@@ -293,6 +293,20 @@ def test_the_same_files_under_another_name_are_refused_and_stay() -> None:
     assert place.rows() == [(1, "once")]
 
 
+def test_the_same_files_under_another_name_after_many_commits_leave_what_older_snapshots_name() -> None:
+    place = Place({"write-only": "true"})
+    place.table.write([{"k": 1, "v": "first"}])
+    staged = place.stage("a", (1, "once"))
+    place.table.commit(staged)
+    place.table.compact(full=True)
+    for number in range(40):
+        place.table.write([{"k": 1, "v": str(number)}])
+    place.table.commit(replace(staged, commit_user="b"))
+
+    assert place.table.verify().findings == ()
+    assert place.table.scan(at=lc.AtSnapshot(2)).to_arrow().to_pylist() == [{"k": 1, "v": "once", "n": None}]
+
+
 def as_others_commit(place: Place, staged: lc.StagedCommit) -> lc.CommitReport:
     """Commit with the numbers that it was staged with, as a writer that does not look would."""
     return place.table.commit(replace(staged, base_snapshot_id=place.table.snapshot().id))
