@@ -559,6 +559,23 @@ class TestGivingUp:
             table.commit(staged)
 
 
+class HintsRefused(MemoryStore):
+    """The hint cannot be written under its name, as where it is a link that leads out of the table."""
+
+    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
+        if key == "snapshot/LATEST":
+            raise InvalidRequest(f"{key}: it leads elsewhere.")
+        super().write(key, data, lasts=lasts)
+
+
+def test_a_hint_that_is_refused_leaves_the_commit_as_it_is() -> None:
+    table = commit_table(store=HintsRefused())
+    result = table.commit(table.append("a"))
+
+    assert result.snapshot_ids == (1,)
+    assert table.live() == "a@0"
+
+
 class AlwaysLosing(MemoryStore):
     """Every snapshot id is taken just before we come, and its snapshot is gone again after."""
 
