@@ -130,8 +130,8 @@ def commit_once(
     *,
     named_by: str,
 ) -> CommitResult:
-    """Apply what nobody else holds, so that nobody can commit it again: where it is certain that nothing was applied,
-    its files are deleted. `staged` is rows or a compaction, not both. Raises as `commit` does.
+    """Apply a staged commit that only this call holds: where it is certain that nothing was applied, its files are
+    deleted, for no other call will repeat it. `staged` is rows or a compaction, not both. Raises as `commit` does.
     """
     try:
         return commit(log, schemas, engine, staged, clock)
@@ -185,7 +185,7 @@ class _Committer:
         try:
             ready = self._look(skips_empty)
         except (CommitConflict, CorruptTable):
-            # Somebody else may hold the same commit: who applies it deletes the files that it had to replace.
+            # Another process may commit the same staged commit; when it is applied there, staged files may be deleted.
             latest = self._log.latest()
             applied = self._applied_by(latest, ledger_at(self._log, latest))
             if applied is None:
@@ -306,7 +306,7 @@ class _Committer:
         )
 
     def _make_last(self, latest: Snapshot | None) -> None:
-        """Whoever made the snapshots may have ended before they were sure to outlive a power cut."""
+        """Make the found snapshot durable: the process that claimed it may have been killed before it did so."""
         try:
             self._log.store.make_last([] if latest is None else [snapshot_key(latest.id)])
         except StorageUnavailable as error:

@@ -1,7 +1,7 @@
-"""Lets the order of commits decide which row of a key is the newest: gives the rows of a commit that others overtook
-higher sequence numbers, before it is made. Which were overtaken says `planning/commit_order`.
+"""Makes the order of commits decide which row of a key is the newest: where other commits came since the rows were
+staged, the staged files are written anew with higher sequence numbers. `planning/commit_order` says which files.
 
-Rule: what was staged stays whole until it is applied, for the same may have to be committed again.
+Rule: the staged files stay until the commit is applied, for the same may have to be committed again.
 """
 
 from collections import defaultdict

@@ -1,26 +1,32 @@
-"""Who waits to commit to a table, first come, first served: a ticket for each in `lakehouse/queue`.
+"""The queue of commits of a table: those that lost a race wait for their turn, first come, first served.
 
-Rule: this is advice, and safety never depends on it. Whoever does not know of it (Java) or sees no sign of others comes
-at once; what cannot be read or written counts as no queue; and a queue that stands still is none.
+Each waiting commit has a ticket, an empty object in `lakehouse/queue`, which it deletes when it ends. A ticket that a
+killed process left is deleted by a later commit that queues. Rule: the queue is advice, and safety never depends on it.
+Other engines and commits that meet no other do not queue; a queue that cannot be read or written, or in which nothing
+moves for a while, is ignored.
 """
 
 from contextlib import suppress
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import NotFound, StorageUnavailable
+from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.layout import QUEUE_FOLDER
 
-# So many try at a time: while one waits for its disk, another prepares. Of 2 to 5, 3 and 4 gave the most commits.
+# So many commits try at a time: while one waits for its disk, another prepares. Of 2 to 5, 3 and 4 gave the most
+# commits a second.
 _ADMITTED = 3
-# What holders that died cost, together and once.
+# After so long without a change, all tickets ahead are taken for those of killed processes and deleted.
 _STANDSTILL_SECONDS = 20.0
-# By the storage's clock, before the ticket that finds it: no commit waits so long unless its table says so.
+# A ticket so much older than one's own, by the storage's clock, is taken for that of a killed process: the default of
+# commit.timeout is shorter.
 _OLDEST_MILLIS = 600_000
 _SHORTEST_PAUSE_SECONDS = 0.003
 _LONGEST_PAUSE_SECONDS = 1.0
-# How long a commit takes, as long as none was seen.
+# How long a commit is taken to last, until one was seen to end.
 _FIRST_PACE_SECONDS = 0.015
+# A folder that cannot be read or written, or that is a link which the store does not follow.
+_NO_QUEUE = (StorageUnavailable, NotFound, InvalidRequest)
 
 
 class CommitQueue:
@@ -36,7 +42,7 @@ class CommitQueue:
         return self._ticket is not None
 
     def join(self, *, if_any: bool = False) -> None:
-        """Go to the end of the queue; with `if_any`, only where somebody waits."""
+        """Go to the end of the queue; with `if_any`, only where there are tickets."""
         if self._ticket is not None:
             return
         try:
@@ -46,7 +52,7 @@ class CommitQueue:
             # Two that join at once may get one number; then their names decide.
             ticket = f"{QUEUE_FOLDER}/{max(map(_number, names), default=0) + 1:010}-{self._clock.uuid()}"
             self._store.write(ticket, b"", lasts=False)
-        except (StorageUnavailable, NotFound):
+        except _NO_QUEUE:
             return
         self._ticket = ticket
 
@@ -66,7 +72,7 @@ class CommitQueue:
                 return
             if now >= until:
                 return
-            # Half of the time that the others should take: few looks by the last, many by the next.
+            # Half of the time that the commits ahead should take: the last in the queue looks seldom, the first often.
             gone = count_at_first - len(ahead)
             pace = (now - began) / gone if gone > 0 else _FIRST_PACE_SECONDS
             pause = min(pace * (len(ahead) - _ADMITTED + 1) / 2, _LONGEST_PAUSE_SECONDS, until - now)
@@ -74,20 +80,20 @@ class CommitQueue:
             ahead = self._ahead()
 
     def leave(self) -> None:
-        """Let the next one go."""
+        """Delete the ticket, so that the next commit has its turn."""
         if self._ticket is not None:
             self._discard([self._ticket])
             self._ticket = None
 
     def _ahead(self) -> list[str]:
-        """Return the tickets before this one, oldest first; those of long ago are thrown away."""
+        """Return the tickets before this one, oldest first; old ones are deleted."""
         assert self._ticket is not None
         try:
             written = {info.key: info.modified_millis for info in self._store.list(QUEUE_FOLDER)}
-        except (StorageUnavailable, NotFound):
+        except _NO_QUEUE:
             return []
         if self._ticket not in written:
-            # Somebody took it for dead.
+            # Another commit deleted it, because it was old or nothing moved.
             return []
         ahead = sorted(key for key in written if key < self._ticket)
         dead = [key for key in ahead if written[key] < written[self._ticket] - _OLDEST_MILLIS]
@@ -96,8 +102,8 @@ class CommitQueue:
         return [key for key in ahead if key not in dead]
 
     def _discard(self, tickets: list[str]) -> None:
-        # What stays is old one day.
-        with suppress(StorageUnavailable):
+        # One that cannot be deleted is ignored once it is old. No error may leave: the commit may be applied by now.
+        with suppress(*_NO_QUEUE):
             self._store.delete(tickets)
 
 

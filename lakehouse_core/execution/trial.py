@@ -1,6 +1,6 @@
-"""Trying for a snapshot until it is published or cannot be: what every verb that makes one does between its attempts.
+"""The attempts to publish one snapshot, in every verb that makes one: read the latest, wait for a turn, claim, again.
 
-Rule: what was written for it goes only where it is certain that no snapshot names it.
+Rule: manifests written for it are deleted only where it is certain that no snapshot names them.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """When a snapshot counts as committed: the stamp of its writer, as far as the storage's clock bears it out.
 
 Rule: `timeMillis` never goes down along a lineage, so one stamp of a clock that is years ahead stays in all later ones.
-None is made any more; where one is there, as other engines leave it, the time of the snapshot's file counts.
+Our writers make no such stamp; where another engine left one, the modification time of the snapshot's file counts.
 """
 
 from dataclasses import dataclass

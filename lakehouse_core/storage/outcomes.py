@@ -1,6 +1,6 @@
-"""What became of a call whose answer was lost, found out by looking; and files that no snapshot names.
+"""Calls whose answer was lost: whether they took effect is found out by reading; and files that no snapshot names.
 
-Rule: whoever finds that he did it, without having been told, makes it last before he builds on it.
+Rule: an effect that was found so, without the store's confirmation, is made durable before the caller relies on it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from lakehouse_core.storage.object_store import ObjectStore
 
 
 def created(store: ObjectStore, key: str, data: bytes) -> bool:
-    """Create an object that nobody ever changes; False when another one has `key`. Whoever wrote the same bytes did it.
+    """Create an object that is never changed; False when one with other bytes has `key`. The same bytes count as ours.
 
     Raises WriteOutcomeUnknown when the store does not tell.
     """
@@ -21,10 +21,10 @@ def created(store: ObjectStore, key: str, data: bytes) -> bool:
             return True
     except WriteOutcomeUnknown as error:
         lost = error
-    # Not every file system tells its own repeated request from that of somebody else: bytes do.
+    # Some file systems repeat a request and then report its own first effect as "it exists": so the bytes decide.
     found = _content(store, key)
     if found is None and lost is not None:
-        # It may still come, so it is not tried again.
+        # The first request may still take effect, so it is not sent again.
         raise lost
     if found != data:
         return False
@@ -65,14 +65,14 @@ def moved(store: ObjectStore, source: str, target: str, *, witness: str) -> bool
 
 
 def clear_away(store: ObjectStore, keys: Iterable[str]) -> None:
-    """Delete objects that nobody names. What cannot be deleted is left to cleaning: the caller has more to tell."""
+    """Delete objects that no snapshot names; what cannot be deleted stays, for the caller has an error to raise."""
     with suppress(StorageUnavailable, InvalidRequest):
         store.delete(keys)
 
 
 @contextmanager
 def named_by_nobody() -> Iterator[None]:
-    """What is written inside is named by no snapshot yet, so whatever became of it, nothing was applied.
+    """Files written inside are named by no snapshot yet, so nothing is applied even if they were written.
 
     Raises StorageUnavailable for WriteOutcomeUnknown.
     """
@@ -84,7 +84,7 @@ def named_by_nobody() -> Iterator[None]:
 
 @contextmanager
 def begun(rest: str) -> Iterator[None]:
-    """What is done inside is done in steps, so an error does not say that nothing was applied. `rest`: what is left.
+    """The work inside has several steps, so after an error some may be done. `rest`: a sentence on what is left to do.
 
     Raises WriteOutcomeUnknown for StorageUnavailable.
     """

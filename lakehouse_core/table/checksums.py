@@ -1,4 +1,4 @@
-"""Checksums of metadata files, kept where whoever reads the file comes by: a changed byte is found before decoding.
+"""Checksums of metadata files, kept in the file that names them: a changed byte is found before decoding.
 
 Of manifest lists in the properties of the snapshot that names them, of manifests in the header of their list, of
 deletion vectors in that of the index manifest. Avro files of ours carry one of their content; this one also tells when

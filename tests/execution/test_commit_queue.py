@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import CommitTimeout, StorageUnavailable
+from lakehouse_core.errors import CommitTimeout, InvalidRequest, StorageUnavailable
 from lakehouse_core.execution.commit_queue import CommitQueue
 from lakehouse_core.planning.ledger import QUEUE_PROPERTY
 from lakehouse_core.storage import FaultyStore, MemoryStore
@@ -104,14 +104,15 @@ def test_tickets_of_long_ago_are_thrown_away_by_the_storages_clock(store, clock)
     assert tickets(store) == 1
 
 
+@pytest.mark.parametrize("error", [StorageUnavailable, InvalidRequest], ids=["it fails", "it refuses"])
 @pytest.mark.parametrize("verb", ["children", "write", "list", "delete"])
-def test_a_store_that_fails_counts_as_no_queue(store, clock, verb):
+def test_a_store_that_fails_counts_as_no_queue(store, clock, verb, error):
     for _ in range(5):
         joined(store, clock)
 
     def fail(call: Call) -> None:
         if call.method == verb and call.key.startswith(QUEUE_FOLDER):
-            raise StorageUnavailable("the disk is gone")
+            raise error("the disk is gone, or a link leads elsewhere")
 
     queue = CommitQueue(FaultyStore(store, on_call=fail), clock)
     queue.join()
