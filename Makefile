@@ -39,8 +39,8 @@ ui: setup ## The Dagster UI on the warehouse that `make run` filled
 
 .PHONY: test
 test: check ## Set up, pass all tests
-	@$(PYTEST) $(PARALLEL) -m "(golden or slow) and not (spark or dagster or interop)"
-	@$(PYTEST) -m "(spark or dagster) and not interop"
+	@$(PYTEST) $(PARALLEL) -m "(golden or slow) and not (spark or dagster or interop or long)"
+	@$(PYTEST) -m "(spark or dagster) and not (interop or long)"
 
 .PHONY: setup
 setup: $(STAMP) ## The environment .venv from the lock file, git hooks, a Java runtime where there is none
@@ -78,6 +78,10 @@ test-spark: setup ## The tests with Spark, alone
 .PHONY: test-golden
 test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 	@$(PYTEST) $(PARALLEL) -m golden
+
+.PHONY: test-long
+test-long: setup ## More cases of the longest tests, which `make test` leaves out
+	@$(PYTEST) $(PARALLEL) -m long
 
 .PHONY: interop
 interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and a JDK)
