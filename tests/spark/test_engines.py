@@ -122,7 +122,7 @@ def test_a_task_unpickles_its_own_input_only(spark, tmp_path):
 @pytest.mark.parametrize(
     ("task", "values", "raised", "message"),
     [
-        (refuse, [0, 1, 2], errors.InvalidRequest, "file-1: line one\nline two é"),
+        (refuse, [0, 1, 2], errors.InvalidRequest, "file-1: line one\\nline two é"),
         (stumble, [7], errors.StorageFull, "disk of task 7 is full"),
     ],
 )
