@@ -361,10 +361,10 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.orders.write("rows.csv"),
             INVALID,
-            "Cannot write builtins.str: expected what offers an Arrow stream",
+            "Cannot write str: expected what offers an Arrow stream",
         ),
-        (lambda w: w.orders.write(None), INVALID, "Cannot write builtins.NoneType"),
-        (lambda w: w.orders.write([1, 2]), INVALID, "Cannot write builtins.list"),
+        (lambda w: w.orders.write(None), INVALID, "Cannot write NoneType"),
+        (lambda w: w.orders.write([1, 2]), INVALID, "Cannot write a list whose row 0 is int"),
         (events("id", [1, 2**40]), INVALID, "Row 1, column 'id': 1099511627776 does not fit INT without loss"),
         (events("id", ["1"]), INVALID, "'id' is INT and the data has string: cast it to int32"),
         (events("id", [True]), INVALID, "'id' is INT and the data has bool"),
@@ -906,3 +906,19 @@ def test_of_two_overwrites_the_later_is_told_what_it_would_have_lost(warehouse):
         warehouse.orders.commit(second)
 
     assert warehouse.orders.scan(columns=["id"]).to_arrow()["id"].to_pylist() == [10]
+
+
+def test_a_text_that_its_new_type_cannot_hold_is_told_with_its_column(tmp_path):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", {"id": "INT", "status": "STRING"})
+    table.write([{"id": 1, "status": "new"}])
+    table.alter(lc.UpdateColumnType("status", "INT"))
+
+    with pytest.raises(
+        lc.UnsupportedFeature, match=r"db\.t: Column status: The text 'new' cannot be read as INT: give"
+    ):
+        table.scan().to_arrow()
+
+    table.alter(lc.UpdateColumnType("status", "STRING"))
+    assert table.scan().to_arrow()["status"].to_pylist() == ["new"]

@@ -194,7 +194,9 @@ def timed(verb: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R
             log.info("%s: failed after %.3f s: %s", self.name, seconds, type(error).__name__)
             raise
         report = replace(report, duration_seconds=self._clock.monotonic_seconds() - started)
-        log.info("%s: %s in %.3f s", self.name, outcome(report), report.duration_seconds)
+        # What says why nothing was done is a sentence, which a time at its end would seem to belong to.
+        shape = "%s: %s in %.3f s" if report.noop_reason is None else "%s: %s (%.3f s)"
+        log.info(shape, self.name, outcome(report), report.duration_seconds)
         return report
 
     return call

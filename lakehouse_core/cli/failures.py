@@ -40,6 +40,7 @@ _EXIT_CODES: Final[tuple[tuple[type[LakehouseError], int], ...]] = (
 _WORST_FIRST: Final = (5, 4, 3, 6, 2, 1, 0)
 # Messages name the arguments of the Python front door; its flags are options here.
 _PYTHON_FLAG: Final = re.compile(r"\b([a-z_]+)=True\b")
+_MISSING: Final = re.compile(r"\bmissing='([a-z]+)'")
 
 
 def exit_code(error: LakehouseError) -> int:
@@ -54,7 +55,7 @@ def worst(codes: Iterable[int]) -> int:
 def error_text(error: LakehouseError) -> str:
     """Return the message in the shell's words, on one line."""
     text = _PYTHON_FLAG.sub(lambda flag: f"--{flag[1].replace('_', '-')}", str(error))
-    return " ".join(text.split())
+    return " ".join(_MISSING.sub(r"--missing \1", text).split())
 
 
 def print_failure(text: str) -> None:

@@ -82,12 +82,31 @@ def input_batches(
             "The data is a Spark DataFrame, and this catalog has no Spark session: open it with "
             "connect(…, spark=df.sparkSession), or hand over df.toArrow() where the rows fit into memory."
         )
-    hint = " Call its collect() first." if type(data).__name__ == "LazyFrame" else ""
     raise InvalidRequest(
-        f"Cannot write {type(data).__module__}.{type(data).__qualname__}: expected what offers an Arrow stream (a "
+        f"Cannot write {_told(data)}: expected what offers an Arrow stream (a "
         "scan, pyarrow, polars, DuckDB), a pandas DataFrame, a list of dicts, or, where the catalog has a session, "
-        f"a Spark DataFrame.{hint}"
+        f"a Spark DataFrame.{_next_step(data)}"
     )
+
+
+def _told(data: object) -> str:
+    """What was sent, by its class; of rows the first that is none."""
+    if isinstance(data, list | tuple):
+        for row, values in enumerate(data):
+            if not isinstance(values, Mapping):
+                return f"a {type(data).__qualname__} whose row {row} is {_class(values)}"
+    return _class(data)
+
+
+def _class(value: object) -> str:
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    return name.removeprefix("builtins.")
+
+
+def _next_step(data: object) -> str:
+    if type(data).__name__ == "LazyFrame":
+        return " Call its collect() first."
+    return " Of columns pyarrow.table(…) makes a table." if isinstance(data, Mapping) else ""
 
 
 def arrow_source(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]] | None:

@@ -225,8 +225,9 @@ class SnapshotLog:
         try:
             return read_tag(self._store, key)
         except NotFound as error:
-            known = ", ".join(self._tag_names()) or "none"
-            raise NotFound(f"Tag {name!r}: there is no such tag. The tags are: {known}.") from error
+            known = ", ".join(self._tag_names())
+            others = f"The tags are: {known}." if known else "The table has no tags."
+            raise NotFound(f"Tag {name!r}: there is no such tag. {others}") from error
 
     def has_tag(self, name: str) -> bool:
         """Return whether there is a tag of this name."""

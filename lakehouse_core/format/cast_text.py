@@ -88,7 +88,8 @@ def from_text(array: pa.Array, target: AtomicType) -> pa.Array:
         except ValueError:
             shown = text if len(text) <= 100 else text[:97] + "..."
             raise UnsupportedFeature(
-                f"The text {shown!r} cannot be read as {type_to_sql(target)}: correct the row with its old type."
+                f"The text {shown!r} cannot be read as {type_to_sql(target)}: give the column its old type again, "
+                "correct the row, then change the type."
             ) from None
 
     return _by_distinct(array, convert, arrow_type(target))

@@ -65,6 +65,8 @@ class ExpiryPlan:
 def checked_retention(retention: Retention) -> Retention:
     """Return `retention`. Raises InvalidRequest where it contradicts itself."""
     low, high = retention.min_retained, retention.max_retained
+    if high < 1:
+        raise InvalidRequest(f"At most {high} snapshots are to be retained: retain 1 or more.")
     if not 1 <= low <= high:
         raise InvalidRequest(
             f"At least {low} and at most {high} are to be retained: set 1 <= min <= max. What a call leaves out is the "

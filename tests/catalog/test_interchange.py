@@ -642,13 +642,14 @@ def test_a_frame_without_its_column_is_refused_at_once(catalog: lc.Catalog) -> N
     ("data", "message"),
     [
         (pl.LazyFrame({"id": [1]}), r"Cannot write polars.*LazyFrame.*collect\(\)"),
-        (pl.DataFrame, "Cannot write builtins.type"),
+        (pl.DataFrame, "Cannot write type"),
         (pl.Series([1]), "the data cannot be taken as Arrow"),
         (pa.array([1]), "the data cannot be taken as Arrow"),
         (pd.Series([1]), "Cannot write pandas|cannot be taken as Arrow"),
         (np.array([1]), "Cannot write numpy.ndarray"),
-        ({"id": [1]}, "Cannot write builtins.dict"),
-        (iter([]), "Cannot write builtins.list_iterator"),
+        ({"id": [1]}, r"Cannot write dict: .* pyarrow\.table\(…\) makes a table"),
+        ([{"id": 1}, 7], "Cannot write a list whose row 1 is int: expected .* a list of dicts"),
+        (iter([]), "Cannot write list_iterator"),
     ],
 )
 def test_what_is_no_table_is_refused(catalog: lc.Catalog, data: object, message: str) -> None:

@@ -54,6 +54,7 @@ def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
         answer = shell("write", orders, name, "--missing", "error")
         assert answer.code == 2
         assert answer.err.startswith(f"lakehouse: sales.orders: {name}: {what} has no column")
+        assert "and --missing error asks for all" in answer.err
 
     assert shell("write", orders, "a.jsonl").code == 0
 

@@ -129,6 +129,7 @@ def test_changelogs_are_decoupled_when_any_setting_keeps_them_longer(changelogs,
     ("wrong", "named"),
     [
         ({"min_retained": 0}, "set 1 <= min <= max"),
+        ({"max_retained": 0}, "At most 0 snapshots are to be retained: retain 1 or more"),
         ({"min_retained": 5, "max_retained": 4}, "At least 5 and at most 4"),
         ({"max_age_millis": -1}, "set 0 or more"),
         ({"limit": 0}, "a limit of 1 or more"),

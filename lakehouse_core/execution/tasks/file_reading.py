@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.tasks.chosen_rows import chosen_rows
 from lakehouse_core.execution.tasks.deletion_vectors import remaining_rows
 from lakehouse_core.format.cast import cast_array
@@ -130,7 +130,12 @@ def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.Recor
         if is_same and array.type == WIDE_TEXT.get(target):
             return array.cast(target)
         array = with_timestamps(array, source.type, f"{key}: column {source.name!r}")
-        return array if is_same and array.type == target else cast_array(array, source.type, projection.target_type)
+        if is_same and array.type == target:
+            return array
+        try:
+            return cast_array(array, source.type, projection.target_type)
+        except UnsupportedFeature as error:
+            raise UnsupportedFeature(f"Column {source.name}: {error}") from error
 
     return read
 
