@@ -123,21 +123,21 @@ def hint_findings(key: str, content: bytes | None, *, latest_id: int | None) -> 
 def stamp_findings(
     snapshots: Sequence[tuple[str, Snapshot]], modified: Mapping[str, int], *, now_millis: int, max_skew_millis: int
 ) -> Iterator[Finding]:
-    """Name the snapshots of one lineage that brought in a time ahead of the clocks; those after them only carry it on.
+    """Name the snapshots of one lineage that brought in a time ahead of now; those after them only carry it on.
 
-    `modified`: by key, when their files were written by the storage's clock. `now_millis`: this machine's clock; one
-    that is behind the first of them is wrong itself.
+    `now_millis`: this machine's clock; one that is behind the first of them is wrong itself. Then `modified` counts: by
+    key, when their files were written by the storage's clock. Not otherwise, for unpacked archives have any times.
     """
     reached: int | None = None
     is_right = not snapshots or snapshots[0][1].time_millis <= now_millis + max_skew_millis
     for key, snapshot in snapshots:
-        written = modified.get(key, snapshot.time_millis)
-        written = min(written, now_millis) if is_right else written
+        written = now_millis if is_right else modified.get(key, snapshot.time_millis)
         if snapshot.time_millis > written + max_skew_millis and (reached is None or snapshot.time_millis > reached):
+            ahead_seconds = (snapshot.time_millis - written) / 1000
             yield Finding(
                 promise=Promise.TRUE_COUNTS,
                 object=key,
-                found=f"its time is {(snapshot.time_millis - written) / 1000:.0f} s ahead of its file's, or of now",
+                found=f"its time is {ahead_seconds:.0f} s ahead of {'now' if is_right else 'its file'}",
                 expected=f"at most {max_skew_millis / 1000:g} s (lakehouse.expire.max-skew)",
                 advice=f"Set the clock right of whoever commits as {snapshot.commit_user}. Reads by time find it and "
                 "what came later only from then on; expiry goes by the times of the files until then.",
