@@ -282,7 +282,7 @@ def test_a_consumer_of_changelogs_only_lets_snapshots_go():
     ("asked", "named"),
     [
         ({"retain_max": 1, "retain_min": 2}, "At least 2 and at most 1"),
-        ({"retain_max": 0}, "at most 0 are to be retained"),
+        ({"retain_max": 0}, "At most 0 snapshots are to be retained"),
         ({"retain_min": 0}, "set 1 <= min <= max"),
     ],
 )
