@@ -327,7 +327,8 @@ class _Search:
         self._candidates = candidates
         kinds = (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA)
         self._names = {file.key.rsplit("/", 1)[-1] for file in candidates.values() if file.kind in kinds}
-        self._found: dict[str, list[ManifestEntry]] = {}
+        # By name and checksum: what was read without a checksum is not proven for a root that has one.
+        self._found: dict[tuple[str, str | None], list[ManifestEntry]] = {}
         self.live: set[str] = set()
 
     @property
@@ -391,10 +392,11 @@ class _Search:
         return found
 
     def _of_manifest(self, root: Root, manifest: ManifestFile) -> list[ManifestEntry]:
-        if manifest.file_name not in self._found:
+        key = manifest.file_name, manifest.checksum
+        if key not in self._found:
             entries = _of(root, self._reader.entries, manifest)
-            self._found[manifest.file_name] = [entry for entry in entries if self._concerns(entry)]
-        return self._found[manifest.file_name]
+            self._found[key] = [entry for entry in entries if self._concerns(entry)]
+        return self._found[key]
 
     def _concerns(self, entry: ManifestEntry) -> bool:
         return object_name(entry.file.file_name) in self._names or any(
