@@ -42,6 +42,7 @@ from lakehouse_core.format.data_types.types import (
     field_ids,
     has_same_kind,
     nanosecond_columns,
+    nested_fields,
     with_nullable,
 )
 from lakehouse_core.format.data_types.values import from_internal, to_internal
@@ -82,6 +83,7 @@ __all__ = [
     "from_internal",
     "has_same_kind",
     "nanosecond_columns",
+    "nested_fields",
     "parse_literal",
     "parse_type",
     "timestamp_unit",

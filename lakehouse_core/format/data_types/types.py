@@ -3,7 +3,7 @@
 Source: Paimon format, "Schema file". Texts are in `text`, Arrow types in `arrow`, values in `values`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -154,20 +154,20 @@ def field_ids(fields: Iterable[DataField]) -> list[int]:
     ids = []
     for field in fields:
         ids.append(field.id)
-        ids += _nested_ids(field.type)
+        ids += field_ids(nested_fields(field.type))
     return ids
 
 
-def _nested_ids(data_type: DataType) -> list[int]:
+def nested_fields(data_type: DataType) -> Iterator[DataField]:
+    """Yield the fields of every ROW that is in the type without another ROW around it."""
     match data_type:
-        case AtomicType():
-            return []
         case ArrayType(element) | MultisetType(element):
-            return _nested_ids(element)
+            yield from nested_fields(element)
         case MapType(key, value):
-            return _nested_ids(key) + _nested_ids(value)
+            yield from nested_fields(key)
+            yield from nested_fields(value)
         case RowType(fields):
-            return field_ids(fields)
+            yield from fields
 
 
 def atomic_parts(data_type: DataType) -> list[AtomicType]:

@@ -19,6 +19,7 @@ from lakehouse_core.format.data_types import (
     RowType,
     atomic_parts,
     nanosecond_columns,
+    nested_fields,
 )
 from lakehouse_core.options import FileStyle, about_option, one_of
 from lakehouse_core.table.schema.record import TableSchema
@@ -116,19 +117,8 @@ def _check_avro(schema: TableSchema) -> None:
 
 def _names(field: DataField) -> Iterator[str]:
     yield field.name
-    yield from _nested_names(field.type)
-
-
-def _nested_names(data_type: DataType) -> Iterator[str]:
-    match data_type:
-        case ArrayType(element) | MultisetType(element):
-            yield from _nested_names(element)
-        case MapType(key, value):
-            yield from _nested_names(key)
-            yield from _nested_names(value)
-        case RowType(fields):
-            for field in fields:
-                yield from _names(field)
+    for nested in nested_fields(field.type):
+        yield from _names(nested)
 
 
 _CHECKS: Final = {"parquet": _check_parquet, "orc": _check_orc, "avro": _check_avro}

@@ -5,7 +5,7 @@ The rules of features that are refused altogether (see `support`) are not repeat
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
@@ -22,6 +22,7 @@ from lakehouse_core.format.data_types import (
     RowType,
     atomic_parts,
     field_ids,
+    nested_fields,
     parse_literal,
     type_to_sql,
 )
@@ -113,7 +114,7 @@ def check_new_fields(fields: Iterable[DataField]) -> None:
         for what, text in (("comment", field.description), ("default", field.default_value)):
             if text is not None:
                 check_text(f"The {what} of column {shown(field.name)}", text)
-        check_new_fields(_row_fields(field.type))
+        check_new_fields(nested_fields(field.type))
 
 
 def check_new_name(name: str) -> None:
@@ -132,18 +133,6 @@ def check_count(fields: Sequence[DataField]) -> None:
             f"The table would have {count} columns, nested fields included: at most {_MOST_FIELDS} are allowed. "
             "Put them into several tables, or into a MAP."
         )
-
-
-def _row_fields(data_type: DataType) -> Iterator[DataField]:
-    """Yield the fields of every ROW that is in the type without another ROW around it."""
-    match data_type:
-        case ArrayType(element) | MultisetType(element):
-            yield from _row_fields(element)
-        case MapType(key, value):
-            yield from _row_fields(key)
-            yield from _row_fields(value)
-        case RowType(fields):
-            yield from fields
 
 
 def check_no_twin(name: str, others: Iterable[str]) -> None:
