@@ -51,7 +51,7 @@ def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteC
         replayed=result.replayed,
         snapshot_ids=(*result.snapshot_ids, *after),
         compaction=compacted,
-        compaction_failure=compaction.failure,
+        compaction_failure=_why_not_compacted(result) or compaction.failure,
         clock_note=result.clock_note,
         **counts,
     )
@@ -78,6 +78,7 @@ def compaction_report(table: str, result: CompactionResult, before: int | None, 
         files_before=result.file_count,
         files_after=0 if dry_run else result.file_count + effects.files_added - effects.files_removed,
         bytes_rewritten=sum(one.rewritten_bytes for one in result.buckets),
+        clock_note=None if made is None else made.clock_note,
         buckets=tuple(_bucket(one) for one in result.buckets[:_MOST_BUCKETS]),
         **asdict(effects),
     )
@@ -101,6 +102,7 @@ def manifest_report(table: str, result: ManifestCompaction, *, dry_run: bool) ->
         manifests_merged=result.manifests_merged,
         entries_before=result.entries_before,
         entries_after=result.entries_after,
+        clock_note=result.clock_note,
     )
 
 
@@ -164,11 +166,23 @@ _MOST_BUCKETS: Final = 100
 
 def _bucket(one: BucketCompaction) -> dict[str, Any]:
     return {
-        "folder": one.folder,
+        "partition": one.values,
+        "bucket": one.bucket,
         "files": len(one.plan.files),
         "bytes_rewritten": one.rewritten_bytes,
         "reason": one.plan.reason,
     }
+
+
+def _why_not_compacted(result: CommitResult) -> str | None:
+    """Why a compaction that was staged with the rows is not applied, or not everywhere."""
+    if result.compaction_failure is not None or not result.lost:
+        return result.compaction_failure
+    buckets = len({(conflict.partition, conflict.bucket) for conflict in result.lost})
+    return (
+        f"the rows are committed; the compaction staged with them left out {buckets} of its buckets, where another "
+        f"commit was faster: {result.lost[0].reason}"
+    )
 
 
 def _why_nothing_was_committed(staged: StagedCommit, result: CommitResult) -> str | None:

@@ -19,6 +19,7 @@ from lakehouse_core.format.data_types import DataField, from_internal, type_to_s
 from lakehouse_core.format.partition_path import partition_spec_text
 from lakehouse_core.planning.bucket_figures import bucket_figures
 from lakehouse_core.planning.ledger import Ledger
+from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.scan import file_ranges, partition_folder
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile
@@ -223,7 +224,7 @@ def file_records(
     for entry in entries:
         if entry.partition not in partitions:
             values = deserialize_row(entry.partition, types)
-            partitions[entry.partition] = values, _partition_texts(schema, values)
+            partitions[entry.partition] = values, named_values(values, schema)
         values, text = partitions[entry.partition]
         folder = partition_folder(schema, values, entry.bucket)
         records.append(_file_record(entry, text, folder, file_schema, stats=stats))
@@ -241,7 +242,7 @@ def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Rec
         figures = bucket_figures(files, schema)
         records.append(
             BucketRecord(
-                partition=_partition_texts(schema, deserialize_row(partition, types)),
+                partition=named_values(deserialize_row(partition, types), schema),
                 bucket=bucket,
                 file_count=len(files),
                 file_size=sum(file.file_size for file in files),
@@ -262,7 +263,7 @@ def partition_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> 
     by_values = [(deserialize_row(partition, types), files) for partition, files in partitions.items()]
     records = [
         PartitionRecord(
-            partition=_partition_texts(schema, values),
+            partition=named_values(values, schema),
             row_count=sum(file.row_count for file in files),
             file_count=len(files),
             file_size=sum(file.file_size for file in files),
@@ -339,12 +340,6 @@ def _file_record(
         max_values=bounds[1],
         null_counts=bounds[2],
     )
-
-
-def _partition_texts(schema: TableSchema, values: Sequence[Any]) -> dict[str, str | None]:
-    types = [field.type for field in schema.partition_fields]
-    texts = partition_spec_text(schema.partition_keys, types, values, default_name="")
-    return {name: None if value is None else texts[name] for name, value in zip(texts, values, strict=True)}
 
 
 def _bounds(file: DataFile, schema: TableSchema) -> tuple[dict[str, str], dict[str, str], dict[str, int]]:

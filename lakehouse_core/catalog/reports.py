@@ -68,8 +68,8 @@ class CommitReport(Report):
 
     All figures are those of the rows that were written, and `snapshot_id` is the snapshot that they came with.
     `compaction`: what the compaction after it did, with a snapshot of its own; None: there was none, or it failed, and
-    then `compaction_failure` says why. `snapshot_ids`: every snapshot made, the compaction's too, in their order; the
-    last of them is the table after it.
+    then `compaction_failure` says why, as it does of one that was staged with the rows. `snapshot_ids`: every snapshot
+    made, the compaction's too, in their order; the last of them is the table after it.
     `clock_note`: how far this machine's clock is ahead of the storage's, where its time was not taken for that.
     """
 
@@ -89,8 +89,8 @@ class CommitReport(Report):
 class CompactionReport(Report):
     """Of compact. `buckets_conflicted` lost to another commit and stay as they are; compact again for them.
 
-    `files_after` is 0 in a dry run, which does not know how many files come out. `error`: of many tables, why this one
-    was not compacted.
+    `files_after` is 0 in a dry run, which does not know how many files come out. `clock_note` as in CommitReport.
+    `error`: of many tables, why this one was not compacted.
     """
 
     commit_user: str = ""
@@ -103,6 +103,7 @@ class CompactionReport(Report):
     bytes_rewritten: int = 0
     changelog_files_added: int = 0
     changelog_rows_added: int = 0
+    clock_note: str | None = None
     # What each bucket needs, largest first; of long lists the first hundred.
     buckets: tuple[Mapping[str, Any], ...] = ()
     error: LakehouseError | None = None
@@ -110,7 +111,7 @@ class CompactionReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ManifestReport(Report):
-    """Of compact_manifests. Entries are the files that manifests say come or go."""
+    """Of compact_manifests. Entries are the files that manifests say come or go. `clock_note` as in CommitReport."""
 
     commit_user: str = ""
     commit_identifier: int | None = None
@@ -119,6 +120,7 @@ class ManifestReport(Report):
     manifests_merged: int = 0
     entries_before: int = 0
     entries_after: int = 0
+    clock_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

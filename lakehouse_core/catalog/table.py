@@ -63,7 +63,7 @@ from lakehouse_core.catalog.system_tables import SystemSource, SystemTable, syst
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, shown
 from lakehouse_core.execution.alter import alter
-from lakehouse_core.execution.changes import plan_changes, plan_diff
+from lakehouse_core.execution.changes import check_range, check_states, plan_changes, plan_diff
 from lakehouse_core.execution.commit import CommitResult, commit, commit_once
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.compaction_scope import AskedFor
@@ -266,8 +266,8 @@ class Table:
         given here (Paimon's `scan.…` and `incremental-…`); most say nothing, which means the latest. `limit`: at most
         so many rows, whichever come first. `read_optimized`: of a key table the rows of its top level only, without a
         merge; what came since the last full compaction is not among them.
-        What does not fit the table is refused when the scan is first used: InvalidRequest, NotFound, SnapshotExpired,
-        UnsupportedFeature, CorruptTable.
+        What fits no table is refused at once, what does not fit this one when the scan is first used: InvalidRequest,
+        NotFound, SnapshotExpired, UnsupportedFeature, CorruptTable.
         """
         request = ReadRequest(
             table=self.name,
@@ -328,6 +328,7 @@ class Table:
         Files of a changelog where the table has a producer, otherwise the rows of each APPEND as they were written.
         What cannot be read is told when the range is first used: SnapshotExpired, NotFound, InvalidRequest.
         """
+        check_range(after, until)
         plan = partial(plan_changes, self._log, self._schemas, after, until, table=self.name)
         return ChangesScan(plan, self._log, table=self.name, asked={"after": after, "until": until})
 
@@ -340,6 +341,7 @@ class Table:
         read: a table with partial updates or aggregates is told what those files have got, not their merged rows.
         Raises as `changes` does, and InvalidRequest where the number of buckets is another than before.
         """
+        check_states(after, until)
         plan = partial(plan_diff, self._log, self._schemas, after, until, table=self.name)
         return ChangesScan(plan, self._log, table=self.name, asked={"between": after, "and": until})
 

@@ -117,7 +117,8 @@ def _lines(name: str, value: Any) -> list[str]:
 
 def _plain_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}={_plain_text(item)}" for key, item in value.items())
+        # What has no partition says nothing of one.
+        return ", ".join(f"{key}={_plain_text(item)}" for key, item in value.items() if item != {})
     if isinstance(value, list):
         return ", ".join(map(_plain_text, value))
     return str(value)

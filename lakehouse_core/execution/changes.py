@@ -68,7 +68,7 @@ def plan_changes(log: SnapshotLog, schemas: SchemaLog, after: int, until: int | 
 
     Raises SnapshotExpired when a part of the range is gone, NotFound when it is not there yet, InvalidRequest.
     """
-    _check_range(after, until)
+    check_range(after, until)
     schema = _schema(schemas, table)
     last = (log.latest_id() or 0) if until is None else until
     increment = range_of(log, schema, after, last, IncrementalMode.AUTO)
@@ -80,19 +80,13 @@ def plan_diff(log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int
 
     Raises SnapshotExpired, NotFound, InvalidRequest; UnsupportedFeature for files that cannot be read.
     """
+    check_states(after, until)
     schema = _schema(schemas, table)
     if isinstance(after, str) and isinstance(until, str):
         increment = diff_of_tags(log, after, until)
         low, high = log.tag(after).snapshot.id, log.tag(until).snapshot.id
-    elif isinstance(after, str) or isinstance(until, str):
-        raise InvalidRequest(
-            f"diff: after={shown(after)} and until={shown(until)}: give two snapshot ids, or two tags."
-        )
     else:
-        if until is None:
-            raise InvalidRequest(f"diff: until={shown(until)}: give two snapshot ids, or two tags.")
-        _check_range(after, until)
-        low, high = after, until
+        low, high = int(after), int(until)
         increment = None
         if low < high:
             increment = StateDiff(before=log.snapshot(low) if low else None, after=log.snapshot(high))
@@ -169,7 +163,8 @@ def _plan(
     )
 
 
-def _check_range(after: int, until: int | None) -> None:
+def check_range(after: int, until: int | None) -> None:
+    """Raise InvalidRequest for what is no range of snapshots in any table."""
     for name, value in (("after", after), *(() if until is None else (("until", until),))):
         if not is_int64(value) or value < 0:
             raise InvalidRequest(
@@ -178,6 +173,19 @@ def _check_range(after: int, until: int | None) -> None:
             )
     if until is not None and until < after:
         raise InvalidRequest(f"The range ({after}, {until}] ends before it begins. Swap the two.")
+
+
+def check_states(after: int | str, until: int | str) -> None:
+    """Raise InvalidRequest for what names no two states in any table."""
+    if isinstance(after, str) and isinstance(until, str):
+        return
+    if isinstance(after, str) or isinstance(until, str):
+        raise InvalidRequest(
+            f"diff: after={shown(after)} and until={shown(until)}: give two snapshot ids, or two tags."
+        )
+    if until is None:
+        raise InvalidRequest(f"diff: until={shown(until)}: give two snapshot ids, or two tags.")
+    check_range(after, until)
 
 
 def _written(name: str, value: object) -> str:

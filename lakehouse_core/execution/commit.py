@@ -16,8 +16,8 @@ from lakehouse_core.errors import (
     CommitTimeout,
     CorruptTable,
     InvalidRequest,
+    LakehouseError,
     NotFound,
-    StaleCommit,
     StorageUnavailable,
     TaskFailed,
 )
@@ -71,8 +71,9 @@ class CommitResult:
 
     `replayed`: it had been committed before, and nothing was done now; `snapshot_ids` are all snapshots of it,
     `snapshots` those that have not expired. `changes`: one for each snapshot made now. `lost`: compactions that
-    another commit overtook; their buckets stay as they are. `forgotten_users`: users younger than a week for whom the
-    ledger had no room; a repeated commit of theirs might not be recognised.
+    another commit overtook; their buckets stay as they are. `compaction_failure`: why a compaction that was staged with
+    rows was not applied with them. `forgotten_users`: users younger than a week for whom the ledger had no room; a
+    repeated commit of theirs might not be recognised.
     """
 
     snapshots: tuple[Snapshot, ...] = ()
@@ -82,6 +83,7 @@ class CommitResult:
     replayed: bool = False
     changes: tuple[Changes, ...] = ()
     lost: tuple[Conflict, ...] = ()
+    compaction_failure: str | None = None
     forgotten_users: int = 0
     clock_note: str | None = None
     noop_reason: str | None = None
@@ -93,8 +95,9 @@ def commit(
     """Apply `staged` to the table and return the snapshots that carry it: one, or two when it holds compactions too.
 
     Safe to call again after a crash or a lost answer: a commit is known by user, identifier and kind. A compaction
-    that lost in some buckets is applied in the others. Rows that another commit overtook since they were staged are
-    written anew first, by `engine`, with sequence numbers above those of the others.
+    that lost in some buckets is applied in the others; one that fails after its rows were applied is told in the
+    result. Rows that another commit overtook since they were staged are written anew first, by `engine`, with sequence
+    numbers above those of the others.
     Raises CommitConflict (nothing applied: repeat the work), CommitTimeout (nothing applied: commit again),
     CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
     StorageUnavailable, TaskFailed.
@@ -115,10 +118,24 @@ def commit(
     try:
         second = _Committer(log, schemas, staged, compaction, clock)
         return together(result, second.run(skips_empty=True))
-    except (CommitConflict, CommitTimeout, StaleCommit, StorageUnavailable):
-        # The append is applied and stays so; the compaction comes again by itself.
-        attempts = 0 if second is None else second.attempts
-        return together(result, CommitResult(attempts=attempts, lost=compaction.lost))
+    except CommitOutcomeUnknown:
+        raise
+    except LakehouseError as error:
+        # The append is applied and stays so, whatever this is; the compaction comes again by itself.
+        if second is not None and second.may_be_applied:
+            who = f"{staged.commit_user}/{staged.commit_identifier}"
+            raise CommitOutcomeUnknown(
+                f"{who}: the rows are applied; whether the compaction staged with them is, cannot be looked at "
+                f"({error}). Commit the same again, which finds out; never abort."
+            ) from error
+        return together(
+            result,
+            CommitResult(
+                attempts=0 if second is None else second.attempts,
+                lost=compaction.lost,
+                compaction_failure=f"the rows are committed, the compaction staged with them is not: {error}",
+            ),
+        )
 
 
 def commit_once(
@@ -167,6 +184,11 @@ class _Committer:
     @property
     def attempts(self) -> int:
         return self._trial.attempts
+
+    @property
+    def may_be_applied(self) -> bool:
+        """Whether a snapshot was claimed that counts, or of which nobody can tell."""
+        return self._trial.may_be_applied
 
     def run(self, *, skips_empty: bool) -> CommitResult:
         """Try until the part is applied or cannot be."""
@@ -406,6 +428,7 @@ def together(first: CommitResult, second: CommitResult) -> CommitResult:
         attempts=first.attempts + second.attempts,
         changes=(*first.changes, *second.changes),
         lost=second.lost,
+        compaction_failure=second.compaction_failure,
         forgotten_users=first.forgotten_users + second.forgotten_users,
         clock_note=first.clock_note or second.clock_note,
     )

@@ -25,6 +25,7 @@ from lakehouse_core.planning.compaction_plan import CompactionPlan
 from lakehouse_core.planning.conflicts import Conflict, refuse
 from lakehouse_core.planning.index_files import vector_files
 from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.planning.scan import partition_folder
 from lakehouse_core.planning.universal import Occasion
@@ -44,13 +45,15 @@ from lakehouse_core.table.snapshot import Snapshot
 class BucketCompaction:
     """What one bucket needs. `plan.reason` says why; `folder` is relative to the table.
 
-    `deletions`: by file name, where the vectors lie of rows that are marked as deleted.
+    `values`: those of the partition, by its columns, as people write them. `deletions`: by file name, where the vectors
+    lie of rows that are marked as deleted.
     """
 
     partition: bytes
     bucket: int
     total_buckets: int
     folder: str
+    values: Mapping[str, str | None]
     plan: CompactionPlan | AppendCompactionPlan
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
 
@@ -166,7 +169,8 @@ def _plan_buckets(
     types = [field.type for field in schema.partition_fields]
     found = []
     for (partition, bucket, total_buckets), files in by_bucket.items():
-        folder = partition_folder(schema, deserialize_row(partition, types), bucket)
+        values = deserialize_row(partition, types)
+        folder = partition_folder(schema, values, bucket)
         expired = expired_files(files, expiry, schemas.schema)
         vectors = {file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions}
         marked = {name: MarkedRows(count=one.cardinality, index_file=one.key) for name, one in vectors.items()}
@@ -179,6 +183,7 @@ def _plan_buckets(
                     bucket=bucket,
                     total_buckets=total_buckets,
                     folder=folder,
+                    values=named_values(values, schema),
                     plan=plan,
                     deletions={name: vector for name, vector in vectors.items() if name in names},
                 )

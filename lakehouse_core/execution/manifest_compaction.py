@@ -5,7 +5,7 @@ Source: Paimon semantics, "compact_manifest procedure".
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.execution.manifest_merge import merge_full
@@ -31,7 +31,7 @@ class ManifestCompaction:
     """What became of the manifests; of a dry run, what would. Entries are files that come or go, as manifests say.
 
     `manifests_merged`: those that were read and replaced. `snapshot` and its predecessor are None when nothing was
-    published, and `noop_reason` then says why (but after a dry run).
+    published, and `noop_reason` then says why (but after a dry run). `clock_note`: what its time was not taken for.
     """
 
     snapshot: Snapshot | None = None
@@ -42,6 +42,7 @@ class ManifestCompaction:
     entries_before: int = 0
     entries_after: int = 0
     attempts: int = 0
+    clock_note: str | None = None
     noop_reason: str | None = None
 
 
@@ -107,6 +108,7 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
     )
     schema = run.schemas.latest()
     skew = schema.table_options.expiry.max_skew_millis
+    stamp = next_stamp(run.log.store, run.clock, latest, max_skew_millis=skew)
     made = next_snapshot(
         latest,
         Changes(kind=CommitKind.COMPACT),
@@ -117,7 +119,7 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
         properties=run.properties,
         uuid=run.clock.uuid(),
         nonce=run.clock.uuid(),
-        now_millis=next_stamp(run.log.store, run.clock, latest, max_skew_millis=skew).time_millis,
+        now_millis=stamp.time_millis,
     )
     # Noted like every commit: should the id expire before it is sure to count, the ledger tells whether others build on
     # these manifests.
@@ -127,7 +129,8 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
     if not run.trial.publish(snapshot):
         return None
     run.writer.discard_all_but({base.name, delta.name, *(manifest.file_name for manifest in merged)})
-    return _result(current, merged, snapshot=snapshot, before=latest.id, attempts=run.trial.attempts)
+    result = _result(current, merged, snapshot=snapshot, before=latest.id, attempts=run.trial.attempts)
+    return replace(result, clock_note=stamp.note)
 
 
 def _merged(run: _Run, current: Sequence[ManifestFile]) -> list[ManifestFile] | None:

@@ -12,6 +12,7 @@ from lakehouse_core.errors import (
     CommitOutcomeUnknown,
     CommitTimeout,
     InvalidRequest,
+    LakehouseError,
     NotFound,
     StorageUnavailable,
     WriteOutcomeUnknown,
@@ -180,8 +181,10 @@ def _id_counts(claim: _Claim) -> bool:
             return False
         except (StorageUnavailable, NotFound):
             _wait_or_give_up(claim)
-        except InvalidRequest as error:
-            # Whoever hears that the request is wrong may take it that nothing was applied.
+        except CommitOutcomeUnknown:
+            raise
+        except LakehouseError as error:
+            # Whoever hears that the request or the table is wrong may take it that nothing was applied.
             raise _unknown(claim, f"it was written, and whether its id counts cannot be looked at ({error})") from error
 
 

@@ -53,7 +53,7 @@ class ReadRequest:
 
     `condition` binds the caller's condition to the schema that is read; `columns` None are all. `limit`: at most so
     many rows, whichever. `read_optimized`: of a key table only the files of the top level, which need no merge.
-    `with_row_kinds`: the kinds come first, and deletes are told, too.
+    `with_row_kinds`: the kinds come first, and deletes are told, too. Raises InvalidRequest for what fits no table.
     """
 
     table: str
@@ -64,6 +64,12 @@ class ReadRequest:
     limit: int | None = None
     read_optimized: bool = False
     with_row_kinds: bool = False
+
+    def __post_init__(self) -> None:
+        _check_options(self.table, self.point, self.options)
+        _check_columns(self.table, self.columns)
+        if self.limit is not None and (not is_int64(self.limit) or self.limit < 0):
+            raise InvalidRequest(f"{self.table}: limit={shown(self.limit)}: expected a number of rows, 0 or more.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -147,19 +153,33 @@ def plan_read(log: SnapshotLog, schemas: SchemaLog, request: ReadRequest) -> Sca
 
 def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:
     """Return `point`, or else what the table's options and `options` together say. Raises InvalidRequest for both."""
+    _check_options(table, point, options)
     if point is not None:
-        if options:
-            raise InvalidRequest(
-                f"{table}: at={shown(point)} and options={shown(dict(options))} both say what is read. Give one of "
-                "them."
-            )
         return point
+    return point_of({**schemas.latest().options, **options})
+
+
+def _check_options(table: str, point: ReadPoint | None, options: Mapping[str, str]) -> None:
+    if point is not None and options:
+        raise InvalidRequest(
+            f"{table}: at={shown(point)} and options={shown(dict(options))} both say what is read. Give one of them."
+        )
     for key in options:
         if key not in SCAN_KEYS:
             raise InvalidRequest(
                 f"{table}: option {key} is none of a read. Options of a read: {', '.join(sorted(SCAN_KEYS))}."
             )
-    return point_of({**schemas.latest().options, **options})
+
+
+def _check_columns(table: str, columns: Sequence[str] | None) -> None:
+    if columns is None:
+        return
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
+        raise InvalidRequest(f"{table}: columns={shown(columns)}: give a list with at least one column name.")
+    if not all(isinstance(name, str) for name in columns):
+        raise InvalidRequest(f"{table}: columns={shown(columns)}: give a list of column names.")
+    if len(set(columns)) < len(columns):
+        raise InvalidRequest(f"{table}: columns={shown(list(columns))} names a column twice. Name each once.")
 
 
 def read_tasks(plan: ScanPlan) -> list[ReadTask]:
@@ -229,16 +249,9 @@ def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> 
         columns=chosen,
         predicate=predicate,
         splits=(),
-        limit=_limit(request),
+        limit=request.limit,
         with_row_kinds=request.with_row_kinds,
     )
-
-
-def _limit(request: ReadRequest) -> int | None:
-    limit = request.limit
-    if limit is not None and (not is_int64(limit) or limit < 0):
-        raise InvalidRequest(f"{request.table}: limit={shown(limit)}: expected a number of rows, 0 or more.")
-    return limit
 
 
 def _tasks(plan: ScanPlan) -> Iterator[ReadTask]:
@@ -256,14 +269,8 @@ def _tasks(plan: ScanPlan) -> Iterator[ReadTask]:
 
 
 def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> tuple[str, ...]:
-    if columns is None:
-        return schema.column_names
-    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
-        raise InvalidRequest(f"{table}: columns={shown(columns)}: give a list with at least one column name.")
-    for name in columns:
+    for name in () if columns is None else columns:
         if not schema.has_field(name):
-            if not isinstance(name, str):
-                raise InvalidRequest(f"{table}: columns={shown(columns)}: give a list of column names.")
             near = difflib.get_close_matches(name, schema.column_names, n=3, cutoff=0.5)
             hint = (
                 f"Did you mean {' or '.join(map(repr, near))}?"
@@ -271,9 +278,7 @@ def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> t
                 else f"Columns: {', '.join(schema.column_names)}."
             )
             raise InvalidRequest(f"{table}: there is no column {shown(name)}. {hint}")
-    if len(set(columns)) < len(columns):
-        raise InvalidRequest(f"{table}: columns={shown(list(columns))} names a column twice. Name each once.")
-    return tuple(columns)
+    return schema.column_names if columns is None else tuple(columns)
 
 
 def _state_plan(

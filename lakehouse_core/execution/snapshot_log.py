@@ -12,6 +12,7 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
     CorruptTable,
     InvalidRequest,
+    LakehouseError,
     NotFound,
     SnapshotExpired,
     StorageUnavailable,
@@ -387,7 +388,7 @@ class SnapshotLog:
     def _write_hint(self, key: str, snapshot_id: int) -> None:
         try:
             self._store.write(key, b"%d" % snapshot_id, lasts=False)
-        except (StorageUnavailable, InvalidRequest):
+        except LakehouseError:
             # The commit or expiry that it tells of has happened all the same.
             return
 

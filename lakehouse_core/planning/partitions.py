@@ -1,7 +1,7 @@
 """Partitions as users name them: columns and values, some of the partition keys or all."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakehouse_core.errors import InvalidRequest, shown
@@ -28,6 +28,13 @@ def partition_texts(partition: Mapping[str, Any], schema: TableSchema) -> dict[s
     types = [schema.field(name).type for name in values]
     default = schema.table_options.partition_default_name
     return partition_spec_text(list(values), types, list(values.values()), default_name=default)
+
+
+def named_values(values: Sequence[Any], schema: TableSchema) -> dict[str, str | None]:
+    """Return the values of a stored partition by the names of its columns, as people write them; None is null."""
+    types = [field.type for field in schema.partition_fields]
+    texts = partition_spec_text(schema.partition_keys, types, values, default_name="")
+    return {name: None if value is None else texts[name] for name, value in zip(texts, values, strict=True)}
 
 
 def partition_name(partition: bytes, schema: TableSchema) -> str:

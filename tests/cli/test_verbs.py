@@ -237,6 +237,24 @@ def test_the_warehouse_comes_from_the_command_line_too(home, capsys, monkeypatch
     assert json.loads(capsys.readouterr().out)["table"] == "d.t"
 
 
+def test_the_plan_of_a_compaction_names_partitions_as_people_do(shell, orders):
+    told = shell("compact", orders, "--full", "--dry-run").out
+
+    assert "partition=dt=2013-01-01, bucket=" in told
+    (report,) = map(json.loads, shell("compact", orders, "--full", "--dry-run", "--json").lines)
+    assert {bucket["partition"]["dt"] for bucket in report["buckets"]} == {"2013-01-01", "2013-01-02"}
+    assert {bucket["bucket"] for bucket in report["buckets"]} <= {0, 1}
+
+
+def test_the_plan_for_a_table_without_partitions_names_buckets_alone(shell, home):
+    (home / "plain.yaml").write_text("columns: {k: INT NOT NULL}\nprimary_key: [k]\noptions: {bucket: 1}\n")
+    shell("create", "sales.plain", "--schema", "plain.yaml")
+    (home / "plain.csv").write_text("k\n1\n")
+    shell("write", "sales.plain", "plain.csv")
+
+    assert "buckets: bucket=0, files=1, " in shell("compact", "sales.plain", "--full", "--dry-run").out
+
+
 def test_many_tables_are_compacted_at_once_and_one_that_fails_stops_no_other(shell, orders, home):
     for name in ("a", "b"):
         shell("create", f"sales.{name}", "--schema", "orders.yaml")

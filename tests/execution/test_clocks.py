@@ -61,6 +61,24 @@ def test_the_report_of_a_commit_says_how_far_the_clock_is_ahead():
     assert right.clock_note is None
 
 
+def test_the_reports_of_both_compactions_say_it_too():
+    storage = VirtualClock()
+    store = MemoryStore(clock=storage)
+    table = new_table(store, storage)
+    for number in range(2):
+        table.write([{"k": number}])
+    ahead = Catalog(store, clock=VirtualClock(now_millis=storage.now_millis() + 5 * YEAR * 1000)).table("db.t")
+
+    rewritten, merged = ahead.compact(full=True), ahead.compact_manifests()
+
+    assert (rewritten.snapshot_id, merged.snapshot_id) == (3, 4)
+    for report in (rewritten, merged):
+        assert report.clock_note is not None
+        assert report.clock_note.startswith("this machine's clock is 157680000 s ahead of the storage's")
+    table.write([{"k": 3}])
+    assert (table.compact(full=True).clock_note, table.compact_manifests().clock_note) == (None, None)
+
+
 def new_table(store, clock) -> lc.Table:
     catalog = Catalog(store, clock=clock)
     catalog.create_database("db")

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from lakehouse_core.catalog.answers import commit_report
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import (
     CommitConflict,
@@ -13,6 +14,7 @@ from lakehouse_core.errors import (
     StaleCommit,
     UnsupportedFeature,
 )
+from lakehouse_core.execution.write_compaction import WriteCompaction
 from lakehouse_core.planning.ledger import LEDGER_PROPERTY, ledger_of
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.changes import (
@@ -251,8 +253,34 @@ class TestCompaction:
 
         assert result.snapshot_ids == (3,)
         assert [one.file_name for one in result.lost if one.file_name] == ["f1"]
+        report = commit_report(staged, result, WriteCompaction())
+        assert (report.snapshot_ids, report.noop_reason) == ((3,), None)
+        assert str(report.compaction_failure).startswith(
+            "the rows are committed, the compaction staged with them is not: Another commit changed"
+        )
         assert table.live() == "f3@0 theirs@5"
         assert table.unreferenced() == []
+
+    def test_of_a_pair_that_loses_some_buckets_the_report_says_how_many(self) -> None:
+        table = commit_table(key_schema(bucket="2"))
+        for bucket in (0, 1):
+            table.commit(table.append(f"a{bucket}", bucket=bucket, total_buckets=2, identifier=bucket + 1))
+        new = data_file("b0", 1, 9, min_sequence_number=10, max_sequence_number=19)
+        rows = table.message(bucket=0, total_buckets=2, new_files=(new,))
+        mine = table.staged(
+            rows,
+            compacting(table, "a0", "x0", bucket=0, total=2),
+            compacting(table, "a1", "x1", bucket=1, total=2),
+            user="one",
+        )
+        table.commit(table.staged(compacting(table, "a1", "theirs", bucket=1, total=2), user="two"))
+        report = commit_report(mine, table.commit(mine), WriteCompaction())
+
+        assert table.live() == "b0@0 theirs@5 x0@5"
+        assert str(report.compaction_failure).startswith(
+            "the rows are committed; the compaction staged with them left out 1 of its buckets, where another commit "
+            "was faster: a1 at level 0"
+        )
 
     def test_a_compaction_alone_makes_one_snapshot(self, table: CommitTable) -> None:
         table.commit(table.append("a", "b"))

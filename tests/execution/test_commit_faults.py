@@ -11,11 +11,16 @@ import pytest
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import (
+    CommitConflict,
     CommitOutcomeUnknown,
     CommitTimeout,
+    CorruptTable,
+    InvalidRequest,
     LakehouseError,
     StorageFull,
     StorageUnavailable,
+    TaskFailed,
+    UnsupportedFeature,
 )
 from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
 from lakehouse_core.table.changes import CommitKind, StagedCommit, StaticOverwrite
@@ -174,6 +179,34 @@ def test_a_changed_bit_in_what_is_read_is_found_or_harmless(name: str) -> None:
 
         assert table.live() in (case.states[0], case.states[-1]), f"call {call}"
         check_repeated(table, staged, case, table.live())
+
+
+@pytest.mark.parametrize("refusal", [InvalidRequest, UnsupportedFeature, CorruptTable, TaskFailed, CommitConflict])
+def test_no_error_hides_that_the_append_of_a_pair_is_applied(refusal: type[LakehouseError]) -> None:
+    """Whatever is found wrong at whichever call: an error means that nothing was applied, or that nobody knows."""
+    case = CASES["pair"]
+    told = 0
+    for number in range(1, calls_of(case) + 1):
+        table, staged = case.make()
+
+        def refuse(call: Call, at: int = number) -> None:
+            if call.number == at:
+                raise refusal("injected")
+
+        try:
+            result = on(FaultyStore(table.store, on_call=refuse)).commit(staged)
+        except CommitOutcomeUnknown:
+            assert table.live() in case.states, f"call {number}"
+        except LakehouseError:
+            assert table.live() == case.states[0], f"call {number}"
+        else:
+            assert table.live() in case.states[1:], f"call {number}"
+            is_whole = table.live() == case.states[2]
+            assert (result.compaction_failure is None) == is_whole, f"call {number}"
+            assert result.snapshot_ids == ((2, 3) if is_whole else (2,)), f"call {number}"
+            told += not is_whole
+        check_repeated(table, staged, case, table.live())
+    assert told > 3
 
 
 def test_what_a_full_disk_interrupted_is_cleared_away() -> None:
