@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.commit import CommitResult, commit
+from lakehouse_core.execution.commit.loop import CommitResult, commit
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.schema_log import SchemaLog
-from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import LocalStore
-from lakehouse_core.table.changes import Append, CommitMessage, StagedCommit
+from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, SimpleStats
 from lakehouse_core.table.schema import new_schema
 

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_core.clock import SystemClock
+from lakehouse_core.execution.tasks.compact import RewriteTask
 from lakehouse_core.execution.tasks.read import ReadTask
-from lakehouse_core.execution.tasks.rewrite import RewriteTask
-from lakehouse_core.execution.tasks.write import WriteTask, write_batches
-from lakehouse_core.planning.compaction import plan_bucket
+from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
+from lakehouse_core.planning.compaction.bucket import plan_bucket
 from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
 from lakehouse_core.table.deletion_file import DeletionFile

@@ -14,11 +14,11 @@ from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, make_shape
 from benchmarks.compaction import compact
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.tasks.announced_merge import AnnouncedMerge
-from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
-from lakehouse_core.execution.tasks.merge_read import BucketFiles, merged_records
-from lakehouse_core.execution.tasks.parquet_writer import Encoding
-from lakehouse_core.planning.compaction_plan import CompactionPlan, Merge
+from lakehouse_core.data_files.parquet.writer import Encoding
+from lakehouse_core.data_files.writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.execution.tasks.changelog_merge import AnnouncedMerge
+from lakehouse_core.execution.tasks.merge_scan import BucketFiles, merged_records
+from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge
 from lakehouse_core.storage import LocalStore
 
 SHAPES: Final = ("narrow", "wide")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, floor_read, floor_write, make_shape
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.tasks.rewrite import rewrite_bucket
+from lakehouse_core.execution.tasks.compact import rewrite_bucket
 
 SHAPES = ("narrow", "wide", "composite")
 RUNS = 4

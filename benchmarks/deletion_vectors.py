@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, floor_read, make_shape
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.tasks.deletion_index import IndexFolder, change_vectors
+from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change_vectors
 from lakehouse_core.execution.tasks.read import read_split
 from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.deletion_file import DeletionFile

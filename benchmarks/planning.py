@@ -15,13 +15,13 @@ from typing import Any
 import lakehouse_core as lc
 from benchmarks import _measure as measure
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.manifest_writer import ManifestWriter
-from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.format.avro_container import open_container
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
+from lakehouse_core.metadata.manifest_writer import ManifestWriter
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import LocalStore
-from lakehouse_core.table.changes import CommitKind
+from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_file import DataFile, SimpleStats
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.snapshot import Snapshot

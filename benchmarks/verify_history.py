@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks import _commits as commits
 from benchmarks import _measure as measure
-from lakehouse_core.execution.tags import create_tag
-from lakehouse_core.execution.verify import verify
+from lakehouse_core.execution.expiry.tags import create_tag
+from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.format.avro_container import open_container
 
 # By files a commit. A merge writes all entries anew until a manifest is full, so many files make much to read.

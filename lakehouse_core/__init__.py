@@ -5,9 +5,8 @@ What is named here is the front door and stays; nothing else is public.
 
 import logging
 
-from lakehouse_core.catalog.catalog import Catalog, connect
-from lakehouse_core.catalog.lookups import Lookups
-from lakehouse_core.catalog.records import (
+from lakehouse_core.api.lookups import Lookups
+from lakehouse_core.api.records import (
     BucketRecord,
     CommitterRecord,
     FileRecord,
@@ -16,7 +15,7 @@ from lakehouse_core.catalog.records import (
     Records,
     TagRecord,
 )
-from lakehouse_core.catalog.reports import (
+from lakehouse_core.api.reports import (
     CommitReport,
     CompactionReport,
     ExpiryReport,
@@ -26,10 +25,11 @@ from lakehouse_core.catalog.reports import (
     TagReport,
     VerifyReport,
 )
-from lakehouse_core.catalog.scan import ChangesScan, Scan
-from lakehouse_core.catalog.staged import StagedCommit
-from lakehouse_core.catalog.system_tables import SystemTable
-from lakehouse_core.catalog.table import Table
+from lakehouse_core.api.scan import ChangesScan, Scan
+from lakehouse_core.api.staged import StagedCommit
+from lakehouse_core.api.system.tables import SystemTable
+from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.catalog import Catalog, connect
 from lakehouse_core.errors import (
     BackPressure,
     CommitConflict,
@@ -48,21 +48,7 @@ from lakehouse_core.errors import (
     UnsupportedFeature,
     WriteOutcomeUnknown,
 )
-from lakehouse_core.execution.progress import LOGGER, Progress
-from lakehouse_core.planning.read_point import (
-    AsOf,
-    AtSnapshot,
-    AtTag,
-    AtVersion,
-    AtWatermark,
-    CompactedFull,
-    FromCreationTime,
-    FromFileCreationTime,
-    Latest,
-    LatestDelta,
-    ReadPoint,
-)
-from lakehouse_core.planning.schema_change import (
+from lakehouse_core.planning.alter.schema_change import (
     AddColumn,
     DropColumn,
     MoveColumn,
@@ -75,7 +61,21 @@ from lakehouse_core.planning.schema_change import (
     UpdateColumnType,
     UpdateComment,
 )
-from lakehouse_core.table.changes import Append, DynamicOverwrite, StaticOverwrite
+from lakehouse_core.planning.read.read_point import (
+    AsOf,
+    AtSnapshot,
+    AtTag,
+    AtVersion,
+    AtWatermark,
+    CompactedFull,
+    FromCreationTime,
+    FromFileCreationTime,
+    Latest,
+    LatestDelta,
+    ReadPoint,
+)
+from lakehouse_core.progress import LOGGER, Progress
+from lakehouse_core.table.commit_message import Append, DynamicOverwrite, StaticOverwrite
 from lakehouse_core.table.predicate import col
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot

@@ -11,23 +11,24 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
-from lakehouse_core.catalog.arguments import checks_flags, idle_millis, mapping_of
+from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of
+from lakehouse_core.api.error_context import named
+from lakehouse_core.api.reports import CompactionReport
+from lakehouse_core.api.spark_engine import spark_engine
+from lakehouse_core.api.system.tables import SystemTable
+from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.names import (
     DATABASE_SUFFIX,
     SYSTEM_DATABASE,
     check_new_name,
     check_no_twin,
     check_part,
-    named,
     near,
     split_name,
     split_system_name,
 )
-from lakehouse_core.catalog.reports import CompactionReport
-from lakehouse_core.catalog.spark_engine import spark_engine
-from lakehouse_core.catalog.system_tables import SystemTable
-from lakehouse_core.catalog.table import Table
 from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.display import page
 from lakehouse_core.errors import (
     InvalidRequest,
     LakehouseError,
@@ -37,13 +38,12 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
     shown,
 )
-from lakehouse_core.execution.display import page
-from lakehouse_core.execution.engines.engine import Engine
+from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.progress import Listener, Watch, log_outcome, unfailing
-from lakehouse_core.execution.schema_log import SchemaLog
 from lakehouse_core.format.stored import is_broken
-from lakehouse_core.planning.commit import check_properties
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.planning.commit.file_changes import check_properties
+from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
 from lakehouse_core.storage import ObjectStore, is_hidden, is_temp, open_store, parse_location
 from lakehouse_core.storage.outcomes import begun, created, moved
 from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key

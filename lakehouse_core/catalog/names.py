@@ -5,12 +5,10 @@ Names made by other engines are opened as long as they are safe as one part of a
 
 import difflib
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from functools import wraps
-from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+from collections.abc import Iterable
+from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 
 SYSTEM_DATABASE: Final = "sys"
 DATABASE_SUFFIX: Final = ".db"
@@ -19,15 +17,6 @@ _LONGEST_BYTES: Final = 200
 _DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(1, 10)), *(f"lpt{i}" for i in range(1, 10))}
 )
-
-
-class _Named(Protocol):
-    name: str
-
-
-N = TypeVar("N", bound=_Named)
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -95,28 +84,6 @@ def near(name: str, existing: Iterable[str]) -> str:
         return "There is none."
     listed = ", ".join(known[:10]) + (" …" if len(known) > 10 else "")
     return f"There are: {listed}."
-
-
-@contextmanager
-def named(table: str) -> Iterator[None]:
-    """Name the table in errors that do not: what lies below the catalog knows folders only."""
-    try:
-        yield
-    except LakehouseError as error:
-        if table not in str(error):
-            error.args = (f"{table}: {error}",)
-        raise
-
-
-def names_table(verb: Callable[Concatenate[N, P], R]) -> Callable[Concatenate[N, P], R]:
-    """Let a verb's errors name the table, which is `name` of its object."""
-
-    @wraps(verb)
-    def call(self: N, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with named(self.name):
-            return verb(self, *args, **kwargs)
-
-    return call
 
 
 def _unsafe(name: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import click
 
-from lakehouse_core.catalog.table import Table
+from lakehouse_core.api.table import Table
 from lakehouse_core.cli.arguments import tables_argument
 from lakehouse_core.cli.help import Verb, VerbGroup
 from lakehouse_core.cli.many import on_each
@@ -16,7 +16,7 @@ from lakehouse_core.cli.options import json_option
 from lakehouse_core.cli.output import print_report
 from lakehouse_core.cli.session import is_json
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.planning.schema_change import (
+from lakehouse_core.planning.alter.schema_change import (
     AddColumn,
     Column,
     DropColumn,

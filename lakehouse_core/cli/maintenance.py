@@ -4,8 +4,8 @@ from typing import Final
 
 import click
 
-from lakehouse_core.catalog.reports import Report
-from lakehouse_core.catalog.table import Table
+from lakehouse_core.api.reports import Report
+from lakehouse_core.api.table import Table
 from lakehouse_core.cli.arguments import TAG, table_argument, tables_argument
 from lakehouse_core.cli.help import Verb, VerbGroup
 from lakehouse_core.cli.many import on_each

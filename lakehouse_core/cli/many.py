@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import click
 
+from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.catalog.table import Table
 from lakehouse_core.cli.arguments import is_pattern
 from lakehouse_core.cli.failures import error_text, exit_code, print_failure, worst
 from lakehouse_core.cli.output import print_json

@@ -9,7 +9,7 @@ import click
 from lakehouse_core.cli.arguments import TAG
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.options.units import parse_duration
-from lakehouse_core.planning.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, parse_time
+from lakehouse_core.planning.read.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, parse_time
 
 F = TypeVar("F", bound=Callable[..., Any])
 

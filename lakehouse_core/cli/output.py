@@ -16,9 +16,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as Grid
 
-from lakehouse_core.catalog.records import Records
-from lakehouse_core.catalog.reports import CompactionReport, Report, VerifyReport
-from lakehouse_core.table.changes import BATCH_IDENTIFIER
+from lakehouse_core.api.records import Records
+from lakehouse_core.api.reports import CompactionReport, Report, VerifyReport
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER
 
 _HIDDEN_IN_TEXT: Final = frozenset({"report", "table", "snapshot_id", "commit_kind", "noop_reason", "dry_run", "error"})
 _MOST_LISTED: Final = 20

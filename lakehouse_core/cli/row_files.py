@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from lakehouse_core.cli.csv_records import CsvStyle, Field, read_records, record_line
 from lakehouse_core.cli.output import csv_rows, json_rows
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
-from lakehouse_core.execution.input import input_batches
+from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.format.data_types import (
     BINARY_ROOTS,
     STRING_ROOTS,
@@ -39,7 +39,7 @@ from lakehouse_core.format.data_types import (
     atomic_parts,
 )
 from lakehouse_core.format.stored import check_text
-from lakehouse_core.table.changes import Missing
+from lakehouse_core.table.commit_message import Missing
 
 FORMATS: Final = ("parquet", "csv", "tsv", "jsonl", "json", "arrow")
 # Standard input where rows come from, standard output where they go.

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 import pyarrow as pa
 
-from lakehouse_core.catalog.table import Table
+from lakehouse_core.api.table import Table
 from lakehouse_core.cli.arguments import is_pattern, table_argument, tables_argument
 from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.many import on_each
@@ -20,7 +20,7 @@ from lakehouse_core.cli.row_files import FORMATS, PIPE, known_row_count, open_si
 from lakehouse_core.cli.row_options import Output, csv_options, output_options, row_format
 from lakehouse_core.cli.session import is_json, open_catalog, open_table, parse_assignments, progress_bar
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.table.changes import Missing
+from lakehouse_core.table.commit_message import Missing
 
 # What fits a screen or two; nobody reads more, and programs ask for --json or a file.
 _SHOWN_ROWS: Final = 100

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.catalog.table import Table
 from lakehouse_core.errors import InvalidRequest, NotFound
-from lakehouse_core.execution.progress import Listener, Progress
+from lakehouse_core.progress import Listener, Progress
 from lakehouse_core.storage import is_there, open_store, parse_location
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import click
 import yaml
 
+from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.catalog.table import Table
 from lakehouse_core.cli.arguments import table_argument
 from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.many import matching

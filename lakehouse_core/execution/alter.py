@@ -6,10 +6,10 @@ from typing import Final, get_args
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
-from lakehouse_core.execution.schema_log import SchemaLog
-from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.planning.alter import apply_changes
-from lakehouse_core.planning.schema_change import SchemaChange
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.alter.alter import apply_changes
+from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.table.schema import TableSchema
 
 _ATTEMPTS: Final = 10

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_words import Words
-from lakehouse_core.merge.order import Rows
 from lakehouse_core.merge.positions import Flags, precedes
 from lakehouse_core.table.merge_spec import MergeSpec, SequenceGroup
 

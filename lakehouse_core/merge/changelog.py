@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_core.format.rows import Rows, row_indices, take, take_all, take_indices
 from lakehouse_core.merge.actions import Kinds
-from lakehouse_core.merge.order import Rows
 from lakehouse_core.merge.positions import NONE, Flags
-from lakehouse_core.merge.records import Records
-from lakehouse_core.merge.taking import row_indices, take, take_all, take_indices
+from lakehouse_core.merge.record_columns import Records
 
 INSERT: Final = 0
 UPDATE_BEFORE: Final = 1

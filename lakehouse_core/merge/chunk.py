@@ -7,15 +7,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from lakehouse_core.format.rows import Rows, row_indices, take, take_indices
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.frontier import Part
 from lakehouse_core.merge.key_words import Words, fixed_values, integer_words, key_words, sequence_words
 from lakehouse_core.merge.layers import Layers, greatest_in
-from lakehouse_core.merge.order import KeyOrder, Rows, TieWords, order_runs, retract_first_words
+from lakehouse_core.merge.order import KeyOrder, TieWords, order_runs, retract_first_words
 from lakehouse_core.merge.positions import NONE
-from lakehouse_core.merge.records import Records
+from lakehouse_core.merge.record_columns import Records
 from lakehouse_core.merge.reduce import Reduced, reduce
-from lakehouse_core.merge.taking import row_indices, take, take_indices
 from lakehouse_core.table.merge_spec import MergeSpec
 
 # The column of the level of a record's file, a TINYINT.

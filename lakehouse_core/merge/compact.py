@@ -11,15 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.changelog import Transitions, arrivals, changelog
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.frontier import Part
 from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.merge.layers import Layers, greatest_in
-from lakehouse_core.merge.order import KeyOrder, Rows
+from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE, Flags
-from lakehouse_core.merge.records import Records
+from lakehouse_core.merge.record_columns import Records
 from lakehouse_core.merge.reduce import Reduced, reduce
 from lakehouse_core.options import MergeEngine
 

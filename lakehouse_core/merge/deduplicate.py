@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.layers import Layers, first_in, last_in
-from lakehouse_core.merge.order import KeyOrder, Rows
+from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE, Flags
 
 Kinds = npt.NDArray[Any]

@@ -16,16 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.format.data_types import DataType, column_of, values_of
-from lakehouse_core.merge.acting import Acting
+from lakehouse_core.format.rows import Rows, row_indices, take, take_indices
 from lakehouse_core.merge.actions import Action
 from lakehouse_core.merge.functions import Aggregator, aggregator
 from lakehouse_core.merge.key_words import comparison_words
 from lakehouse_core.merge.layers import first_in, greatest_in, last_in, last_row_in
-from lakehouse_core.merge.numbers import Numbers, added, extreme, multiplied, numbers_of, validity
-from lakehouse_core.merge.numbers import column_of as number_column
-from lakehouse_core.merge.order import Rows
+from lakehouse_core.merge.numeric_fold import Numbers, added, extreme, multiplied, numbers_of, validity
+from lakehouse_core.merge.numeric_fold import column_of as number_column
 from lakehouse_core.merge.positions import NONE, Flags
-from lakehouse_core.merge.taking import row_indices, take, take_indices
+from lakehouse_core.merge.version_actions import Acting
 from lakehouse_core.table.merge_spec import AggregateFunction
 
 COPY: Final = "copy"

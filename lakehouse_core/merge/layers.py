@@ -11,8 +11,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_words import Words
-from lakehouse_core.merge.order import KeyOrder, Rows
+from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE, Flags
 
 # A layer costs the same whether few keys reach it or many; keys of more versions than this are decided one by one.

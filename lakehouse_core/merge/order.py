@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_words import Words
 
-Rows: TypeAlias = npt.NDArray[np.int64]
 # Answers the words that order the versions of one key, for the rows asked for; later words break ties of earlier ones.
 TieWords: TypeAlias = Callable[[Rows], Sequence[Words]]
 

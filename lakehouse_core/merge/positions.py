@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_words import Words
-from lakehouse_core.merge.order import Rows
 
 Flags = npt.NDArray[np.bool_]
 # What stands for a key none of whose versions fits.

@@ -11,7 +11,7 @@ from typing import Final, assert_never
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_core.merge.acting import Acting
+from lakehouse_core.format.rows import Rows, row_indices, take, take_indices
 from lakehouse_core.merge.actions import (
     GroupSequence,
     KeyVersions,
@@ -23,11 +23,11 @@ from lakehouse_core.merge.deduplicate import is_add, newest, oldest
 from lakehouse_core.merge.fold import COPY, COPY_NON_NULL, SEQUENCE, Versions, fold_function, fold_plain
 from lakehouse_core.merge.key_words import sequence_words
 from lakehouse_core.merge.layers import Layers
-from lakehouse_core.merge.numbers import validity
-from lakehouse_core.merge.order import KeyOrder, Rows
+from lakehouse_core.merge.numeric_fold import validity
+from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE, Flags
-from lakehouse_core.merge.records import Records
-from lakehouse_core.merge.taking import row_indices, take, take_indices
+from lakehouse_core.merge.record_columns import Records
+from lakehouse_core.merge.version_actions import Acting
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.table.merge_spec import MergeSpec, SequenceGroup
 

@@ -14,9 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_core.format.rows import Rows, take
 from lakehouse_core.merge.key_words import Words, key_words, word_at
-from lakehouse_core.merge.order import Rows
-from lakehouse_core.merge.taking import take
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 

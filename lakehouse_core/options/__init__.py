@@ -37,8 +37,8 @@ from lakehouse_core.options.file_indexes import (
 )
 from lakehouse_core.options.keys import FORMER_NAMES
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
-from lakehouse_core.options.records import TableOptions
 from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, scan_start
+from lakehouse_core.options.table import TableOptions
 from lakehouse_core.options.units import (
     parse_bool,
     parse_duration,

@@ -11,8 +11,8 @@ from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE, under_current_names
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
-from lakehouse_core.options.records import TableOptions
 from lakehouse_core.options.scan_mode import scan_start
+from lakehouse_core.options.table import TableOptions
 from lakehouse_core.options.units import (
     parse_bool,
     parse_duration,

@@ -13,7 +13,7 @@ from typing import Any
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
-from lakehouse_core.table.changes import BATCH_IDENTIFIER
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER
 from lakehouse_core.table.layout import changelog_key, snapshot_key
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile, Tally
 from lakehouse_core.table.snapshot import NO_WATERMARK, Snapshot

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.avro_columns import Longs
 from lakehouse_core.options import POSTPONE_BUCKET
-from lakehouse_core.planning.live_files import BucketFolders, index_file
+from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.file_refs import index_file
 from lakehouse_core.table.manifest import DELETION_VECTORS, EntryColumns, IndexManifestEntry
 
 READABLE_FORMATS: Final = ("parquet", "orc", "avro")

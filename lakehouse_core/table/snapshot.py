@@ -17,8 +17,8 @@ from pydantic.alias_generators import to_camel
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.stored import is_file_name
 from lakehouse_core.format.strict_json import sealed_json, strict_json
-from lakehouse_core.table.changes import CommitKind
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
+from lakehouse_core.table.commit_message import CommitKind
 
 SNAPSHOT_VERSION = 3
 # In files of tags, at their end. Other engines ignore it. Stored in tables. Never rename.

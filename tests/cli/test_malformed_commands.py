@@ -3,7 +3,7 @@
 import pytest
 
 from lakehouse_core.cli.program import run
-from tests.catalog.malformed_calls import search_shell
+from tests.api.malformed_calls import search_shell
 
 
 @pytest.mark.parametrize("seed", [1])

@@ -21,7 +21,7 @@ from assets.metadata import (
     state_metadata,
 )
 from assets.state import TableState, read_state
-from lakehouse_core.catalog.reports import CommitReport, CompactionReport
+from lakehouse_core.api.reports import CommitReport, CompactionReport
 
 DONE = CommitReport(
     table="ops.orders",

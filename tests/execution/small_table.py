@@ -7,18 +7,18 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.execution.commit import commit
+from lakehouse_core.execution.commit.loop import commit
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.expiry import ExpiryResult, expire
-from lakehouse_core.execution.schema_log import SchemaLog
-from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.execution.tags import create_tag, delete_tag
-from lakehouse_core.execution.verify import verify
+from lakehouse_core.execution.expiry.expire import ExpiryResult, expire
+from lakehouse_core.execution.expiry.tags import create_tag, delete_tag
+from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import MemoryStore, ObjectStore
-from lakehouse_core.table.changes import Append, CommitMessage, StagedCommit, StaticOverwrite, WriteMode
+from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit, StaticOverwrite, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import new_schema

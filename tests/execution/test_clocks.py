@@ -5,7 +5,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.execution.manifest_compaction import compact_manifests
+from lakehouse_core.execution.commit.compact_manifests import compact_manifests
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.table.snapshot import serialize_snapshot
 from tests.execution.small_table import HOUR, SmallTable

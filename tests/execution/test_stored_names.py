@@ -7,7 +7,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.table.layout import manifest_key, snapshot_key
 from lakehouse_core.table.manifest import encode_manifest, encode_manifest_list
 from lakehouse_core.table.snapshot import serialize_snapshot

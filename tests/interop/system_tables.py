@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import lakehouse_core as lc
-from lakehouse_core.catalog.system_columns import SYSTEM_COLUMNS
+from lakehouse_core.api.system.columns import SYSTEM_COLUMNS
 from lakehouse_core.format.data_types import ArrayType, DataField, parse_type
 from tests.interop.values import Row, canonical, java_rows
 

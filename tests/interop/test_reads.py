@@ -11,7 +11,7 @@ from tests.interop.judge import Judge, JudgeError
 from tests.interop.kinds import KINDS, Kind
 from tests.interop.system_tables import OF_METADATA, OF_ROWS, differences, our_rows
 from tests.interop.values import Row, canonical, java_rows
-from tests.planning.test_scan_options import Case, cases
+from tests.planning.read.test_options import Case, cases
 
 pytestmark = pytest.mark.interop
 

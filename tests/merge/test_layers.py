@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakehouse_core.merge import layers as layers_module
 from lakehouse_core.merge.layers import Layers, first_in, greatest_in, last_in, last_row_in
-from lakehouse_core.merge.numbers import Numbers, added, extreme
+from lakehouse_core.merge.numeric_fold import Numbers, added, extreme
 from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE
 

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.deduplicate import deduplicate
 from lakehouse_core.merge.key_words import integer_words, key_words, sequence_words
-from lakehouse_core.merge.order import KeyOrder, Rows, order_rows, order_runs, pack, retract_first_words
+from lakehouse_core.merge.order import KeyOrder, order_rows, order_runs, pack, retract_first_words
 from tests.oracle import merge as oracle
 
 KINDS = ("+I", "-U", "+U", "-D")

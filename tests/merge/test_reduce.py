@@ -14,7 +14,7 @@ from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import arrow_schema
 from lakehouse_core.merge.key_words import key_words
 from lakehouse_core.merge.order import order_rows
-from lakehouse_core.merge.records import Records
+from lakehouse_core.merge.record_columns import Records
 from lakehouse_core.merge.reduce import reduce
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.schema import TableSchema, new_schema

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import LakehouseError
-from lakehouse_core.execution.expiry import expire
-from lakehouse_core.execution.manifest_compaction import compact_manifests
-from lakehouse_core.execution.schema_log import SchemaLog
-from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.execution.commit.compact_manifests import compact_manifests
+from lakehouse_core.execution.expiry.expire import expire
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
 from tests.execution.small_table import HOUR, SmallTable
 from tests.oracle.reachable import reachable

@@ -13,11 +13,11 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.execution.compaction import compact
-from lakehouse_core.execution.compaction_scope import AskedFor
+from lakehouse_core.execution.compaction.compact import compact
+from lakehouse_core.execution.compaction.scope import AskedFor
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.schema_log import SchemaLog
-from lakehouse_core.execution.snapshot_log import SnapshotLog
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import FaultyStore, MemoryStore
 
 

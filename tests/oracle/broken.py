@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from lakehouse_core.execution.snapshot_log import SnapshotLog
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
-from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, ManifestFile, file_identifier
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from lakehouse_core.execution.snapshot_log import SnapshotLog
-from lakehouse_core.planning.live_files import BucketFolders
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.data_file import FileSource
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile, merge_entries
 from lakehouse_core.table.snapshot import Snapshot

@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lakehouse_core.cli.program import run
-from tests.catalog.malformed_calls import search as search_calls
-from tests.catalog.malformed_calls import search_shell
+from tests.api.malformed_calls import search as search_calls
+from tests.api.malformed_calls import search_shell
 
 CALLS = 200
 COMMANDS = 40

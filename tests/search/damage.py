@@ -2,7 +2,7 @@
 
 import random
 
-from tests.catalog.damaged_tables import SHAPES, exchanges, faults_of_actions, faults_of_answers, random_damage
+from tests.api.damaged_tables import SHAPES, exchanges, faults_of_actions, faults_of_answers, random_damage
 
 DAMAGES_OF_A_TURN = 12
 

@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
 
-from tests.execution.racing import TABLES, race
+from tests.execution.commit.racing import TABLES, race
 
 WRITERS, ROUNDS = 4, 20
 

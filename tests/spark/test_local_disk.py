@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.execution.engines.spark import write as spark_write
 from lakehouse_core.execution.engines.spark.local_disk import local_folder
-from lakehouse_core.execution.tasks.write import WriteTask
+from lakehouse_core.execution.engines.spark.write import frame as spark_write
+from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.schema import new_schema
 

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
-from lakehouse_core.execution.engines.spark.bucket_sql import can_hash
-from lakehouse_core.execution.engines.spark.routing import BUCKET_COLUMN, bucketed, routed
 from lakehouse_core.execution.engines.spark.types import spark_type
+from lakehouse_core.execution.engines.spark.write.bucket_sql import can_hash
+from lakehouse_core.execution.engines.spark.write.routing import BUCKET_COLUMN, bucketed, routed
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import UNASSIGNED, DataField, parse_type, to_internal
 from lakehouse_core.table.schema import new_schema

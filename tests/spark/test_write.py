@@ -154,7 +154,7 @@ def test_what_other_tasks_wrote_goes_when_one_refuses_its_rows(spark, catalog, t
 
 
 def test_an_attempt_that_wrote_its_files_and_died_doubles_nothing(spark, catalog, tmp_path, monkeypatch):
-    from lakehouse_core.execution.engines.spark import write
+    from lakehouse_core.execution.engines.spark.write import frame as write
 
     whole = write._write
 

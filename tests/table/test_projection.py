@@ -9,8 +9,8 @@ import pytest
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.format.cast import cast_array
 from lakehouse_core.format.data_types import DataField, arrow_schema, parse_type
-from lakehouse_core.planning.alter import apply_changes
-from lakehouse_core.planning.schema_change import (
+from lakehouse_core.planning.alter.alter import apply_changes
+from lakehouse_core.planning.alter.schema_change import (
     AddColumn,
     DropColumn,
     MoveColumn,

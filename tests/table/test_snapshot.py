@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
-from lakehouse_core.table.changes import BATCH_IDENTIFIER, CommitKind
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, CommitKind
 from lakehouse_core.table.snapshot import (
     Snapshot,
     Tag,

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.execution.input import input_batches, row_count
-from lakehouse_core.execution.progress import NOBODY, Watch
-from lakehouse_core.execution.tasks.write import WriteTask, write_batches
-from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.execution.tasks.write.input import input_batches, row_count
+from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
+from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.table.commit_message import CommitMessage
 
 T = TypeVar("T")
 

@@ -12,26 +12,20 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakehouse_core.execution.tasks.file_index_reader import indexed_rows
-from lakehouse_core.execution.tasks.merge_read import (
-    CHUNK_BYTES,
-    CHUNK_ROWS,
-    BucketFiles,
-    batch_rows,
-    merged_records,
-)
-from lakehouse_core.execution.tasks.write_input import ROW_KINDS
+from lakehouse_core.data_files.file_index import indexed_rows
+from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
+from lakehouse_core.execution.tasks.write.rows import ROW_KINDS
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.merge.deduplicate import is_add
-from lakehouse_core.merge.difference import differences
+from lakehouse_core.merge.diff import differences
 from lakehouse_core.merge.key_words import fixed_values
-from lakehouse_core.planning.sections import sections
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.predicate import Predicate, columns_of, to_expression, within
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sections import sections
 from lakehouse_core.table.sorted_run import keyed_files
 from lakehouse_core.table.split import Split
 

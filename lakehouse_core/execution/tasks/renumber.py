@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.clock import Clock, SystemClock
-from lakehouse_core.execution.tasks.data_file_writer import DataFileWriter, FileKind, FileNames, FileOutput
-from lakehouse_core.execution.tasks.merge_read import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows
-from lakehouse_core.execution.tasks.parquet_writer import Encoding
+from lakehouse_core.data_files.parquet.writer import Encoding
+from lakehouse_core.data_files.writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
-from lakehouse_core.table.changes import CommitMessage
-from lakehouse_core.table.changes_json import messages_to_json
+from lakehouse_core.table.commit_json import messages_to_json
+from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.schema import TableSchema

@@ -1,6 +1,8 @@
 """Manifests: which files a table is made of, as values, as Avro files and as columns."""
 
-from lakehouse_core.table.manifest.avro import (
+from lakehouse_core.table.manifest.columns import ABSENT, EntryColumns, RareFields, columns_of, concatenate
+from lakehouse_core.table.manifest.decoding import FEW_ENTRIES, decode_manifest, decode_manifest_columns
+from lakehouse_core.table.manifest.encoding import (
     Keep,
     decode_index_manifest,
     decode_manifest_list,
@@ -8,8 +10,6 @@ from lakehouse_core.table.manifest.avro import (
     encode_manifest,
     encode_manifest_list,
 )
-from lakehouse_core.table.manifest.columns import ABSENT, EntryColumns, RareFields, columns_of, concatenate
-from lakehouse_core.table.manifest.decoding import FEW_ENTRIES, decode_manifest, decode_manifest_columns
 from lakehouse_core.table.manifest.entry import (
     DELETION_VECTORS,
     HASH_INDEX,

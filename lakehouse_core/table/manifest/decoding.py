@@ -25,7 +25,6 @@ from lakehouse_core.format.avro_container import AvroBlock, AvroContainer, open_
 from lakehouse_core.format.avro_file import value_decoder
 from lakehouse_core.format.stored import LONGEST_NAME_BYTES, is_file_name
 from lakehouse_core.table.data_file import EMPTY_ROW, SimpleStats
-from lakehouse_core.table.manifest.avro import MANIFEST_VERSION, Keep, decode_entries
 from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA_2_1
 from lakehouse_core.table.manifest.columns import (
     ABSENT,
@@ -36,6 +35,7 @@ from lakehouse_core.table.manifest.columns import (
     concatenate,
     one_value,
 )
+from lakehouse_core.table.manifest.encoding import MANIFEST_VERSION, Keep, decode_entries
 from lakehouse_core.table.manifest.entry import ManifestEntry
 
 # Below this a decoder that goes record by record is done before the vectors are set up (measured: 3 ms each way).

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.execution.input import input_batches
+from lakehouse_core.execution.tasks.compact import RewriteTask, rewrite_bucket
 from lakehouse_core.execution.tasks.read import ReadTask, read_schema, read_split
-from lakehouse_core.execution.tasks.rewrite import RewriteTask, rewrite_bucket
-from lakehouse_core.execution.tasks.write import WriteTask, write_batches
-from lakehouse_core.planning.compaction import plan_bucket
+from lakehouse_core.execution.tasks.write.input import input_batches
+from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
+from lakehouse_core.planning.compaction.bucket import plan_bucket
 from lakehouse_core.storage import MemoryStore
-from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.predicate import Predicate, bind
 from lakehouse_core.table.schema import TableSchema, new_schema

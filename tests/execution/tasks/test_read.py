@@ -10,16 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse_core.data_files.parquet import reader as parquet_reader
 from lakehouse_core.errors import CorruptTable, StorageUnavailable, UnsupportedFeature
-from lakehouse_core.execution.tasks import merge_read, parquet_reader
+from lakehouse_core.execution.tasks import merge_scan as merge_read
 from lakehouse_core.format.data_types import to_internal
-from lakehouse_core.planning.alter import apply_changes
-from lakehouse_core.planning.schema_change import (
-    AddColumn,
-    DropColumn,
-    RenameColumn,
-    UpdateColumnType,
-)
+from lakehouse_core.planning.alter.alter import apply_changes
+from lakehouse_core.planning.alter.schema_change import AddColumn, DropColumn, RenameColumn, UpdateColumnType
 from lakehouse_core.table.predicate import col
 from tests.damage import damaged, flipped, some_flips, survivors
 from tests.execution.tasks.loose_files import LooseFiles, append_table, key_table, rows
@@ -82,7 +78,7 @@ def test_a_filter_on_a_value_sees_only_what_the_merge_left():
 
 @pytest.mark.parametrize("key", [int, "{:04}".format], ids=["numbers", "text"])
 def test_a_filter_on_the_key_leaves_out_row_groups_of_every_run(monkeypatch, key):
-    monkeypatch.setattr("lakehouse_core.execution.tasks.data_file_writer.ROW_GROUP_ROWS", 100)
+    monkeypatch.setattr("lakehouse_core.data_files.writer.ROW_GROUP_ROWS", 100)
     keys = [key(number) for number in range(1000)]
     table = key_table({"k": "INT" if key is int else "STRING", "v": "INT"})
     for run in range(3):

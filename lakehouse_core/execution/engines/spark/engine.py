@@ -9,17 +9,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.execution.changes import ChangesPlan
-from lakehouse_core.execution.engines.spark.read import binlog_frame, changes_frame, read_frame
 from lakehouse_core.execution.engines.spark.run import run_tasks
+from lakehouse_core.execution.engines.spark.scan.frame import binlog_frame, changes_frame, read_frame
 from lakehouse_core.execution.engines.spark.types import spark_schema
-from lakehouse_core.execution.engines.spark.write import write_frame
-from lakehouse_core.execution.input import input_batches, row_count
-from lakehouse_core.execution.progress import NOBODY, Watch
-from lakehouse_core.execution.scan import ScanPlan
-from lakehouse_core.execution.tasks.write import WriteTask, write_batches
+from lakehouse_core.execution.engines.spark.write.frame import write_frame
+from lakehouse_core.execution.read.incremental_scan import ChangesPlan
+from lakehouse_core.execution.read.scan import ScanPlan
+from lakehouse_core.execution.tasks.write.input import input_batches, row_count
+from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.format.data_types import DataField
-from lakehouse_core.table.changes import CommitMessage
+from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.table.commit_message import CommitMessage
 
 T = TypeVar("T")
 

@@ -1,0 +1,173 @@
+"""What users hand to the verbs of a table → what the core takes. Raises InvalidRequest naming the argument."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from pathlib import PurePath
+from typing import Any, Final, TypeVar
+
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.format.stored import check_text, is_broken, is_int64
+from lakehouse_core.planning.partitions import partition_texts
+from lakehouse_core.planning.read.where import parse_where
+from lakehouse_core.storage import home_expanded
+from lakehouse_core.table.commit_message import DynamicOverwrite, Missing, StagedCommit, StaticOverwrite, WriteMode
+from lakehouse_core.table.predicate import Predicate, bind, is_predicate
+from lakehouse_core.table.schema import TableSchema
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+C = TypeVar("C", bound=type)
+
+
+def checks_flags(cls: C) -> C:
+    """Let each verb of the class refuse whatever is neither True nor False for a flag: the text "no" would mean yes."""
+    for name, verb in list(vars(cls).items()):
+        if name.startswith("_") or not inspect.isfunction(verb):
+            continue
+        flags = {each.name: each.annotation for each in inspect.signature(verb).parameters.values()}
+        flags = {each: kind for each, kind in flags.items() if kind in (bool, bool | None)}
+        if flags:
+            setattr(cls, name, _with_checked_flags(verb, flags))
+    return cls
+
+
+def _with_checked_flags(verb: Callable[..., Any], flags: Mapping[str, Any]) -> Callable[..., Any]:
+    @wraps(verb)
+    def call(self: object, *args: Any, **kwargs: Any) -> Any:
+        for name, kind in flags.items():
+            value = kwargs.get(name, False)
+            if not isinstance(value, kind):
+                where = getattr(self, "name", type(self).__name__)
+                raise InvalidRequest(f"{where}: {verb.__name__}({name}={shown(value)}): expected True or False.")
+        return verb(self, *args, **kwargs)
+
+    return call
+
+
+def mapping_of(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return what was given as the argument `name`, nothing for None. What is in it is looked at where it is used."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"{name}={shown(given)}: expected a dict.")
+    return given
+
+
+def options_of(options: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the options of a read: texts by their names."""
+    found = mapping_of("options", options)
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidRequest(f"Option {shown(key)} = {shown(value)}: keys and values of options are text.")
+    return dict(found)
+
+
+def column_name(name: str, given: str | None) -> str | None:
+    """Return the name of a column given as the argument `name`, which may be left out."""
+    if given is not None:
+        check_text(name, given)
+    return given
+
+
+def checked_missing(missing: object) -> Missing:
+    """Return what becomes of columns that the data lacks."""
+    match missing:
+        case str() if missing == "null":
+            return "null"
+        case str() if missing == "error":
+            return "error"
+    raise InvalidRequest(f"missing={shown(missing)}: expected 'null', or 'error' to refuse data that lacks a column.")
+
+
+def check_staged_commit(verb: str, staged: object) -> None:
+    """Refuse what `stage` did not make."""
+    if not isinstance(staged, StagedCommit):
+        raise InvalidRequest(f"{verb}({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
+
+
+def check_staged_commits(name: str, given: object) -> None:
+    """Refuse anything but a list of what `stage` made, given as the argument `name`."""
+    if not isinstance(given, Sequence) or not all(isinstance(each, StagedCommit) for each in given):
+        raise InvalidRequest(f"{name}={shown(given)}: expected a list of what stage returned.")
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A condition as it was given; called, it is bound to a schema."""
+
+    given: str | Predicate | None
+    condition: Predicate | None
+
+    def __call__(self, schema: TableSchema) -> Predicate | None:
+        return None if self.condition is None else bind(self.condition, schema.fields)
+
+
+def bound_condition(where: str | Predicate | None) -> Where:
+    """Return what binds the condition to a schema. Raises InvalidRequest."""
+    condition: Any = parse_where(where) if isinstance(where, str) else where
+    if condition is not None and not is_predicate(condition):
+        raise InvalidRequest(f"where={shown(where)}: expected SQL text, or a condition such as col('id') > 10.")
+    return Where(where, condition)
+
+
+def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, schema: TableSchema) -> WriteMode:
+    """Return what an overwrite replaces; `dynamic` None: what the option of a partitioned table says."""
+    if partition is not None:
+        if not mapping_of("partition", partition):
+            raise InvalidRequest(f"partition={shown(partition)} names no partition: leave it out, or say which.")
+        if dynamic:
+            raise InvalidRequest("overwrite takes a partition, or dynamic=True for those that the data has: not both.")
+        return StaticOverwrite(partition_texts(partition, schema))
+    if dynamic is None:
+        dynamic = bool(schema.partition_keys) and schema.table_options.dynamic_partition_overwrite
+    return DynamicOverwrite() if dynamic else StaticOverwrite()
+
+
+def cache_directory(cache: str | PurePath | None) -> str | None:
+    """Return the directory of local lookup files; None: that of this process."""
+    if cache is None:
+        return None
+    if not isinstance(cache, str | PurePath) or not str(cache) or "\0" in str(cache) or is_broken(str(cache)):
+        raise InvalidRequest(
+            f"cache={shown(cache)}: expected the path of a directory, or nothing for one of this process."
+        )
+    return home_expanded(str(cache))
+
+
+def idle_millis(partition_idle: timedelta | None) -> int:
+    """Return 0 for None: partitions need not be idle."""
+    if partition_idle is None:
+        return 0
+    if not isinstance(partition_idle, timedelta) or partition_idle < timedelta():
+        raise InvalidRequest(f"partition_idle={shown(partition_idle)}: expected a timedelta of 0 or more.")
+    return partition_idle // _MILLISECOND
+
+
+def count_of(name: str, count: int | None) -> int | None:
+    """Return a number of snapshots, given as the argument `name`."""
+    if count is not None and not is_int64(count):
+        raise InvalidRequest(f"{name}={shown(count)}: expected a number of snapshots.")
+    return count
+
+
+def age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int | None:
+    """Return the age from which on something is old; a time without a zone is UTC."""
+    match older_than:
+        case None:
+            return None
+        case timedelta():
+            return older_than // _MILLISECOND
+        case datetime():
+            zoned = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
+            return now_millis - (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
+        case _:
+            raise InvalidRequest(f"older_than={shown(older_than)}: expected a timedelta or a datetime.")
+
+
+def retention_millis(retention: timedelta | None) -> int | None:
+    """Return None for None: a tag stays until it is deleted."""
+    if retention is not None and not isinstance(retention, timedelta):
+        raise InvalidRequest(f"retention={shown(retention)}: expected a timedelta.")
+    return None if retention is None else retention // _MILLISECOND

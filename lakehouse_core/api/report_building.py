@@ -1,0 +1,193 @@
+"""From what the core did to the reports that users get; how long it took is told by `timed`."""
+
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from lakehouse_core.api.reports import (
+    CommitReport,
+    CompactionReport,
+    ExpiryReport,
+    ManifestReport,
+    SchemaReport,
+    TagReport,
+)
+from lakehouse_core.execution.commit.compact_manifests import ManifestCompaction
+from lakehouse_core.execution.commit.loop import CommitResult
+from lakehouse_core.execution.compaction.compact import BucketCompaction, CompactionResult
+from lakehouse_core.execution.expiry.expire import ExpiryResult
+from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
+from lakehouse_core.planning.commit.effects import effects_of
+from lakehouse_core.table.commit_message import StagedCommit
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Tag
+
+
+def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteCompaction) -> CommitReport:
+    """Return the report of write, overwrite and commit, with that of the compaction that came along."""
+    counts = asdict(effects_of(result.changes))
+    del counts["files_upgraded"]
+    # The rows come first; of what was staged with a compaction, that has a snapshot of its own.
+    snapshot_id = result.snapshot_ids[0] if result.snapshot_ids else None
+    made = next((snapshot for snapshot in result.snapshots if snapshot.id == snapshot_id), None)
+    compacted = None
+    if compaction.result is not None:
+        compacted = replace(
+            compaction_report(staged.table, compaction.result, None, dry_run=False),
+            duration_seconds=compaction.duration_seconds,
+        )
+    after = (
+        () if compaction.result is None or compaction.result.commit is None else compaction.result.commit.snapshot_ids
+    )
+    return CommitReport(
+        table=staged.table,
+        snapshot_id=snapshot_id,
+        snapshot_id_before=result.snapshot_id_before,
+        commit_kind=None if made is None else made.commit_kind.value,
+        noop_reason=_why_nothing_was_committed(staged, result),
+        attempts=result.attempts,
+        commit_user=staged.commit_user,
+        commit_identifier=staged.commit_identifier,
+        schema_id=staged.schema_id if made is None else made.schema_id,
+        replayed=result.replayed,
+        snapshot_ids=(*result.snapshot_ids, *after),
+        compaction=compacted,
+        compaction_failure=_why_not_compacted(result) or compaction.failure,
+        clock_note=result.clock_note,
+        **counts,
+    )
+
+
+def compaction_report(table: str, result: CompactionResult, before: int | None, *, dry_run: bool) -> CompactionReport:
+    """Return the report of compact; of a dry run, the plan. `before`: the latest snapshot when it was asked for."""
+    made = result.commit
+    effects = effects_of(() if made is None else made.changes)
+    lost = 0 if made is None else len({(conflict.partition, conflict.bucket) for conflict in made.lost})
+    last = None if made is None or not made.snapshots else made.snapshots[-1]
+    return CompactionReport(
+        table=table,
+        snapshot_id=None if last is None else last.id,
+        snapshot_id_before=before if made is None else made.snapshot_id_before,
+        commit_kind=None if last is None else last.commit_kind.value,
+        noop_reason=result.noop_reason,
+        attempts=0 if made is None else made.attempts,
+        dry_run=dry_run,
+        commit_user=result.commit_user,
+        commit_identifier=None if last is None else last.commit_identifier,
+        buckets_rewritten=len({(one.partition, one.bucket) for one in result.buckets}) - lost,
+        buckets_conflicted=lost,
+        files_before=result.file_count,
+        files_after=0 if dry_run else result.file_count + effects.files_added - effects.files_removed,
+        bytes_rewritten=sum(one.rewritten_bytes for one in result.buckets),
+        clock_note=None if made is None else made.clock_note,
+        buckets=tuple(_bucket(one) for one in result.buckets[:_MOST_BUCKETS]),
+        **asdict(effects),
+    )
+
+
+def manifest_report(table: str, result: ManifestCompaction, *, dry_run: bool) -> ManifestReport:
+    """Return the report of compact_manifests."""
+    made = result.snapshot
+    return ManifestReport(
+        table=table,
+        snapshot_id=None if made is None else made.id,
+        snapshot_id_before=result.snapshot_id_before,
+        commit_kind=None if made is None else made.commit_kind.value,
+        noop_reason=result.noop_reason,
+        attempts=result.attempts,
+        dry_run=dry_run,
+        commit_user="" if made is None else made.commit_user,
+        commit_identifier=None if made is None else made.commit_identifier,
+        manifests_before=result.manifests_before,
+        manifests_after=result.manifests_after,
+        manifests_merged=result.manifests_merged,
+        entries_before=result.entries_before,
+        entries_after=result.entries_after,
+        clock_note=result.clock_note,
+    )
+
+
+def expiry_report(table: str, result: ExpiryResult, *, dry_run: bool) -> ExpiryReport:
+    """Return the report of expire_snapshots."""
+    retained = 0
+    if result.earliest_id is not None and result.latest_id is not None:
+        retained = result.latest_id - result.earliest_id + 1
+    return ExpiryReport(
+        table=table,
+        snapshot_id_before=result.latest_id,
+        noop_reason=result.noop_reason,
+        files_removed=sum(result.files_deleted.values()),
+        bytes_removed=result.bytes_deleted,
+        dry_run=dry_run,
+        snapshots_expired=len(result.snapshot_ids),
+        snapshots_retained=retained,
+        earliest_snapshot_id=result.earliest_id,
+        changelogs_kept=len(result.made_changelog_ids),
+        changelogs_expired=len(result.changelog_ids),
+        tags_expired=result.tags,
+        files_deleted=result.files_deleted,
+        files_waiting=result.files_waiting,
+        bytes_waiting=result.bytes_waiting,
+        reason=result.reason,
+        paths=result.deleted_keys,
+        paths_waiting=result.waiting_keys,
+    )
+
+
+def schema_report(table: str, old: TableSchema, new: TableSchema, latest_id: int | None) -> SchemaReport:
+    """Return the report of alter."""
+    return SchemaReport(
+        table=table,
+        snapshot_id_before=latest_id,
+        noop_reason="the changes change nothing" if old.id == new.id else None,
+        schema_id=new.id,
+        schema_id_before=old.id,
+    )
+
+
+def tag_report(
+    table: str, name: str, tag: Tag, latest_id: int | None, *, deleted: ExpiryResult | None = None, dry_run: bool
+) -> TagReport:
+    """Return the report of create_tag, or of delete_tag with what was `deleted`."""
+    return TagReport(
+        table=table,
+        snapshot_id_before=latest_id,
+        tag=name,
+        tagged_snapshot_id=tag.snapshot.id,
+        files_deleted=0 if deleted is None else sum(deleted.files_deleted.values()),
+        files_waiting=0 if deleted is None else deleted.files_waiting,
+        bytes_removed=0 if deleted is None else deleted.bytes_deleted,
+        dry_run=dry_run,
+    )
+
+
+# An event of an orchestrator holds a report whole.
+_MOST_BUCKETS: Final = 100
+
+
+def _bucket(one: BucketCompaction) -> dict[str, Any]:
+    return {
+        "partition": one.values,
+        "bucket": one.bucket,
+        "files": len(one.plan.files),
+        "bytes_rewritten": one.rewritten_bytes,
+        "reason": one.plan.reason,
+    }
+
+
+def _why_not_compacted(result: CommitResult) -> str | None:
+    """Why a compaction that was staged with the rows is not applied, or not everywhere."""
+    if result.compaction_failure is not None or not result.lost:
+        return result.compaction_failure
+    buckets = len({(conflict.partition, conflict.bucket) for conflict in result.lost})
+    return (
+        f"the rows are committed; the compaction staged with them left out {buckets} of its buckets, where another "
+        f"commit was faster: {result.lost[0].reason}"
+    )
+
+
+def _why_nothing_was_committed(staged: StagedCommit, result: CommitResult) -> str | None:
+    if result.replayed:
+        return f"{staged.commit_user} committed {staged.commit_identifier} before; nothing was done again"
+    if not result.changes:
+        return "the input had no rows to write" if not staged.messages else result.noop_reason
+    return None

@@ -1,0 +1,124 @@
+"""A scan and a range of changes as users hold them: asked once, read in whichever form is wanted."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from lakehouse_core.api.error_context import named, names_table
+from lakehouse_core.api.spark_engine import spark_engine
+from lakehouse_core.display import line, page
+from lakehouse_core.execution.read.incremental_scan import ChangesPlan, change_batches
+from lakehouse_core.execution.read.scan import ScanPlan, count_rows, scan_batches, scan_schema
+from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+
+# Named for the reader: this module must not know Spark.
+SparkSession: TypeAlias = Any
+DataFrame: TypeAlias = Any
+
+
+class Scan(ArrowRows):
+    """Rows of one state of a table. The first call that looks fixes the snapshot; all later ones read the same."""
+
+    def __init__(
+        self, plan: Callable[[], ScanPlan], log: SnapshotLog, *, table: str, asked: Mapping[str, object] | None = None
+    ) -> None:
+        self.name = table
+        self._make_plan = plan
+        self._log = log
+        self._asked = dict(asked or {})
+
+    def __repr__(self) -> str:
+        return line("Scan", self.name, self._facts())
+
+    def _repr_html_(self) -> str:
+        return page("Scan", self.name, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        """What was asked for, and once it is planned, what of. To show itself, nothing is planned."""
+        plan: ScanPlan | None = self.__dict__.get("_plan")
+        if plan is None:
+            return self._asked
+        return {**self._asked, "snapshot_id": plan.snapshot_id, "splits": plan.facts()["splits"]}
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        return self._make_plan()
+
+    @names_table
+    def plan(self) -> ScanPlan:
+        """Return which files are read in which splits. Reads metadata only."""
+        return self._plan
+
+    @names_table
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the rows: one column for each asked for, in that order."""
+        return scan_schema(self._plan)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches, split by split, in this process; a batch is never empty, and memory stays bounded.
+
+        Raises what the scan is refused for, and SnapshotExpired where the snapshot goes while it is read.
+        """
+        with named(self.name):
+            yield from scan_batches(self._plan, self._log)
+
+    @names_table
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """Return the rows as a DataFrame; nothing is read before Spark runs it."""
+        return spark_engine(session).to_spark(self._plan)
+
+    @names_table
+    def count(self) -> int:
+        """Return how many rows there are; files that need no merge and no test are not opened."""
+        return count_rows(self._plan, self._log)
+
+
+class ChangesScan(ArrowRows):
+    """What changed in a range of snapshots, or differs between two states.
+
+    The columns of the table stand behind `rowkind`, which is +I, -U, +U or -D.
+    """
+
+    def __init__(
+        self, plan: Callable[[], ChangesPlan], log: SnapshotLog, *, table: str, asked: Mapping[str, object]
+    ) -> None:
+        self.name = table
+        self._make_plan = plan
+        self._log = log
+        self._asked = dict(asked)
+
+    def __repr__(self) -> str:
+        return line("ChangesScan", self.name, self._asked)
+
+    def _repr_html_(self) -> str:
+        return page("ChangesScan", self.name, self._asked)
+
+    @cached_property
+    def _plan(self) -> ChangesPlan:
+        return self._make_plan()
+
+    @names_table
+    def plan(self) -> ChangesPlan:
+        """Return which files hold the changes, snapshot by snapshot. Reads metadata only."""
+        return self._plan
+
+    @names_table
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the changes: `rowkind`, then the table's columns."""
+        return self._plan.arrow_schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the changes in batches, in the order of the snapshots, inside a bucket in the order of their files."""
+        with named(self.name):
+            yield from change_batches(self._plan, self._log)
+
+    @names_table
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """Return the changes as a DataFrame; nothing is read before Spark runs it.
+
+        Its partitions, and the rows in each, are in the order of `to_batches`; a shuffle loses that order, as ever.
+        """
+        return spark_engine(session).changes(self._plan)

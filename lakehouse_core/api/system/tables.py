@@ -1,0 +1,304 @@
+"""System tables: what Java calls `table$snapshots`, `table$files` and so on, with its columns, types and rows.
+
+Source: Paimon semantics, "System tables" (G.6). Times are in UTC, where Java shows the clock of its own zone.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from lakehouse_core.api.error_context import named, names_table
+from lakehouse_core.api.scan import Scan
+from lakehouse_core.api.spark_engine import spark_engine
+from lakehouse_core.api.system.columns import SYSTEM_COLUMNS
+from lakehouse_core.api.system.rows import (
+    Row,
+    aggregation_rows,
+    bucket_rows,
+    file_rows,
+    manifest_rows,
+    option_rows,
+    partition_rows,
+    schema_rows,
+    snapshot_rows,
+    statistics_rows,
+    tag_rows,
+)
+from lakehouse_core.display import line, page
+from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
+from lakehouse_core.execution.read.scan import ReadRequest, guarded, plan_read, read_point, read_tasks
+from lakehouse_core.execution.read.state import ReadState, read_at
+from lakehouse_core.execution.tasks.binlog import binlog_batches, binlog_schema, by_bucket
+from lakehouse_core.execution.tasks.read import read_split
+from lakehouse_core.format.data_types import arrow_type
+from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.options import POSTPONE_BUCKET, parse_bool
+from lakehouse_core.table.layout import BRANCH_FOLDER, CONSUMER_FOLDER, CONSUMER_PREFIX, statistics_key
+from lakehouse_core.table.manifest import ManifestEntry
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot, parse_consumer
+from lakehouse_core.table.statistics import parse_statistics
+
+# Named for the reader: this module must not know Spark.
+SparkSession: TypeAlias = Any
+DataFrame: TypeAlias = Any
+
+_BRANCH_PREFIX: Final = "branch-"
+_DELETION_VECTORS: Final = "DELETION_VECTORS"
+_WITH_SEQUENCE_NUMBER: Final = "table-read.sequence-number.enabled"
+# Those that tell of the rows of the table itself.
+_OF_ROWS: Final = ("audit_log", "binlog", "ro")
+SYSTEM_TABLES: Final = (*SYSTEM_COLUMNS, *_OF_ROWS)
+
+
+class SystemTable(ArrowRows):
+    """One system table, as it is when it is read; `name` is `database.table$name`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        schema: Callable[[], pa.Schema],
+        batches: Callable[[], Iterator[pa.RecordBatch]],
+        frame: Callable[[SparkSession], DataFrame],
+        origin: "tuple[str, SystemSource]",
+    ) -> None:
+        self.name = name
+        self._origin = origin
+        self._schema = schema
+        self._batches = batches
+        self._frame = frame
+
+    def __repr__(self) -> str:
+        return line("SystemTable", self.name, {"options": dict(self._origin[1].options) or None})
+
+    def _repr_html_(self) -> str:
+        return page("SystemTable", self.name, {"options": dict(self._origin[1].options) or None})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return system_table, self._origin
+
+    @names_table
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the rows."""
+        return self._schema()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches, none of them empty. Raises what the table cannot be read for."""
+        with named(self.name):
+            yield from self._batches()
+
+    @names_table
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """Return the rows as a DataFrame; metadata is read now, rows of the table when Spark runs it."""
+        return self._frame(session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemSource:
+    """Where the rows of a system table come from. `options`: those of a read, as `Table.scan` takes them."""
+
+    table: str
+    log: SnapshotLog
+    schemas: SchemaLog
+    options: Mapping[str, str]
+
+
+def system_table(name: str, source: SystemSource) -> SystemTable:
+    """Return the system table of this name. Raises NotFound naming near matches.
+
+    Raises InvalidRequest for options where there is nothing to choose.
+    """
+    if not isinstance(name, str) or name not in SYSTEM_TABLES:
+        near = difflib.get_close_matches(name if isinstance(name, str) else "", SYSTEM_TABLES, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"There are: {', '.join(SYSTEM_TABLES)}."
+        raise NotFound(f"{source.table}: there is no system table {shown(name)}. {hint}")
+    full_name = f"{source.table}${name}"
+    if name in _OF_ROWS:
+        return _of_rows(name, full_name, source)
+    if source.options and name not in _STATE_ROWS:
+        raise InvalidRequest(f"{full_name}: it is the same at every point; leave options out.")
+    fields = SYSTEM_COLUMNS[name]
+    schema = pa.schema([pa.field(field.name, arrow_type(field.type), field.type.nullable) for field in fields])
+
+    def rows() -> pa.Table:
+        columns = list(zip(*_rows(name, source), strict=True)) or [()] * len(fields)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def frame(session: SparkSession) -> DataFrame:
+        return spark_engine(session).from_arrow(rows(), fields)
+
+    return SystemTable(
+        full_name,
+        schema=lambda: schema,
+        batches=lambda: (batch for batch in rows().to_batches() if batch.num_rows),
+        frame=frame,
+        origin=(name, source),
+    )
+
+
+def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
+    request = ReadRequest(
+        table=source.table,
+        options=source.options,
+        read_optimized=name == "ro",
+        with_row_kinds=name != "ro",
+    )
+
+    def plan() -> Any:
+        options = source.schemas.latest().options
+        if name != "ro" and parse_bool(_WITH_SEQUENCE_NUMBER, options.get(_WITH_SEQUENCE_NUMBER, "false")):
+            raise UnsupportedFeature(f"{full_name}: {_WITH_SEQUENCE_NUMBER} is not supported yet. Use Java Paimon.")
+        return plan_read(source.log, source.schemas, request)
+
+    scan = Scan(plan, source.log, table=source.table)
+    if name != "binlog":
+        return SystemTable(
+            full_name, schema=scan.schema, batches=scan.to_batches, frame=scan.to_spark, origin=(name, source)
+        )
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        found = scan.plan()
+        for tasks in by_bucket(read_tasks(found)):
+            rows = chain.from_iterable(guarded(read_split(task), source.log, found) for task in tasks)
+            yield from binlog_batches(rows, packs=found.is_increment)
+
+    def frame(session: SparkSession) -> DataFrame:
+        return spark_engine(session).binlog(scan.plan())
+
+    return SystemTable(
+        full_name,
+        schema=lambda: binlog_schema(scan.schema()),
+        batches=batches,
+        frame=frame,
+        origin=(name, source),
+    )
+
+
+def _snapshots(source: SystemSource) -> Iterable[Row]:
+    return snapshot_rows(source.log.history())
+
+
+def _schemas(source: SystemSource) -> Iterable[Row]:
+    return schema_rows(source.schemas.all())
+
+
+def _options(source: SystemSource) -> Iterable[Row]:
+    return option_rows(source.schemas.latest())
+
+
+def _tags(source: SystemSource) -> Iterable[Row]:
+    return tag_rows(source.log.tags())
+
+
+def _branches(source: SystemSource) -> Iterable[Row]:
+    store = source.log.store
+    for folder in store.children(BRANCH_FOLDER).folders:
+        if folder.startswith(_BRANCH_PREFIX):
+            # Object stores know no times of folders: the first object of a branch tells when it was made.
+            times = [found.modified_millis for found in store.list(f"{BRANCH_FOLDER}/{folder}")]
+            yield folder.removeprefix(_BRANCH_PREFIX), min(times, default=0)
+
+
+def _consumers(source: SystemSource) -> Iterable[Row]:
+    store = source.log.store
+    for file in store.children(CONSUMER_FOLDER).files:
+        if file.startswith(CONSUMER_PREFIX):
+            key = f"{CONSUMER_FOLDER}/{file}"
+            yield file.removeprefix(CONSUMER_PREFIX), parse_consumer(store.read(key), key)
+
+
+def _aggregation_fields(source: SystemSource) -> Iterable[Row]:
+    return aggregation_rows(source.schemas.latest())
+
+
+def _statistics(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
+    if snapshot.statistics is None:
+        return ()
+    key = statistics_key(snapshot.statistics)
+    return statistics_rows(parse_statistics(source.log.store.read(key), key))
+
+
+def _manifests(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
+    manifests = [*source.log.manifests_of(snapshot), *source.log.changelog_manifests(snapshot)]
+    return manifest_rows(manifests, source.schemas.latest())
+
+
+def _files(source: SystemSource, snapshot: Snapshot, earliest: int | None) -> Iterable[Row]:
+    entries = source.log.live_entries(snapshot, with_stats=True)
+    if earliest is not None:
+        entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
+    schema, store = source.schemas.latest(), source.log.store
+
+    def path_of(key: str) -> str:
+        return f"{store.spec.root}/{key}" if store.spec.scheme == "file" else store.uri(key)
+
+    real = _in_real_buckets(entries, schema)
+    return file_rows(real, schema, file_schema=source.schemas.schema, path_of=path_of)
+
+
+def _partitions(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
+    schema = source.schemas.latest()
+    deleted: dict[bytes, int] = {}
+    for index in source.log.index_entries(snapshot):
+        for vector in index.deletion_vectors or ():
+            if index.index_type == _DELETION_VECTORS and vector.cardinality is not None:
+                deleted[index.partition] = deleted.get(index.partition, 0) + vector.cardinality
+    entries = _in_real_buckets(_told_entries(source, snapshot), schema)
+    return partition_rows(entries, schema, deleted=deleted)
+
+
+def _buckets(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
+    return bucket_rows(_told_entries(source, snapshot), source.schemas.latest())
+
+
+def _told_entries(source: SystemSource, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+    for entries in source.log.manifests.entries_of_each(source.log.manifests_of(snapshot)):
+        yield from entries
+
+
+def _in_real_buckets(entries: Iterable[ManifestEntry], schema: TableSchema) -> Iterable[ManifestEntry]:
+    """Leave out the bucket where rows wait for theirs, as batch reads do."""
+    if schema.table_options.bucket != POSTPONE_BUCKET:
+        return entries
+    return (entry for entry in entries if entry.bucket >= 0)
+
+
+def _rows(name: str, source: SystemSource) -> Iterable[Row]:
+    if name not in _STATE_ROWS:
+        return _ROWS[name](source)
+
+    def of_state(state: ReadState) -> Sequence[Row]:
+        if state.snapshot is None:
+            return ()
+        # To the end, for what it is read from may go meanwhile.
+        return list(_STATE_ROWS[name](source, state.snapshot, state.created_from_millis))
+
+    point = read_point(source.schemas, source.table, None, source.options)
+    return read_at(source.log, source.schemas, point, of_state)
+
+
+_ROWS: Final[Mapping[str, Callable[[SystemSource], Iterable[Row]]]] = {
+    "snapshots": _snapshots,
+    "schemas": _schemas,
+    "options": _options,
+    "tags": _tags,
+    "branches": _branches,
+    "consumers": _consumers,
+    "aggregation_fields": _aggregation_fields,
+}
+# The rows of a snapshot's state; only of its files the creation time may matter.
+_STATE_ROWS: Final[Mapping[str, Callable[[SystemSource, Snapshot, int | None], Iterable[Row]]]] = {
+    "files": _files,
+    "manifests": lambda source, snapshot, _: _manifests(source, snapshot),
+    "partitions": lambda source, snapshot, _: _partitions(source, snapshot),
+    "buckets": lambda source, snapshot, _: _buckets(source, snapshot),
+    "statistics": lambda source, snapshot, _: _statistics(source, snapshot),
+}

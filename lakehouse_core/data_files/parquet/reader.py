@@ -1,0 +1,306 @@
+"""Reads one Parquet data file as record batches in the reader's schema, and believes nothing that it can check.
+
+Memory is a page of each column and the batch. Source: Paimon format, "Data files"; schema evolution: A.8.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap
+
+from lakehouse_core.data_files.bounds import footer_values
+from lakehouse_core.data_files.deletion_vectors import remaining_rows
+from lakehouse_core.data_files.file_name import FILE_NAME_KEY, check_file_name
+from lakehouse_core.data_files.parquet.checksum import SEAL_BYTES, fits_seal
+from lakehouse_core.data_files.reader import (
+    SYSTEM_TYPES,
+    WIDE_TEXT,
+    as_read,
+    check_columns,
+    corrupt_file,
+    decoding,
+    open_source,
+)
+from lakehouse_core.data_files.row_selection import chosen_rows
+from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, has_same_kind
+from lakehouse_core.format.deletion_vector import Positions
+from lakehouse_core.format.parquet_footer import int96_as_bytes
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_columns import VALUE_KIND
+from lakehouse_core.table.predicate import ColumnRange, Predicate, columns_of, may_match
+from lakehouse_core.table.projection import ColumnProjection, file_projection, source_columns
+from lakehouse_core.table.schema import TableSchema
+
+# Column chunks of large row groups are read in windows of this size; it costs 7 % of a wide read.
+_WINDOW_BYTES: Final = 256 << 10
+_HELD_BYTES: Final = 64 << 20
+_DECODED_ROWS: Final = 4096
+_MAGIC: Final = b"PAR1"
+_TAIL_BYTES: Final = 8  # The footer's length and the magic number.
+# What offsets of 32 bits, with which text leaves here, address.
+_MOST_TEXT_BYTES: Final = 2**31 - 1
+
+
+class ParquetFileReader:
+    """An open data file. `schema` is the one that the file was written with.
+
+    Raises CorruptTable when the file is gone, or is not what its manifest entry says.
+    """
+
+    def __init__(self, store: ObjectStore, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> None:
+        self._key = key
+        self._entry = entry
+        self._schema = schema
+        self._verify = verify
+        self._source = open_source(store, key, entry)
+        with decoding(key, "its footer"):
+            is_sealed = verify and self._check_seal()
+            self._file, self._footer = self._opened()
+        if verify:
+            self._check_name(is_sealed)
+        self._columns = set(self._file.schema_arrow.names)
+        if self._footer.num_rows != entry.row_count:
+            raise corrupt_file(
+                key, f"its footer counts {self._footer.num_rows} rows, its manifest entry {entry.row_count}"
+            )
+
+    def close(self) -> None:
+        self._file.close()
+        self._source.close()
+
+    def row_bytes(self, fields: Sequence[DataField]) -> float:
+        """Return the decoded size of a row of these columns, as the footer has it for the widest row group."""
+        group = self._widest_group
+        if group is None:
+            return 0.0
+        names = {*source_columns(file_projection(self._schema, fields)), *SYSTEM_TYPES}
+        decoded_bytes = sum(chunk.total_uncompressed_size for chunk in _chunks(group, names))
+        return float(decoded_bytes / max(1, group.num_rows))
+
+    def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
+        """Return how many rows the row groups have that `batches` would read of these columns with `row_filter`."""
+        groups = self._row_groups(row_filter, file_projection(self._schema, fields))
+        return sum(self._footer.row_group(group).num_rows for group in groups)
+
+    @cached_property
+    def holds_only_inserts(self) -> bool:
+        """Whether the footer proves that every row is +I; the manifests of some writers count no deletes."""
+        found = (self._statistics(group, VALUE_KIND) for group in range(self._footer.num_row_groups))
+        return all(
+            statistics is not None and statistics.has_min_max and statistics.min_raw == statistics.max_raw == 0
+            for statistics in found
+        )
+
+    def batches(
+        self,
+        fields: Sequence[DataField],
+        *,
+        system: Sequence[str] = (),
+        batch_rows: int,
+        held_bytes: int = _HELD_BYTES,
+        row_filter: Predicate | None = None,
+        without: Positions | None = None,
+        only: BitMap | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, in file order, as `fields` and then the system columns asked for.
+
+        Row groups of up to `held_bytes` as stored are held whole, which is faster, larger ones read in windows. Columns
+        are found by field id, cast where their type has changed since, and null where the file lacks them.
+        Row groups in which no row can satisfy the bound `row_filter` are left out, rows that are not at one of the
+        positions `only`, where they are given, and those at the positions `without`, which rise; positions count all
+        rows of the file. Nothing else is filtered.
+        """
+        projections = file_projection(self._schema, fields)
+        wanted = source_columns(projections)
+        wanted += [name for name in system if name != VALUE_KIND or not self.holds_only_inserts]
+        check_columns(wanted, self._columns, self._key, self._schema)
+        groups = self._row_groups(row_filter, projections)
+        if only is not None and without is not None:
+            only, without = only - BitMap(without), None
+        spans = self._spans()
+        if only is not None:
+            groups = [group for group in groups if only.range_cardinality(*spans[group])]
+        stored = self._decoded(wanted, groups, batch_rows, held_bytes)
+        if only is not None:
+            stored = chosen_rows(stored, [spans[group] for group in groups], only)
+        elif without is not None:
+            stored = remaining_rows(stored, self._among(groups, without))
+        pieces = (piece for batch in stored for piece in _addressable(batch))
+        yield from as_read(pieces, projections, system, self._key)
+
+    def decode_all(self) -> None:
+        """Decode every page of every column, those that no read asks for too, and keep nothing."""
+        groups = list(range(self._footer.num_row_groups))
+        for _ in self._decoded(self._file.schema_arrow.names, groups, _DECODED_ROWS, held_bytes=0):
+            pass
+
+    def _check_seal(self) -> bool:
+        """Say whether the footer has a seal. Raises CorruptTable where it does not fit it."""
+        size = self._entry.file_size
+        if size < _TAIL_BYTES:
+            return False
+        footer_bytes = int.from_bytes(self._source.read_at(_TAIL_BYTES, size - _TAIL_BYTES)[:4], "little")
+        tail_bytes = min(size, footer_bytes + _TAIL_BYTES + SEAL_BYTES)
+        fits = fits_seal(self._source.read_at(tail_bytes, size - tail_bytes), footer_bytes)
+        if fits is False:
+            raise corrupt_file(self._key, "its footer does not fit its checksum")
+        return fits is True
+
+    def _check_name(self, is_sealed: bool) -> None:
+        stored = (self._footer.metadata or {}).get(FILE_NAME_KEY.encode())
+        if stored is not None and not is_sealed:
+            raise corrupt_file(self._key, "its footer has no checksum before it, as all have that hold a file name")
+        check_file_name(stored, self._key)
+
+    def _opened(self) -> tuple[pq.ParquetFile, pq.FileMetaData]:
+        """Return the file and its footer, in which INT96 columns are made 12 plain bytes: Arrow would misread them."""
+        file = self._open(None)
+        if not _has_int96(file.metadata):
+            return file, file.metadata
+        size, tail_bytes = self._source.size(), file.metadata.serialized_size + _TAIL_BYTES
+        plain = int96_as_bytes(self._source.read_at(tail_bytes, size - tail_bytes)[:-_TAIL_BYTES])
+        footer = pq.read_metadata(pa.BufferReader(_MAGIC + plain + len(plain).to_bytes(4, "little") + _MAGIC))
+        if _has_int96(footer):
+            raise UnsupportedFeature(
+                f"{self._key}: its footer describes INT96 columns in an unknown way: use Java Paimon."
+            )
+        return self._open(footer), footer
+
+    @cached_property
+    def _widest_group(self) -> pq.RowGroupMetaData | None:
+        groups = map(self._footer.row_group, range(self._footer.num_row_groups))
+        return max(groups, key=lambda group: group.total_byte_size / max(1, group.num_rows), default=None)
+
+    def _open(self, footer: pq.FileMetaData | None, *, window_bytes: int = 0) -> pq.ParquetFile:
+        """Open the file by this footer, or by the one that it has."""
+        return pq.ParquetFile(
+            self._source,
+            metadata=footer,
+            pre_buffer=False,
+            buffer_size=window_bytes,
+            page_checksum_verification=self._verify,
+            binary_type=pa.large_binary() if self._is_flat else None,
+            arrow_extensions_enabled=False,
+        )
+
+    @cached_property
+    def _is_flat(self) -> bool:
+        """Whether no column is nested; Arrow casts text inside others by copying all of it."""
+        return all(isinstance(field.type, AtomicType) for field in self._schema.fields)
+
+    def _row_groups(self, row_filter: Predicate | None, projections: Sequence[ColumnProjection]) -> list[int]:
+        everything = range(self._footer.num_row_groups)
+        if row_filter is None:
+            return list(everything)
+        asked = columns_of(row_filter)
+        comparable = {
+            projection.target.name: projection.source
+            for projection in projections
+            if projection.source is not None and projection.target.name in asked and self._is_comparable(projection)
+        }
+        return [group for group in everything if may_match(row_filter, self._ranges(group, comparable))]
+
+    def _is_comparable(self, projection: ColumnProjection) -> bool:
+        """Whether the footer's bounds of a column speak of the reader's values. Those of floats leave out NaN."""
+        source, kind = projection.source, projection.target_type
+        if source is None or not isinstance(kind, AtomicType) or kind.root in (Root.FLOAT, Root.DOUBLE):
+            return False
+        # Bounds are raw: those of a time stored in another unit than its precision has would be read in that.
+        stored, plain = self._file.schema_arrow.field(source.name).type, arrow_type(source.type)
+        return stored in (plain, WIDE_TEXT.get(plain)) and has_same_kind(source.type, kind)
+
+    def _ranges(self, group: int, sources: Mapping[str, DataField]) -> dict[str, ColumnRange]:
+        ranges = {}
+        for name, source in sources.items():
+            statistics = self._statistics(group, source.name)
+            if statistics is not None:
+                assert isinstance(source.type, AtomicType)
+                low, high = footer_values(statistics, source.type)
+                nulls = statistics.null_count if statistics.has_null_count else None
+                rows = self._footer.row_group(group).num_rows
+                ranges[name] = ColumnRange(minimum=low, maximum=high, null_count=nulls, row_count=rows)
+        return ranges
+
+    def _statistics(self, group: int, name: str) -> pq.Statistics | None:
+        chunks = self._footer.row_group(group)
+        for position in range(chunks.num_columns):
+            chunk = chunks.column(position)
+            if chunk.path_in_schema == name:
+                return chunk.statistics if chunk.is_stats_set else None
+        return None
+
+    def _among(self, groups: Sequence[int], positions: Positions) -> Positions:
+        """Return those of `positions` that lie in `groups`, as positions in the rows of these groups alone."""
+        if len(positions) and positions[-1] >= self._footer.num_rows:
+            raise corrupt_file(
+                self._key, f"row {positions[-1]} is marked as deleted, it has {self._footer.num_rows} rows"
+            )
+        ends = np.cumsum([0, *(self._footer.row_group(group).num_rows for group in range(self._footer.num_row_groups))])
+        bounds = np.searchsorted(positions, ends)
+        found, before = [np.empty(0, np.int64)], 0
+        for group in groups:
+            found.append(positions[bounds[group] : bounds[group + 1]] - (ends[group] - before))
+            before += int(ends[group + 1] - ends[group])
+        return np.concatenate(found)
+
+    def _spans(self) -> list[tuple[int, int]]:
+        """Return the positions of the rows of each row group, ends excluded."""
+        spans, start = [], 0
+        for group in range(self._footer.num_row_groups):
+            after = start + self._footer.row_group(group).num_rows
+            spans.append((start, after))
+            start = after
+        return spans
+
+    def _decoded(
+        self, names: Sequence[str], groups: list[int], batch_rows: int, held_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the file's own columns; at least one, for a batch without columns would forget its rows."""
+        read = list(names) or [self._file.schema_arrow.names[0]]
+        expected = sum(self._footer.row_group(group).num_rows for group in groups)
+        group = self._widest_group
+        stored_bytes = 0 if group is None else sum(chunk.total_compressed_size for chunk in _chunks(group, set(read)))
+        file = self._file if stored_bytes <= held_bytes else self._open(self._footer, window_bytes=_WINDOW_BYTES)
+        position = 0
+        batches = file.iter_batches(batch_rows, row_groups=groups, columns=read, use_threads=False)
+        while True:
+            with decoding(self._key, f"rows from {position}"):
+                batch = next(batches, None)
+            if batch is None:
+                break
+            position += batch.num_rows
+            yield batch
+        if position != expected:
+            raise corrupt_file(self._key, f"it ends after {position} rows, its footer counts {expected}")
+
+
+def _chunks(group: pq.RowGroupMetaData, names: Set[str]) -> Iterator[pq.ColumnChunkMetaData]:
+    """The chunks of columns by their top names."""
+    for position in range(group.num_columns):
+        chunk = group.column(position)
+        if chunk.path_in_schema in names or chunk.path_in_schema.split(".")[0] in names:
+            yield chunk
+
+
+def _has_int96(footer: pq.FileMetaData) -> bool:
+    # Not by `footer.schema`: it and the footer hold each other until Python looks for cycles.
+    if not footer.num_row_groups:
+        return False
+    group = footer.row_group(0)
+    return any(group.column(number).physical_type == "INT96" for number in range(group.num_columns))
+
+
+def _addressable(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the batch in pieces whose text fits 32-bit offsets; they share its memory."""
+    if batch.num_rows <= 1 or batch.nbytes <= _MOST_TEXT_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _addressable(batch.slice(0, half))
+    yield from _addressable(batch.slice(half))

@@ -1,0 +1,273 @@
+"""Writes the data files of one bucket, rolling to the next when one is full, and answers with their entries.
+
+Source: Paimon format, "Data files"; Paimon semantics, C.1 and C.7 (rolling).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.data_files.avro.writer import AvroFileWriter
+from lakehouse_core.data_files.orc.writer import OrcFileWriter
+from lakehouse_core.data_files.parquet.writer import Encoding, ParquetFileWriter
+from lakehouse_core.data_files.written_file import FileWriter, WrittenFile
+from lakehouse_core.format.binary_row import serialize_row
+from lakehouse_core.format.file_index import serialize_container
+from lakehouse_core.options import FileStyle
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
+from lakehouse_core.table.file_index import INDEX_SUFFIX
+from lakehouse_core.table.growing_file_index import GrowingFileIndex
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sorted_run import Key
+from lakehouse_core.table.stats import KEY_MODE, NOTHING_KNOWN, ColumnBounds, encode_stats, reduce_bounds, value_stats
+
+ROW_GROUP_ROWS: Final = 128 * 1024
+# Decoded. A reader holds about one row group of each file, so this bounds its memory.
+_ROW_GROUP_BYTES: Final = 64 << 20
+_LEAST_ROW_GROUP_BYTES: Final = 64 << 10
+# Each batch takes 2 KB beside its values: where rows of many buckets come mixed, that is more than the values take.
+_SMALL_BATCH_BYTES: Final = 32 << 10
+_MOST_SMALL_BATCHES: Final = 32
+
+
+class FileNames:
+    """Names that nobody else uses: a counter behind the UUID of one attempt, shared by all files of a task."""
+
+    def __init__(self, uuid: str) -> None:
+        self._uuid = uuid
+        self._count = 0
+
+    def next(self, prefix: str, file_format: str) -> str:
+        name = f"{prefix}{self._uuid}-{self._count}.{file_format}"
+        self._count += 1
+        return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """What the files of one writer have in common."""
+
+    prefix: str
+    is_changelog: bool = False
+    target_bytes: int
+    target_rows: int = 2**63 - 1
+    level: int = 0
+    source: FileSource = FileSource.APPEND
+    # Files of a changelog are read whole: they have no index.
+    is_indexed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOutput:
+    """What all writers of a task share."""
+
+    store: ObjectStore
+    encoding: Encoding
+    names: FileNames
+    clock: Clock
+
+
+class DataFileWriter:
+    """Takes records in key order (append tables: any order) and answers with the files made of them.
+
+    Use in a `with` block: leaving it by an exception deletes every file written so far.
+    """
+
+    def __init__(self, output: FileOutput, folder: str, kind: FileKind, *, first_sequence_number: int = 0) -> None:
+        self._output = output
+        self._folder = folder
+        self._kind = kind
+        self._style = _style(output.encoding.schema, kind)
+        # Append tables number rows by position; records of key tables carry their numbers.
+        self._next_sequence_number = first_sequence_number
+        self._row_group_bytes = max(_LEAST_ROW_GROUP_BYTES, min(_ROW_GROUP_BYTES, kind.target_bytes))
+        self._pending: list[pa.RecordBatch] = []
+        # How many of them are small, at the end of the list.
+        self._small_count = 0
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._open: tuple[str, FileWriter] | None = None
+        self._index: GrowingFileIndex | None = None
+        self._files: list[DataFile] = []
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of rows that wait for their row group to fill."""
+        return self._pending_bytes
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is begun and not finished."""
+        return self._open is not None
+
+    def write(self, records: pa.RecordBatch) -> None:
+        """Add rows. Raises StorageFull, StorageUnavailable."""
+        if not records.num_rows:
+            return
+        size_bytes = records.nbytes
+        self._pending.append(records)
+        self._pending_rows += records.num_rows
+        self._pending_bytes += size_bytes
+        self._small_count = self._small_count + 1 if size_bytes < _SMALL_BATCH_BYTES else 0
+        if self._small_count == _MOST_SMALL_BATCHES:
+            small = pa.Table.from_batches(self._pending[-self._small_count :]).combine_chunks()
+            self._pending[-self._small_count :] = small.to_batches()
+            self._small_count = 0
+        while self._pending_rows >= (rows := self._row_group_rows()):
+            self._write_row_group(rows)
+
+    def flush(self) -> None:
+        """Write what is pending, to free its memory."""
+        while self._pending_rows:
+            self._write_row_group(min(self._pending_rows, self._row_group_rows()))
+
+    def finish_file(self) -> None:
+        """Write what is pending and begin a new file with the next row."""
+        self.flush()
+        self._finish_file()
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Write what is left and return the entries of all files, in the order of their rows."""
+        self.finish_file()
+        return tuple(self._files)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is None:
+            return
+        names = [name for file in self._files for name in file.all_names]
+        if self._open is not None:
+            name, writer = self._open
+            writer.abort(error)
+            # Its closing may have failed after the file appeared, and its index.
+            names += [name, name + INDEX_SUFFIX]
+        clear_away(self._output.store, [f"{self._folder}/{name}" for name in names])
+        self._open = self._index = None
+        self._files.clear()
+
+    def _row_group_rows(self) -> int:
+        rows = self._row_group_bytes * self._pending_rows // max(1, self._pending_bytes)
+        left_in_file = self._kind.target_rows - (self._open[1].row_count if self._open is not None else 0)
+        return max(1, min(ROW_GROUP_ROWS, rows, left_in_file))
+
+    def _write_row_group(self, rows: int) -> None:
+        pending = pa.Table.from_batches(self._pending)
+        row_group, rest = pending.slice(0, rows), pending.slice(rows)
+        self._pending = rest.to_batches() if rest.num_rows else []
+        self._small_count = 0
+        self._pending_rows = rest.num_rows
+        self._pending_bytes = sum(batch.nbytes for batch in self._pending)
+        if self._open is None:
+            self._open = self._begin_file(row_group)
+            self._index = self._new_index()
+        writer = self._open[1]
+        stored = writer.write(row_group)
+        if self._index is not None:
+            self._index.add(stored)
+        if writer.size_bytes >= self._kind.target_bytes or writer.row_count >= self._kind.target_rows:
+            self._finish_file()
+
+    def _begin_file(self, sample: pa.Table) -> tuple[str, FileWriter]:
+        store, encoding, style = self._output.store, self._output.encoding, self._style
+        name = self._output.names.next(self._kind.prefix, style.format)
+        key = f"{self._folder}/{name}"
+        match style.format:
+            case "avro":
+                return name, AvroFileWriter(store, key, encoding.schema, style.compression)
+            case "orc":
+                return name, OrcFileWriter(
+                    store, key, encoding.schema, style.compression, stripe_bytes=self._row_group_bytes
+                )
+            case _:
+                return name, ParquetFileWriter(store, key, encoding, style.compression, sample)
+
+    def _finish_file(self) -> None:
+        if self._open is None:
+            return
+        name, writer = self._open
+        written = writer.close()
+        self._files.append(self._with_index(self._entry(name, written)))
+        self._open = self._index = None
+
+    def _new_index(self) -> GrowingFileIndex | None:
+        schema = self._output.encoding.schema
+        is_wanted = self._kind.is_indexed and schema.table_options.indexed_columns
+        return GrowingFileIndex(schema) if is_wanted else None
+
+    def _with_index(self, file: DataFile) -> DataFile:
+        """Return the entry with the index in it, or, where that is large, in a file beside the data file."""
+        if self._index is None:
+            return file
+        bodies = self._index.bodies()
+        embedded = serialize_container(bodies)
+        if len(embedded) <= self._output.encoding.schema.table_options.file_index_embedded_bytes:
+            return replace(file, embedded_index=embedded)
+        name = file.file_name + INDEX_SUFFIX
+        sealed = serialize_container(bodies, sealed_for=file.file_name)
+        self._output.store.write(f"{self._folder}/{name}", sealed)
+        return replace(file, extra_files=(name,))
+
+    def _entry(self, name: str, written: WrittenFile) -> DataFile:
+        schema = self._output.encoding.schema
+        if written.sequence_numbers is None:
+            first = self._next_sequence_number
+            self._next_sequence_number += written.row_count
+            sequence_numbers = first, self._next_sequence_number - 1
+        else:
+            sequence_numbers = written.sequence_numbers
+        values, value_names = _value_stats(schema, self._style, written.bounds)
+        return DataFile(
+            file_name=name,
+            file_size=written.size_bytes,
+            row_count=written.row_count,
+            min_key=_serialized_key(schema, written.min_key),
+            max_key=_serialized_key(schema, written.max_key),
+            key_stats=_key_stats(schema, written.bounds),
+            value_stats=values,
+            value_stats_cols=value_names,
+            min_sequence_number=sequence_numbers[0],
+            max_sequence_number=sequence_numbers[1],
+            schema_id=schema.id,
+            level=self._kind.level,
+            creation_time_millis=self._output.clock.local_now_millis(),
+            delete_row_count=written.delete_row_count,
+            file_source=self._kind.source,
+        )
+
+
+def _style(schema: TableSchema, kind: FileKind) -> FileStyle:
+    options = schema.table_options
+    if schema.is_append:
+        return options.style
+    return options.changelog_style_at(kind.level) if kind.is_changelog else options.style_at(kind.level)
+
+
+def _serialized_key(schema: TableSchema, key: Key | None) -> bytes:
+    return EMPTY_ROW if key is None else serialize_row(key, [field.type for field in schema.key_fields])
+
+
+def _key_stats(schema: TableSchema, bounds: Mapping[str, ColumnBounds]) -> SimpleStats:
+    reduced = [reduce_bounds(bounds[field.name], KEY_MODE) for field in schema.key_fields]
+    return encode_stats(reduced, [field.type for field in schema.key_fields])
+
+
+def _value_stats(
+    schema: TableSchema, style: FileStyle, bounds: Mapping[str, ColumnBounds]
+) -> tuple[SimpleStats, tuple[str, ...] | None]:
+    """The statistics that the table's options ask for; columns whose type has no order have none."""
+    options = schema.table_options
+    reduced = []
+    for position, field in enumerate(schema.fields):
+        is_kept = options.stats_keep_first_n_columns < 0 or position < options.stats_keep_first_n_columns
+        mode = options.stats_mode_by_column.get(field.name, style.stats_mode) if is_kept else "none"
+        reduced.append(reduce_bounds(bounds.get(field.name, NOTHING_KNOWN), mode))
+    types = [field.type for field in schema.fields]
+    return value_stats(schema.column_names, types, reduced, is_dense=options.stats_dense)

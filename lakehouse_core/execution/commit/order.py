@@ -1,0 +1,203 @@
+"""Makes the order of commits decide which row of a key is the newest: where other commits came since the rows were
+staged, the staged files are written anew with higher sequence numbers. `planning/commit_order` says which files.
+
+Rule: the staged files stay until the commit is applied, for the same may have to be committed again.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired, TaskFailed
+from lakehouse_core.execution.commit.discard import discard
+from lakehouse_core.execution.commit.new_files import check_new_files
+from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
+from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.commit.conflicts import manifests_of_partitions
+from lakehouse_core.planning.commit.file_changes import append_changes
+from lakehouse_core.planning.commit_order import needed_shift
+from lakehouse_core.storage.outcomes import named_by_nobody
+from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.commit_json import messages_from_json
+from lakehouse_core.table.commit_message import CommitMessage, StagedCommit
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+_Place: TypeAlias = tuple[bytes, int]
+
+
+class CommitOrder:
+    """The messages of one commit on its way, with what one attempt leaves to the next."""
+
+    def __init__(
+        self, log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit
+    ) -> None:
+        self._log = log
+        self._schemas = schemas
+        self._engine = engine
+        self._staged = staged
+        self._new: Mapping[_Place, list[DataFile]] = defaultdict(list)
+        for message in staged.messages:
+            if message.new_files and message.bucket >= 0:
+                self._new[message.partition, message.bucket] += message.new_files
+        self._arrived = _Arrived(log, staged.base_snapshot_id, self._new)
+        # By the index of their message, the files written in place of its new files.
+        self._written: dict[int, tuple[DataFile, ...]] = {}
+        self._messages = staged.messages
+        # The one by which they were written; to ask for it may fail, which nothing may once the commit is applied.
+        self._schema: TableSchema | None = None
+
+    def messages_at(self, latest: Snapshot | None, schema: TableSchema) -> tuple[CommitMessage, ...]:
+        """Return the messages whose rows, committed after `latest`, win over those of all commits before.
+
+        REQUIRES: what was returned before certainly was not committed. Raises CommitConflict when a staged file is in
+        the table already or gone, and what tasks raise.
+        """
+        if schema.is_append or not self._new:
+            return self._messages
+        types = [field.type for field in schema.key_fields]
+        arrived = self._arrived.at(latest, schema)
+        self._refuse_known(arrived)
+        now = self._files_now()
+        shifts = {
+            place: needed_shift(files, self._new[place], types)
+            for place, files in arrived.items()
+            if needed_shift(files, now[place], types)
+        }
+        if shifts:
+            self._write(shifts, schema)
+        return self._messages
+
+    def end(self, *, applied: bool) -> None:
+        """Delete the staged files that were written anew; where the commit was not applied, the new ones instead.
+
+        Staged files stay where not every snapshot since they were staged was looked at: one of them may name them.
+        """
+        messages = self._staged.messages
+        gone = (
+            replace(_bare(messages[index]), new_files=messages[index].new_files if applied else files)
+            for index, files in self._written.items()
+        )
+        if self._schema is not None and (self._arrived.is_complete or not applied):
+            discard(self._log.store, self._schema, gone, named_by="the commit")
+        self._written.clear()
+
+    def _files_now(self) -> Mapping[_Place, list[DataFile]]:
+        files: Mapping[_Place, list[DataFile]] = defaultdict(list)
+        for message in self._messages:
+            files[message.partition, message.bucket] += message.new_files
+        return files
+
+    def _refuse_known(self, arrived: Mapping[_Place, Sequence[DataFile]]) -> None:
+        for place, files in arrived.items():
+            if names := {file.file_name for file in files} & {file.file_name for file in self._new[place]}:
+                raise CommitConflict(
+                    f"{self._staged.commit_user}/{self._staged.commit_identifier}: the table has {min(names)} already: "
+                    "the same was committed by another user or identifier. Nothing was applied; do not commit it again."
+                )
+
+    def _write(self, shifts: Mapping[_Place, int], schema: TableSchema) -> None:
+        """Write the new files of these buckets anew, from what was staged; earlier ones of the same buckets go."""
+        self._schema = schema
+        folders = BucketFolders(schema)
+        tasks = {
+            index: RenumberTask(
+                store=self._log.store.spec,
+                folder=folders.of(message.partition, message.bucket),
+                message=_bare(message),
+                shift=shifts[message.partition, message.bucket],
+                file_schemas={file.schema_id: self._schemas.schema(file.schema_id) for file in message.new_files},
+            )
+            for index, message in enumerate(self._staged.messages)
+            if message.new_files and (message.partition, message.bucket) in shifts
+        }
+        made = self._run(tasks, folders, schema)
+        superseded = [
+            replace(_bare(self._staged.messages[index]), new_files=self._written[index])
+            for index in made.keys() & self._written.keys()
+        ]
+        self._written |= made
+        self._messages = tuple(
+            replace(message, new_files=self._written.get(index, message.new_files))
+            for index, message in enumerate(self._staged.messages)
+        )
+        discard(self._log.store, schema, superseded, named_by="the commit")
+
+    def _run(
+        self, tasks: Mapping[int, RenumberTask], folders: BucketFolders, schema: TableSchema
+    ) -> dict[int, tuple[DataFile, ...]]:
+        """Return by index what the tasks made; where one fails, the outputs of all are deleted."""
+        indexes = {frozenset(task.message.new_files): index for index, task in tasks.items()}
+        answers: list[CommitMessage] = []
+        try:
+            with named_by_nobody():
+                for text in self._engine().run(run_renumber, list(tasks.values())):
+                    answers += messages_from_json(text)
+        except BaseException as error:
+            made = [replace(_bare(answer), new_files=answer.compact_after) for answer in answers]
+            discard(self._log.store, schema, made, named_by="the commit")
+            if isinstance(error, CorruptTable | TaskFailed):
+                check_new_files(self._log.store, append_changes(self._staged), folders)
+            raise
+        return {indexes[frozenset(answer.compact_before)]: answer.compact_after for answer in answers}
+
+
+class _Arrived:
+    """The files that came to some buckets since a commit was staged, moved on from attempt to attempt.
+
+    `is_complete`: files that came and have gone since are among them.
+    """
+
+    def __init__(self, log: SnapshotLog, base_id: int | None, new: Mapping[_Place, Sequence[DataFile]]) -> None:
+        self._log = log
+        self._at = base_id or 0
+        self._lowest = {place: min(file.min_sequence_number for file in files) for place, files in new.items()}
+        self._files: Mapping[_Place, list[DataFile]] = defaultdict(list)
+        self.is_complete = True
+
+    def at(self, latest: Snapshot | None, schema: TableSchema) -> Mapping[_Place, list[DataFile]]:
+        """Return by bucket the files with numbers that are not below all staged ones; others may have gone again."""
+        if latest is None or latest.id == self._at:
+            return self._files
+        try:
+            entries = self._since(latest)
+        except SnapshotExpired:
+            entries = self._live(latest, schema)
+            self.is_complete = False
+        for entry in entries:
+            place = entry.partition, entry.bucket
+            if entry.kind is EntryKind.ADD and entry.file.max_sequence_number >= self._lowest[place]:
+                self._files[place].append(entry.file)
+        self._at = latest.id
+        return self._files
+
+    def _since(self, latest: Snapshot) -> list[ManifestEntry]:
+        if not 0 < latest.id - self._at <= LONGEST_CATCH_UP:
+            raise SnapshotExpired(f"Snapshot {self._at} is too far from {latest.id}.")
+        deltas = deltas_since(self._log, self._at, latest.id, keep=self._keep)
+        return [entry for _, entries in deltas for entry in entries]
+
+    def _live(self, latest: Snapshot, schema: TableSchema) -> list[ManifestEntry]:
+        types = [field.type for field in schema.partition_fields]
+        partitions = {partition for partition, _ in self._lowest}
+        manifests = manifests_of_partitions(self._log.manifests_of(latest), partitions, types)
+        return self._log.live_entries(latest, keep=self._keep, manifests=manifests)
+
+    def _keep(self, partition: bytes, bucket: int, level: int) -> bool:
+        return (partition, bucket) in self._lowest
+
+
+def _bare(message: CommitMessage) -> CommitMessage:
+    """Return the message with its new files alone."""
+    return CommitMessage(
+        partition=message.partition,
+        bucket=message.bucket,
+        total_buckets=message.total_buckets,
+        new_files=message.new_files,
+    )

@@ -1,0 +1,355 @@
+"""Compaction carried out: load the live files, plan bucket by bucket, run the tasks largest first, commit once.
+
+A compaction that another commit overtakes in some buckets is applied in the others.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakehouse_core.errors import CorruptTable, NotFound
+from lakehouse_core.execution.commit.discard import discard
+from lakehouse_core.execution.commit.loop import CommitResult, commit_once
+from lakehouse_core.execution.commit.state import describer
+from lakehouse_core.execution.compaction.deletion_vectors import without_vectors
+from lakehouse_core.execution.compaction.precommit import with_joined_changelog
+from lakehouse_core.execution.compaction.scope import FilesByBucket, Scope, files_in, why_none
+from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.tasks.compact import RewriteTask, run_rewrite
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.commit.conflicts import Conflict, refuse
+from lakehouse_core.planning.commit.index_files import vector_files
+from lakehouse_core.planning.compaction.append import AppendCompactionPlan, MarkedRows
+from lakehouse_core.planning.compaction.bucket import expired_files, plan_bucket
+from lakehouse_core.planning.compaction.plan import CompactionPlan
+from lakehouse_core.planning.compaction.universal import Occasion
+from lakehouse_core.planning.partitions import named_values
+from lakehouse_core.planning.readable import deletion_files
+from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.storage.outcomes import named_by_nobody
+from lakehouse_core.table.bucket_folders import BucketFolders, partition_folder
+from lakehouse_core.table.commit_json import messages_from_json
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.table.manifest import IndexManifestEntry
+from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
+from lakehouse_core.table.schema import TableSchema, write_supported
+from lakehouse_core.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCompaction:
+    """What one bucket needs. `plan.reason` says why; `folder` is relative to the table.
+
+    `values`: those of the partition, by its columns, as people write them. `deletions`: by file name, where the vectors
+    lie of rows that are marked as deleted.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    folder: str
+    values: Mapping[str, str | None]
+    plan: CompactionPlan | AppendCompactionPlan
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+
+    @property
+    def rewritten_bytes(self) -> int:
+        return self.plan.rewritten_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """What was planned, largest first, and what became of it; `commit` None: a dry run, or there was nothing to do.
+
+    `file_count`, `size_bytes`: the live files looked at, of all buckets asked for.
+    """
+
+    buckets: tuple[BucketCompaction, ...] = ()
+    file_count: int = 0
+    size_bytes: int = 0
+    commit_user: str = ""
+    commit: CommitResult | None = None
+    noop_reason: str | None = None
+
+
+def compact(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    engine: Callable[[], Engine],
+    scope: Scope,
+    *,
+    full: bool,
+    dry_run: bool = False,
+    properties: Mapping[str, str] | None = None,
+    table: str = "",
+    identity: tuple[str, int] | None = None,
+    tells: bool = True,
+    watch: Watch = NOBODY,
+) -> CompactionResult:
+    """Compact the buckets in `scope`.
+
+    `full`: into one run each; else what the strategy picks in each, once. `identity`: the user and identifier to commit
+    as; None: a user of its own. `tells`: with the changelog that the table's producer asks for. Raises CommitConflict
+    when every bucket lost to another commit, InvalidRequest, UnsupportedFeature, CorruptTable, TaskFailed.
+    """
+    name = table or log.store.uri("")
+    watch.at("planning the compaction")
+    schema = schemas.latest()
+    write_supported(schema, table=name)
+    expiry = record_expiry(schema, now_millis=log.clock.now_millis())
+
+    def look(latest: Snapshot | None) -> tuple[Snapshot, FilesByBucket, Sequence[IndexManifestEntry]] | None:
+        return None if latest is None else (latest, files_in(scope, log, latest, schema), log.index_entries(latest))
+
+    found = log.of_latest(look)
+    if found is None:
+        return CompactionResult(noop_reason="the table is empty")
+    snapshot, by_bucket, indexes = found
+    occasion = Occasion(local_now_millis=log.clock.local_now_millis())
+    deletions = deletion_files(indexes, BucketFolders(schema))
+    buckets = _plan_buckets(
+        by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry, tells=tells
+    )
+    files = [file for found in by_bucket.values() for file in found]
+    planned = CompactionResult(
+        buckets=buckets,
+        file_count=len(files),
+        size_bytes=sum(file.file_size for file in files),
+        noop_reason=None if buckets else _why_nothing(scope, schema, files, full=full),
+    )
+    if dry_run or not buckets:
+        return planned
+    lost: list[Conflict] = []
+    messages = None
+    while messages is None:
+        tasks = _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry)
+        try:
+            messages = _run(log, schema, engine(), tasks, indexes, watch=watch)
+        except (CorruptTable, NotFound):
+            overtaken = _overtaken(log, schema, snapshot, buckets)
+            buckets = _without(buckets, overtaken)
+            lost += overtaken
+            if not overtaken:
+                raise
+            if not buckets:
+                raise refuse(lost, describer(schema)) from None
+    watch.at("committing the compaction")
+    commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
+    staged = StagedCommit(
+        table=name,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+        mode=Append(),
+        messages=messages,
+        schema_id=schema.id,
+        base_snapshot_id=snapshot.id,
+        properties=dict(properties or {}),
+    )
+    made = _commit(log, schemas, engine, staged)
+    return replace(planned, commit_user=staged.commit_user, commit=replace(made, lost=(*lost, *made.lost)))
+
+
+def _plan_buckets(
+    by_bucket: FilesByBucket,
+    schemas: SchemaLog,
+    schema: TableSchema,
+    deletions: Mapping[str, DeletionFile],
+    *,
+    full: bool,
+    occasion: Occasion,
+    expiry: RecordExpiry | None,
+    tells: bool,
+) -> tuple[BucketCompaction, ...]:
+    """Return what each bucket needs, largest first."""
+    types = [field.type for field in schema.partition_fields]
+    found = []
+    for (partition, bucket, total_buckets), files in by_bucket.items():
+        values = deserialize_row(partition, types)
+        folder = partition_folder(schema, values, bucket)
+        expired = expired_files(files, expiry, schemas.schema)
+        vectors = {file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions}
+        marked = {name: MarkedRows(count=one.cardinality, index_file=one.key) for name, one in vectors.items()}
+        picked = plan_bucket(files, schema, full=full, occasion=occasion, expired=expired, marked=marked, tells=tells)
+        for plan in _task_plans(picked, schema):
+            names = {file.file_name for file in (*plan.files, *_older(plan))}
+            found.append(
+                BucketCompaction(
+                    partition=partition,
+                    bucket=bucket,
+                    total_buckets=total_buckets,
+                    folder=folder,
+                    values=named_values(values, schema),
+                    plan=plan,
+                    deletions={name: vector for name, vector in vectors.items() if name in names},
+                )
+            )
+    # The longest task decides when all are done, so it begins first.
+    return tuple(sorted(found, key=lambda one: (-one.rewritten_bytes, one.folder)))
+
+
+def _task_plans(
+    plan: CompactionPlan | AppendCompactionPlan | None, schema: TableSchema
+) -> Iterator[CompactionPlan | AppendCompactionPlan]:
+    """Groups of files of a partition without buckets are independent of each other, and large."""
+    if isinstance(plan, AppendCompactionPlan) and schema.table_options.bucket < 0:
+        for group in plan.groups:
+            yield replace(plan, groups=(group,))
+    elif plan is not None:
+        yield plan
+
+
+def _older(plan: CompactionPlan | AppendCompactionPlan) -> Iterator[DataFile]:
+    """Yield the files beyond the plan that lookups read."""
+    if isinstance(plan, CompactionPlan):
+        for run in plan.older:
+            yield from run.data_files
+
+
+def _why_nothing(scope: Scope, schema: TableSchema, files: Sequence[DataFile], *, full: bool) -> str:
+    if not files:
+        return why_none(scope, schema)
+    if not full:
+        return _why_nothing_is_picked(schema)
+    if schema.is_append:
+        return "no bucket has two small files that may be packed together"
+    return "every bucket is one sorted run in its top level"
+
+
+def _why_nothing_is_picked(schema: TableSchema) -> str:
+    options = schema.table_options.compaction
+    if schema.is_append:
+        return (
+            f"nowhere are {options.min_file_count} small files (compaction.min.file-num) waiting to be packed together"
+        )
+    return (
+        f"the strategy finds every bucket in good shape: at most {options.trigger_run_count} sorted runs "
+        "(num-sorted-run.compaction-trigger), each far smaller than the next"
+    )
+
+
+def _tasks(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    schema: TableSchema,
+    buckets: Sequence[BucketCompaction],
+    *,
+    indexes: Sequence[IndexManifestEntry],
+    expiry: RecordExpiry | None,
+) -> list[RewriteTask]:
+    ids = {file.schema_id for one in buckets for file in (*one.plan.files, *_older(one.plan))}
+    file_schemas = {number: schemas.schema(number) for number in sorted(ids)}
+    marks = not schema.is_append and schema.table_options.deletion_vectors.enabled
+    folders = BucketFolders(schema)
+    return [
+        RewriteTask(
+            store=log.store.spec,
+            schema=schema,
+            file_schemas=file_schemas,
+            partition=one.partition,
+            bucket=one.bucket,
+            total_buckets=one.total_buckets,
+            folder=one.folder,
+            plan=one.plan,
+            expiry=expiry,
+            deletions=one.deletions,
+            vectors=vector_files(indexes, one.partition, one.bucket) if marks else None,
+            index_folder=folders.of_index(one.partition, one.bucket) or INDEX_FOLDER,
+        )
+        for one in buckets
+    ]
+
+
+def _run(
+    log: SnapshotLog,
+    schema: TableSchema,
+    engine: Engine,
+    tasks: Sequence[RewriteTask],
+    indexes: Sequence[IndexManifestEntry],
+    *,
+    watch: Watch,
+) -> tuple[CommitMessage, ...]:
+    """Return what the tasks made, one message for each bucket; where one fails, the outputs of all are deleted."""
+    messages: Sequence[CommitMessage] = ()
+    try:
+        done = watch.counting("compacting", len(tasks), "tasks")
+        with named_by_nobody():
+            for text in engine.run(run_rewrite, tasks):
+                done(1)
+                messages = (*messages, *messages_from_json(text))
+            messages = without_vectors(log, schema, _joined(messages), indexes)
+            return with_joined_changelog(log, schema, lambda: engine, messages)
+    except BaseException:
+        discard(log.store, schema, messages, named_by="the compaction")
+        raise
+
+
+def _overtaken(
+    log: SnapshotLog, schema: TableSchema, snapshot: Snapshot, buckets: Sequence[BucketCompaction]
+) -> list[Conflict]:
+    """Return the buckets whose files another commit replaced since `snapshot`, when that has expired; they may be gone.
+
+    What the latest snapshot still names must be there: then none is returned for it.
+    """
+    if not log.has_expired(snapshot):
+        return []
+    places = {(one.partition, one.bucket) for one in buckets}
+
+    def look(latest: Snapshot | None) -> tuple[set[tuple[bytes, int, str, int]], Mapping[str, DeletionFile]]:
+        if latest is None:
+            return set(), {}
+        entries = log.live_entries(latest, keep=lambda partition, bucket, level: (partition, bucket) in places)
+        live = {(entry.partition, entry.bucket, entry.file.file_name, entry.file.level) for entry in entries}
+        return live, deletion_files(log.index_entries(latest), BucketFolders(schema))
+
+    live, deletions = log.of_latest(look)
+    conflicts: dict[tuple[bytes, int], Conflict] = {}
+    for one in buckets:
+        for file in (*one.plan.files, *_older(one.plan)):
+            if (one.partition, one.bucket, file.file_name, file.level) not in live:
+                reason = f"{file.file_name} is not there any more: another commit replaced it"
+            elif one.deletions.get(file.file_name) != deletions.get(file.file_name):
+                reason = f"rows of {file.file_name} were marked as deleted meanwhile"
+            else:
+                continue
+            conflict = Conflict(partition=one.partition, bucket=one.bucket, reason=reason, file_name=file.file_name)
+            conflicts.setdefault((one.partition, one.bucket), conflict)
+    return list(conflicts.values())
+
+
+def _without(buckets: Sequence[BucketCompaction], lost: Sequence[Conflict]) -> tuple[BucketCompaction, ...]:
+    places = {(conflict.partition, conflict.bucket) for conflict in lost}
+    return tuple(one for one in buckets if (one.partition, one.bucket) not in places)
+
+
+def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
+    """One message for each bucket, though several tasks may have worked on it."""
+    joined: dict[tuple[bytes, int], CommitMessage] = {}
+    for message in messages:
+        place = (message.partition, message.bucket)
+        earlier = joined.get(place)
+        joined[place] = (
+            message
+            if earlier is None
+            else replace(
+                message,
+                compact_before=earlier.compact_before + message.compact_before,
+                compact_after=earlier.compact_after + message.compact_after,
+            )
+        )
+    return tuple(joined.values())
+
+
+def _commit(log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit) -> CommitResult:
+    result = commit_once(log, schemas, engine, staged, log.clock, named_by="the compaction")
+    lost = {(conflict.partition, conflict.bucket) for conflict in result.lost}
+    overtaken = [
+        message
+        for message in staged.messages
+        if (message.partition, message.bucket) in lost or (message.partition, None) in lost
+    ]
+    discard(log.store, schemas.schema(staged.schema_id), overtaken, named_by="the compaction")
+    return result

@@ -1,0 +1,65 @@
+"""What a compaction does to deletion vectors: those of the files that it rewrote leave the index with them.
+
+The tasks leave marked rows out; the vectors of a partition's files may share index files, so they are changed once all
+tasks are done. Source: Paimon semantics, C.9 and F.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change_vectors
+from lakehouse_core.errors import LakehouseError
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.commit.index_files import vector_files
+from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.file_refs import message_files
+from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.table.manifest import IndexManifestEntry
+from lakehouse_core.table.schema import TableSchema
+
+
+def without_vectors(
+    log: SnapshotLog,
+    schema: TableSchema,
+    messages: Sequence[CommitMessage],
+    indexes: Sequence[IndexManifestEntry],
+) -> tuple[CommitMessage, ...]:
+    """Return the messages, one for each bucket, with the index files that change because their files are rewritten.
+
+    `indexes`: those of the snapshot that was compacted. A message that changes index files itself stays as it is.
+    """
+    folders = BucketFolders(schema)
+    changed: list[CommitMessage] = []
+    try:
+        for message in messages:
+            changed.append(_without_vectors(log, schema, folders, message, indexes))
+    except LakehouseError:
+        made = (replace(message, compact_after=(), compact_changelog_files=()) for message in changed)
+        keys = [file.key for one in made for file in message_files(one, folders, named_by="the compaction")]
+        clear_away(log.store, keys)
+        raise
+    return tuple(changed)
+
+
+def _without_vectors(
+    log: SnapshotLog,
+    schema: TableSchema,
+    folders: BucketFolders,
+    message: CommitMessage,
+    indexes: Sequence[IndexManifestEntry],
+) -> CommitMessage:
+    present = vector_files(indexes, message.partition, message.bucket)
+    if not present or message.index_files:
+        return message
+    folder = IndexFolder(
+        store=log.store,
+        options=schema.table_options.deletion_vectors,
+        has_buckets=not schema.is_append or schema.table_options.bucket > 0,
+        key=folders.of_index(message.partition, message.bucket) or INDEX_FOLDER,
+    )
+    upgraded = {file.file_name for file in message.compact_after}
+    removed = {file.file_name for file in message.compact_before} - upgraded
+    change = change_vectors(folder, present, log.clock, removed=removed)
+    return replace(message, compact_new_index_files=change.new, compact_deleted_index_files=change.deleted)

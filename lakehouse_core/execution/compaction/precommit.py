@@ -1,0 +1,132 @@
+"""Small files of a commit made one before it is made: which of them is decided in `planning/compaction/precommit`.
+
+The small files go once everything that takes their place lies there; until then they are the caller's to delete.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.tasks.compact import RewriteTask, run_rewrite
+from lakehouse_core.execution.tasks.concat_changelogs import JoinTask, join_answer, run_join
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.compaction.append import AppendCompactionPlan
+from lakehouse_core.planning.compaction.precommit import (
+    Group,
+    changelog_groups,
+    data_file_groups,
+    with_packed,
+    with_segments,
+)
+from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.commit_json import messages_from_json
+from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.schema import TableSchema
+
+
+def with_joined_changelog(
+    log: SnapshotLog, schema: TableSchema, engine: Callable[[], Engine], messages: Sequence[CommitMessage]
+) -> tuple[CommitMessage, ...]:
+    """Return the messages with small changelog files of each partition in one object, where the table asks for it.
+
+    Raises what a task raises; the files of `messages` are there then, and nothing else.
+    """
+    options = schema.table_options
+    if schema.is_append or not options.precommit.is_enabled:
+        return tuple(messages)
+    groups = changelog_groups(messages, options)
+    if not groups:
+        return tuple(messages)
+    folders = BucketFolders(schema)
+    tasks = [_join_task(log, folders, messages, group, number) for number, group in enumerate(groups)]
+    made: dict[int, str] = {}
+    try:
+        for text in engine().run(run_join, tasks):
+            number, name = join_answer(text)
+            made[number] = name
+    except BaseException:
+        clear_away(log.store, [f"{tasks[number].folder}/{name}" for number, name in made.items()])
+        raise
+    clear_away(log.store, [key for task in tasks for key, _ in task.files])
+    return with_segments(messages, {made[number]: group for number, group in enumerate(groups)})
+
+
+def with_packed_files(
+    log: SnapshotLog,
+    schema: TableSchema,
+    engine: Callable[[], Engine],
+    messages: Sequence[CommitMessage],
+) -> tuple[CommitMessage, ...]:
+    """Return the messages with small new files of each partition written as one, where the table asks for it.
+
+    Only in append tables without buckets, as in Java. Raises what a task raises; the files of `messages` are there
+    then, and nothing else.
+    """
+    options = schema.table_options
+    if not schema.is_append or options.bucket >= 0 or not options.precommit.is_enabled:
+        return tuple(messages)
+    groups = data_file_groups(messages, options)
+    if not groups:
+        return tuple(messages)
+    folders = BucketFolders(schema)
+    tasks = [_pack_task(log, schema, folders, messages, group) for group in groups]
+    packed: dict[frozenset[str], tuple[DataFile, ...]] = {}
+    try:
+        for text in engine().run(run_rewrite, tasks):
+            for message in messages_from_json(text):
+                packed[_names(message.compact_before)] = message.compact_after
+    except BaseException:
+        for task in tasks:
+            clear_away(log.store, _keys(task.folder, packed.get(_names(task.plan.files), ())))
+        raise
+    for task in tasks:
+        clear_away(log.store, _keys(task.folder, task.plan.files))
+    # Their rows are new. Java calls the files compacted, of which a changelog that outlives its snapshot keeps none.
+    made = [
+        [replace(file, file_source=FileSource.APPEND) for file in packed[_names(task.plan.files)]] for task in tasks
+    ]
+    return with_packed(messages, zip(groups, made, strict=True))
+
+
+def _join_task(
+    log: SnapshotLog, folders: BucketFolders, messages: Sequence[CommitMessage], group: Group, number: int
+) -> JoinTask:
+    first = messages[group[0].index]
+    places = [messages[new.index] for new in group]
+    return JoinTask(
+        number=number,
+        store=log.store.spec,
+        folder=folders.of(first.partition, first.bucket),
+        bucket=first.bucket,
+        file_format=group[0].file.format,
+        files=tuple(
+            (f"{folders.of(place.partition, place.bucket)}/{new.file.file_name}", new.file.file_size)
+            for place, new in zip(places, group, strict=True)
+        ),
+    )
+
+
+def _pack_task(
+    log: SnapshotLog, schema: TableSchema, folders: BucketFolders, messages: Sequence[CommitMessage], group: Group
+) -> RewriteTask:
+    first = messages[group[0].index]
+    return RewriteTask(
+        store=log.store.spec,
+        schema=schema,
+        file_schemas={schema.id: schema},
+        partition=first.partition,
+        bucket=first.bucket,
+        total_buckets=first.total_buckets,
+        folder=folders.of(first.partition, first.bucket),
+        plan=AppendCompactionPlan(groups=(tuple(new.file for new in group),), reason="small files"),
+    )
+
+
+def _names(files: Iterable[DataFile]) -> frozenset[str]:
+    return frozenset(file.file_name for file in files)
+
+
+def _keys(folder: str, files: Iterable[DataFile]) -> list[str]:
+    return [f"{folder}/{name}" for file in files for name in file.all_names]

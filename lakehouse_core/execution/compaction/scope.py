@@ -1,0 +1,103 @@
+"""Which buckets a compaction looks at: those that somebody asks for, or those that a write has left work in."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.readable import check_file
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.levels import run_count
+from lakehouse_core.table.manifest import EntryKind, Keep
+from lakehouse_core.table.partition_time import PartitionExpiry, skipped_by_compaction
+from lakehouse_core.table.predicate import Predicate, holds
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+# By partition, bucket and number of buckets.
+FilesByBucket: TypeAlias = dict[tuple[bytes, int, int], list[DataFile]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedFor:
+    """The partitions that satisfy the bound `condition`, all without one, and had no new file for `idle_millis`.
+
+    Not those whose time is over, where the table has compactions pass over them.
+    """
+
+    condition: Predicate | None = None
+    idle_millis: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenTo:
+    """These places (serialized partition, bucket), everywhere without any; where more than `above_runs` sorted runs
+    have piled up. As in Java, partitions whose time is over too.
+    """
+
+    places: Collection[tuple[bytes, int]] | None = None
+    above_runs: int = 0
+
+
+Scope: TypeAlias = AskedFor | WrittenTo
+
+
+def files_in(scope: Scope, log: SnapshotLog, snapshot: Snapshot, schema: TableSchema) -> FilesByBucket:
+    """Return the live files of the buckets in scope. Raises CorruptTable, UnsupportedFeature."""
+    now_millis = log.clock.local_now_millis()
+    if isinstance(scope, WrittenTo):
+        files = _live_files(log, snapshot, _in_places(scope.places))
+        return {place: found for place, found in files.items() if run_count(found) > scope.above_runs}
+    over = skipped_by_compaction(schema, local_now_millis=now_millis)
+    files = _live_files(log, snapshot, _in_partitions(schema, scope.condition, over))
+    return _idle(files, now_millis - scope.idle_millis) if scope.idle_millis else files
+
+
+def why_none(scope: Scope, schema: TableSchema) -> str:
+    """Say why there is no file in scope."""
+    reasons = []
+    if isinstance(scope, AskedFor):
+        if scope.idle_millis:
+            reasons.append("had a new file within the idle time")
+        if skipped_by_compaction(schema, local_now_millis=0) is not None:
+            reasons.append("is past partition.expiration-time")
+    return f"every partition {' or '.join(reasons)}" if reasons else "there are no files"
+
+
+def _live_files(log: SnapshotLog, snapshot: Snapshot, keep: Keep | None) -> FilesByBucket:
+    by_bucket: FilesByBucket = {}
+    for entry in log.live_entries(snapshot, keep=keep, with_stats=True):
+        if entry.kind is EntryKind.ADD:
+            check_file(entry.file, entry.bucket)
+            by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
+    return by_bucket
+
+
+def _idle(by_bucket: FilesByBucket, until_millis: int) -> FilesByBucket:
+    """Leave out the partitions with a file made later than `until_millis`, local wall clock as if UTC."""
+    newest: dict[bytes, int] = {}
+    for (partition, _, _), files in by_bucket.items():
+        times = [file.creation_time_millis or 0 for file in files]
+        newest[partition] = max(newest.get(partition, 0), *times)
+    return {place: files for place, files in by_bucket.items() if newest[place[0]] <= until_millis}
+
+
+def _in_partitions(schema: TableSchema, condition: Predicate | None, over: PartitionExpiry | None) -> Keep | None:
+    if condition is None and over is None:
+        return None
+    types = [field.type for field in schema.partition_fields]
+
+    @cache
+    def is_asked_for(partition: bytes) -> bool:
+        values = deserialize_row(partition, types)
+        if over is not None and over.is_over(values):
+            return False
+        return condition is None or holds(condition, dict(zip(schema.partition_keys, values, strict=True)))
+
+    return lambda partition, bucket, level: is_asked_for(partition)
+
+
+def _in_places(places: Collection[tuple[bytes, int]] | None) -> Keep | None:
+    return None if places is None else lambda partition, bucket, level: (partition, bucket) in places

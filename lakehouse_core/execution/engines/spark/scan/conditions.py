@@ -1,0 +1,105 @@
+"""A bound condition as a Spark column, with the answers that it has in Arrow.
+
+Spark pushes it into the files that it reads itself. Its NaN equals itself and is greater than every number; in a
+condition NaN compares as IEEE 754 has it.
+"""
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import reduce
+from typing import Any, Final, assert_never
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+from lakehouse_core.execution.engines.spark.types import spark_type
+from lakehouse_core.execution.engines.spark.write.routing import quoted
+from lakehouse_core.format.data_types import MILLIS_PER_DAY, AtomicType, DataType, Root
+from lakehouse_core.table.predicate import And, Compare, Comparison, In, IsNull, Not, Or, Predicate, StartsWith
+
+_APPROXIMATE: Final = frozenset({Root.FLOAT, Root.DOUBLE})
+
+
+def condition(predicate: Predicate, types: Mapping[str, DataType]) -> Column:
+    """Return the column that is true for the rows to keep; `predicate` is bound to columns of these types."""
+    match predicate:
+        case Compare(column, comparison, value):
+            return _comparison(column, comparison, value, _atomic(types, column))
+        case In(column, values):
+            kind = _atomic(types, column)
+            options = [_literal(value, kind) for value in values if not _is_nan(value)]
+            return sf.col(quoted(column)).isin(options) if options else _unless_null(column, False)
+        case IsNull(column):
+            return sf.col(quoted(column)).isNull()
+        case StartsWith(column, prefix):
+            return sf.col(quoted(column)).startswith(prefix)
+        case Not(part):
+            return ~condition(part, types)
+        case And(parts):
+            return reduce(Column.__and__, (condition(part, types) for part in parts), sf.lit(True))
+        case Or(parts):
+            return reduce(Column.__or__, (condition(part, types) for part in parts), sf.lit(False))
+        case _:
+            assert_never(predicate)
+
+
+def _comparison(name: str, comparison: Comparison, value: Any, kind: AtomicType) -> Column:
+    column = sf.col(quoted(name))
+    if _is_nan(value):
+        return _unless_null(name, comparison is Comparison.NOT_EQUAL)
+    literal = _literal(value, kind)
+    match comparison:
+        case Comparison.EQUAL:
+            return column == literal
+        case Comparison.NOT_EQUAL:
+            return column != literal
+        case Comparison.LESS:
+            return column < literal
+        case Comparison.LESS_OR_EQUAL:
+            return column <= literal
+        case Comparison.GREATER:
+            found = column > literal
+        case Comparison.GREATER_OR_EQUAL:
+            found = column >= literal
+        case _:
+            assert_never(comparison)
+    return found & ~sf.isnan(column) if kind.root in _APPROXIMATE else found
+
+
+def _unless_null(name: str, answer: bool) -> Column:
+    return sf.when(sf.col(quoted(name)).isNotNull(), sf.lit(answer))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _literal(value: Any, kind: AtomicType) -> Column:
+    """Return a comparable value as Spark's constant of the column's type; Spark folds it before it reads."""
+    match kind.root:
+        case Root.DATE:
+            return sf.date_from_unix_date(sf.lit(value))
+        case Root.TIMESTAMP_LTZ:
+            return sf.timestamp_micros(sf.lit(_micros(value)))
+        case Root.TIMESTAMP:
+            # A cast from text stops at the year 9999, one from an instant depends on the session's zone.
+            days, micros = divmod(_micros(value), MILLIS_PER_DAY * 1000)
+            day = sf.date_from_unix_date(sf.lit(days)).cast("timestamp_ntz")
+            return day + sf.make_dt_interval(secs=sf.lit(Decimal(micros).scaleb(-6)))
+        case Root.BINARY | Root.VARBINARY:
+            return sf.lit(bytearray(value))
+        case _:
+            return sf.lit(value).cast(spark_type(kind))
+
+
+def _micros(value: tuple[int, int]) -> int:
+    """Return a timestamp in microseconds. What is finer is not in a column that Spark reads itself."""
+    millis, nanos = value
+    return millis * 1000 + nanos // 1000
+
+
+def _atomic(types: Mapping[str, DataType], column: str) -> AtomicType:
+    kind = types[column]
+    assert isinstance(kind, AtomicType), column
+    return kind

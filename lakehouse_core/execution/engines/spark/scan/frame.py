@@ -1,0 +1,162 @@
+"""A scan as one DataFrame: the files that are the answer by Spark's own reader, merged splits by Python tasks.
+
+Nothing is read before Spark runs it, then as often as it does. Columns and condition are put into both branches: a
+filter above them would only reach Spark's own. Changes are read by Python tasks alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse_core.clock import SystemClock
+from lakehouse_core.errors import CorruptTable
+from lakehouse_core.execution.engines.spark.batches import exchanged
+from lakehouse_core.execution.engines.spark.failures import translated
+from lakehouse_core.execution.engines.spark.scan.conditions import condition
+from lakehouse_core.execution.engines.spark.scan.native import is_native, native_frame
+from lakehouse_core.execution.engines.spark.session import core_count
+from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
+from lakehouse_core.execution.engines.spark.write.routing import quoted
+from lakehouse_core.execution.read.incremental_scan import ChangesPlan, task_changes
+from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
+from lakehouse_core.execution.tasks.binlog import binlog_batches, by_bucket
+from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
+from lakehouse_core.format.data_types import UNASSIGNED, ArrayType, DataField, parse_type
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.read.packing import pack
+from lakehouse_core.storage import open_store
+from lakehouse_core.table.predicate import columns_of
+
+# Ids that a task counts through, in milliseconds. More than this many rows are never broadcast anyway.
+_MOST_COUNTED_ROWS: Final = 20_000_000
+_ROW_KIND: Final = DataField(UNASSIGNED, ROW_KIND_COLUMN, parse_type("STRING"))
+
+# What one Spark task reads, and how.
+Group: TypeAlias = Sequence[ReadTask]
+Rows: TypeAlias = Callable[[Group], Iterator[pa.RecordBatch]]
+
+
+def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
+    """Return the rows of the plan as one frame.
+
+    Raises UnsupportedFeature for a column that Spark cannot hold, NotFound, CorruptTable. What tasks raise later is
+    inside Spark's error.
+    """
+    tasks, predicate = read_tasks(plan), plan.predicate
+    fields = [plan.schema.field(name) for name in plan.columns]
+    asked = columns_of(predicate) if predicate is not None else frozenset()
+    needed = [*fields, *(plan.schema.field(name) for name in sorted(asked.difference(plan.columns)))]
+    with translated(session, f"Reading {len(tasks)} splits"):
+        native = [task for task in tasks if is_native(task, needed)]
+        others = [task for task in tasks if not is_native(task, needed)]
+        branches: list[DataFrame] = []
+        if native:
+            frame = native_frame(session, native, needed)
+            if predicate is not None:
+                frame = frame.where(condition(predicate, {field.name: field.type for field in needed}))
+            branches.append(frame.select(*map(quoted, plan.columns)))
+        if others or not native:
+            told = [_ROW_KIND, *fields] if plan.with_row_kinds else fields
+            groups = _packed([[task] for task in _largest_first(others)], core_count(session))
+            branches.append(_task_frame(session, groups, told, partial(_rows, snapshot_id=plan.snapshot_id)))
+        frame = branches[0] if len(branches) == 1 else branches[0].unionByName(branches[1])
+        return frame if plan.limit is None else frame.limit(plan.limit)
+
+
+def changes_frame(session: SparkSession, plan: ChangesPlan) -> DataFrame:
+    """Return the changes of the plan as one frame, whose partitions and rows are in the plan's order.
+
+    Raises UnsupportedFeature for a column that Spark cannot hold.
+    """
+    with translated(session, f"Reading the changes of {len(plan.tasks)} splits"):
+        groups = _packed([[task] for task in plan.tasks], core_count(session))
+        # The tasks of a group travel with it, not with the plan.
+        rows = partial(_changes, plan=replace(plan, tasks=()))
+        return _task_frame(session, groups, [_ROW_KIND, *plan.schema.fields], rows)
+
+
+def binlog_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
+    """Return the rows of a plan with row kinds as a binlog has them, an array for each column.
+
+    Raises UnsupportedFeature for a column that Spark cannot hold.
+    """
+    tasks = read_tasks(plan)
+    fields = [plan.schema.field(name) for name in plan.columns]
+    arrays = [DataField(UNASSIGNED, field.name, ArrayType(field.type)) for field in fields]
+    with translated(session, f"Reading the binlog of {len(tasks)} splits"):
+        # The two sides of an update may lie in two files of a bucket.
+        groups = _packed(list(by_bucket(tasks)), core_count(session))
+        rows = partial(_binlog, snapshot_id=plan.snapshot_id, packs=plan.is_increment)
+        return _task_frame(session, groups, [_ROW_KIND, *arrays], rows)
+
+
+def _task_frame(session: SparkSession, groups: Sequence[Group], fields: Sequence[DataField], rows: Rows) -> DataFrame:
+    declared, exchange = spark_schema(fields), exchange_schema(fields)
+    if not groups:
+        return session.createDataFrame([], declared)
+    # As in `run`: a task shall unpickle its own splits only.
+    packed = [CPickleSerializer().dumps(group) for group in groups]
+    # Spark guesses the size of the answer by the number of rows that go in, and would broadcast a large table that
+    # comes out of a few. So it is shown as many ids as there are rows, and the tasks get one each.
+    row_count = min(sum(task.split.row_count for group in groups for task in group), _MOST_COUNTED_ROWS)
+    step = max(1, row_count // len(groups))
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        pa.set_io_thread_count(2)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from exchanged(rows(CPickleSerializer().loads(packed[number // step])), exchange)
+
+    numbers = session.range(0, step * len(groups), 1, len(groups)).where(f"id % {step} = 0")
+    return numbers.mapInArrow(read, declared)
+
+
+def _rows(tasks: Group, *, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the splits. A missing file of a snapshot that has expired meanwhile is told as such."""
+    for task in tasks:
+        try:
+            yield from read_split(task)
+        except CorruptTable:
+            if snapshot_id is not None:
+                _log(task).snapshot(snapshot_id)
+            raise
+
+
+def _changes(tasks: Group, *, plan: ChangesPlan) -> Iterator[pa.RecordBatch]:
+    for task in tasks:
+        yield from task_changes(task, plan, _log(task))
+
+
+def _binlog(tasks: Group, *, snapshot_id: int | None, packs: bool) -> Iterator[pa.RecordBatch]:
+    for of_bucket in by_bucket(tasks):
+        yield from binlog_batches(_rows(of_bucket, snapshot_id=snapshot_id), packs=packs)
+
+
+def _log(task: ReadTask) -> SnapshotLog:
+    return SnapshotLog(open_store(task.store), SystemClock())
+
+
+def _largest_first(tasks: Group) -> Group:
+    return sorted(tasks, key=lambda task: task.split.size_bytes, reverse=True)
+
+
+def _packed(groups: Sequence[Group], cores: int) -> list[Group]:
+    """Return the splits by Spark task, in order, groups whole: small ones together, as far as all cores have work."""
+    if not groups:
+        return []
+    options = groups[0][0].schema.table_options
+
+    def size_of(group: Group) -> int:
+        return sum(task.split.size_bytes for task in group)
+
+    total = sum(max(size_of(group), options.split_open_cost_bytes) for group in groups)
+    target = min(options.split_target_bytes, max(options.split_open_cost_bytes, total // cores))
+    bins = pack(groups, size_of, target_bytes=target, open_cost_bytes=options.split_open_cost_bytes)
+    return [list(chain.from_iterable(one)) for one in bins]

@@ -1,0 +1,102 @@
+"""Which splits Spark reads itself, and how: files whose rows are the answer, as they are, need no Python.
+
+Spark finds columns by name, believes footers, and takes a missing column for nulls: what is not exactly so is read in
+Python. Source: the Spark guide, "Hybrid scan".
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ByteType, StructField
+
+from lakehouse_core.data_files.parquet.reader import ParquetFileReader
+from lakehouse_core.execution.engines.spark.session import settings
+from lakehouse_core.execution.engines.spark.types import spark_schema
+from lakehouse_core.execution.tasks.read import ReadTask
+from lakehouse_core.format.data_types import TIMESTAMP_ROOTS, DataField, atomic_parts, has_same_kind
+from lakehouse_core.storage import open_store
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_columns import VALUE_KIND
+from lakehouse_core.table.schema import TableSchema
+
+# Spark expands these in the paths that it is given, and skips hidden files without a word.
+_PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
+_HIDDEN: Final = ("_", ".")
+# Spark counts microseconds, and stores nothing finer.
+_FINEST_PRECISION: Final = 6
+# Above 32 paths Spark would look for them in a job, which costs ten times as much on a local disk.
+_LISTING_THRESHOLD: Final = "100000"
+
+
+def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
+    """Return whether Spark reads exactly the task's rows of these columns from the files themselves."""
+    is_plain = task.split.raw and not task.with_row_kinds and task.store.scheme == "file" and not task.split.deletions
+    if not is_plain or not all(map(_is_exact, fields)):
+        return False
+    if _PATTERN.search(f"{task.store.root}/{task.split.folder}"):
+        return False
+    schemas = {task.schema.id: task.schema, **task.file_schemas}
+    return all(_is_plain(file, schemas[file.schema_id], fields) for file in task.split.files)
+
+
+def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Sequence[DataField]) -> DataFrame:
+    """Return the rows of tasks that are native. Raises CorruptTable for a file that is gone, or its footer damaged.
+
+    Corrupt files are never skipped, whatever the session says.
+    """
+    first = tasks[0]
+    columns = spark_schema(fields)
+    if not first.schema.is_append:
+        columns = columns.add(StructField(VALUE_KIND, ByteType()))
+    reader = session.read.schema(columns).options(
+        recursiveFileLookup="true",
+        ignoreMissingFiles="false",
+        ignoreCorruptFiles="false",
+        # Days and instants before the Gregorian calendar are stored as they are.
+        datetimeRebaseMode="CORRECTED",
+    )
+    if first.schema.table_options.read_verify:
+        reader = reader.option("parquet.page.verify-checksum.enabled", "true")
+    with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": _LISTING_THRESHOLD}):
+        frame = reader.parquet(*_paths(tasks))
+    if not first.schema.is_append:
+        # A writer that counted no deletes may have left some.
+        frame = frame.where(f"{VALUE_KIND} in (0, 2)")
+    return frame
+
+
+def _paths(tasks: Iterable[ReadTask]) -> Iterator[str]:
+    for task in tasks:
+        store = open_store(task.store)
+        for file in task.split.files:
+            key = f"{task.split.folder}/{file.file_name}"
+            schema = {task.schema.id: task.schema, **task.file_schemas}[file.schema_id]
+            # Its footer is what Spark takes on trust.
+            ParquetFileReader(store, key, file, schema, verify=task.schema.table_options.read_verify).close()
+            yield store.uri(key)
+
+
+def _is_exact(field: DataField) -> bool:
+    """Whether Spark reads all values of the type without loss."""
+    roots = atomic_parts(field.type)
+    return all(part.root not in TIMESTAMP_ROOTS or (part.precision or 0) <= _FINEST_PRECISION for part in roots)
+
+
+def _is_plain(file: DataFile, schema: TableSchema, fields: Sequence[DataField]) -> bool:
+    """Whether Spark finds the columns in the file by their names, in their types, or rightly takes them for nulls."""
+    if file.external_path is not None or not file.file_name.endswith(".parquet"):
+        return False
+    if file.file_name.startswith(_HIDDEN) or len(set(map(str.casefold, schema.column_names))) < len(schema.fields):
+        return False
+    by_id = {field.id: field for field in schema.fields}
+    for field in fields:
+        source = by_id.get(field.id)
+        if source is None:
+            # Added since; another column that bore the name would be taken for it.
+            if schema.has_field(field.name):
+                return False
+        elif source.name != field.name or not has_same_kind(source.type, field.type):
+            return False
+    return True

@@ -1,0 +1,120 @@
+"""Which task writes which row: every bucket of every table partition whole in one task, decided without a look ahead.
+
+The task computes buckets again from the rows that it gets; here they only bring rows together. They must be exact all
+the same: two tasks that write one key would give its rows two orders.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.engines.spark.failures import failed_attempt
+from lakehouse_core.execution.engines.spark.session import core_count, settings
+from lakehouse_core.execution.engines.spark.types import spark_type
+from lakehouse_core.execution.engines.spark.write.bucket_sql import can_hash, sql_hash
+from lakehouse_core.format.bucket_hash import buckets
+from lakehouse_core.format.data_types import DataField, arrow_type
+from lakehouse_core.options import BucketFunction
+from lakehouse_core.table.schema import TableSchema
+
+_PREFIX: Final = "__lakehouse_"
+_TASK: Final = f"{_PREFIX}task"
+BUCKET_COLUMN: Final = f"{_PREFIX}bucket"
+# Two tasks per core: the second half of the cores is not idle while the slowest task ends.
+_TASKS_PER_CORE: Final = 2
+
+
+def routed(frame: DataFrame, schema: TableSchema) -> DataFrame:
+    """Return the rows of `frame`, its columns unchanged, with every bucket whole in one Spark partition.
+
+    A table without fixed buckets takes rows as they come, and nothing is shuffled.
+    """
+    if schema.table_options.bucket <= 0:
+        return frame
+    task_count = _task_count(frame.sparkSession, schema)
+    task = f"{BUCKET_COLUMN} % {task_count}"
+    if schema.partition_keys:
+        # Added, not hashed together: the buckets of one partition go to as many tasks as there are buckets.
+        partition = f"hash({', '.join(_typed(frame, field) for field in schema.partition_fields)})"
+        task = f"cast(pmod(cast({partition} as bigint) + {BUCKET_COLUMN}, {task_count}) as int)"
+    placed = bucketed(frame, schema).selectExpr("*", f"{task} as {_TASK}").repartitionById(task_count, sf.col(_TASK))
+    return placed.select(*map(quoted, frame.columns))
+
+
+def bucketed(frame: DataFrame, schema: TableSchema) -> DataFrame:
+    """Return the rows with the number of their bucket in BUCKET_COLUMN, and columns that were needed on the way.
+
+    REQUIRES: the table has fixed buckets.
+    """
+    # Each step names the steps before it in the same projection: one projection each takes twice as long to plan.
+    with settings(frame.sparkSession, {"spark.sql.lateralColumnAlias.enableImplicitResolution": "true"}):
+        return _bucketed(frame, schema)
+
+
+def quoted(name: str) -> str:
+    """Return the column as Spark SQL names it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _bucketed(frame: DataFrame, schema: TableSchema) -> DataFrame:
+    options = schema.table_options
+    types = [field.type for field in schema.bucket_fields]
+    keys = [_typed(frame, field) for field in schema.bucket_fields]
+    if options.bucket == 1:
+        return frame.selectExpr("*", f"0 as {BUCKET_COLUMN}")
+    if options.bucket_function is BucketFunction.MOD:
+        key = f"cast(coalesce({keys[0]}, 0) as bigint)"
+        return frame.selectExpr("*", f"cast(pmod({key}, {options.bucket}) as int) as {BUCKET_COLUMN}")
+    if options.bucket_function is BucketFunction.DEFAULT and can_hash(types):
+        names = [f"{_PREFIX}key_{index}" for index in range(len(keys))]
+        columns = [f"{key} as {name}" for name, key in zip(names, keys, strict=True)]
+        hashed = sql_hash(types, names, f"{_PREFIX}hash_")
+        columns += [f"{expression} as {name}" for name, expression in hashed.layers]
+        return frame.selectExpr("*", *columns, f"abs({hashed.hash} % {options.bucket}) as {BUCKET_COLUMN}")
+    row = sf.struct(*(sf.expr(key).alias(field.name) for key, field in zip(keys, schema.bucket_fields, strict=True)))
+    return frame.select("*", _python_bucket(row, schema).alias(BUCKET_COLUMN))
+
+
+def _python_bucket(row: Column, schema: TableSchema) -> Column:
+    """Return the bucket as computed in Python: several times the price, for keys that SQL cannot hash."""
+    fields, options = schema.bucket_fields, schema.table_options
+
+    def bucket_of(rows: pa.Array) -> pa.Array:
+        # Values that the table cannot hold are the write task's to refuse; here they may go anywhere.
+        columns = [
+            column.cast(arrow_type(field.type), safe=False)
+            for column, field in zip(rows.flatten(), fields, strict=True)
+        ]
+        types = [field.type for field in fields]
+        try:
+            return pa.array(buckets(columns, types, options.bucket, options.bucket_function), pa.int32())
+        except LakehouseError as error:
+            raise failed_attempt(error) from error
+
+    return sf.arrow_udf(bucket_of, "int")(row)
+
+
+def _typed(frame: DataFrame, field: DataField) -> str:
+    """Return the expression of a key column in the table's type; the write task refuses what does not fit it."""
+    wanted = spark_type(field.type)
+    if field.name not in frame.columns:
+        value = "null" if field.default_value is None else _literal(field.default_value)
+        return f"cast({value} as {wanted.simpleString()})"
+    if frame.schema[field.name].dataType == wanted:
+        return quoted(field.name)
+    return f"try_cast({quoted(field.name)} as {wanted.simpleString()})"
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _task_count(session: SparkSession, schema: TableSchema) -> int:
+    """Return how many tasks write: as many as keep all cores busy, and no more than there are buckets."""
+    shuffle = int(session.conf.get("spark.sql.shuffle.partitions"))
+    limit = min(shuffle, _TASKS_PER_CORE * core_count(session))
+    return limit if schema.partition_keys else min(limit, schema.table_options.bucket)

@@ -1,0 +1,434 @@
+"""Deletions carried out: forbid → unlink root → wait → prove → delete, whoever unlinked the root.
+
+A plan lies in the table from before its roots are unlinked until their files are gone, so every later run finds what
+an earlier one left. Nothing here sleeps: a wait that is over is ended by whichever run comes next.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.execution.expiry.reachability import FileReader, dead_files, live_among, pending_files
+from lakehouse_core.metadata.deletion_plans import load_plans
+from lakehouse_core.metadata.read_back import readable_file
+from lakehouse_core.metadata.roots import Roots, collect_roots, ids_in
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.options import FORMER_NAMES, ChangelogProducer, parse_bool
+from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is_due
+from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import begun, created, replaced
+from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
+from lakehouse_core.table.file_refs import FileKind, NamedFile
+from lakehouse_core.table.layout import BOUNDARY_KEY, CHANGELOG_FOLDER, changelog_key, snapshot_key
+from lakehouse_core.table.root import Root, RootKind, root_of
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
+
+CLEAN_FOLDERS_KEY = "snapshot.clean-empty-directories"
+
+_ATTEMPTS = 5
+# Files deleted before somebody is told how far it is.
+_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What a run would change among the roots before it proves anything: roots unlinked by key, changelogs made.
+
+    `waiting`: of these plans readers would be waited for, so that they keep their files for now.
+    """
+
+    plans: tuple[DeletionPlan, ...] = ()
+    waiting: tuple[DeletionPlan, ...] = ()
+    unlinked_keys: frozenset[str] = frozenset()
+    made_changelogs: tuple[Root, ...] = ()
+
+    @property
+    def all_unlinked_keys(self) -> frozenset[str]:
+        return self.unlinked_keys.union(root.key for plan in self.plans for root in plan.roots)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """Files that are gone, or would be, with their sizes; `plan_keys` ended with them, `waiting` go on.
+
+    `waiting_keys`: the files for which readers are waited for, named where some came to them now.
+    """
+
+    files: tuple[NamedFile, ...] = ()
+    plan_keys: tuple[str, ...] = ()
+    waiting: tuple[DeletionPlan, ...] = ()
+    waiting_keys: tuple[str, ...] = ()
+
+
+def begin(store: ObjectStore, plan: DeletionPlan) -> DeletionPlan:
+    """Write `plan`; from now on whatever is unlinked for it is found again."""
+    data = readable_file(plan, serialize_plan, lambda data: parse_plan(data, plan.key), what="The plan of what goes")
+    if not created(store, plan.key, data):
+        raise CorruptTable(f"{store.uri(plan.key)}: a fresh UUID is taken. Check the source of random numbers.")
+    return plan
+
+
+def skip_wait(store: ObjectStore, plan: DeletionPlan) -> None:
+    """Note that nobody reads what `plan` unlinked, and that it may be only partly there: it is no root any more."""
+    _advance(store, plan, plan.model_copy(update={"stage": DeletionStage.DELETING}))
+
+
+def interrupted(log: SnapshotLog) -> tuple[DeletionPlan, ...]:
+    """Return the plans whose unlinking had begun and was not noted as done; what is left of it is for anyone to do."""
+    boundary = log.boundary()
+    return tuple(plan for plan in _plans(log.store) if _is_unlinking(log.store, plan, boundary))
+
+
+def settle(
+    log: SnapshotLog,
+    schema: TableSchema,
+    *,
+    boundary: int,
+    unlinked: Iterable[DeletionPlan] = (),
+    watch: Watch = NOBODY,
+) -> Deleted:
+    """Carry every plan of the table as far as it can go now; the roots of `unlinked` are known to be gone."""
+    store = log.store
+    grace_millis = schema.table_options.read_grace_millis
+    known = {plan.uuid for plan in unlinked}
+    begun = []
+    covered = []
+    for plan in _plans(store):
+        if plan.uuid in known or _is_unlinking(store, plan, boundary):
+            if plan.uuid not in known:
+                resume(log, plan)
+            if _is_covered(store, plan, boundary):
+                delete_all(store, [plan.key])
+                covered.append(plan.key)
+            else:
+                begun.append(plan)
+    waiting_keys: frozenset[str] = frozenset()
+    if grace_millis > 0:
+        for plan in begun:
+            earlier, now_millis = _waiting_plans(_plans(store)), store.now_millis()
+            waiting, waiting_keys = _waiting(
+                log, schema, plan, earlier, Rehearsal(), boundary=boundary, now_millis=now_millis
+            )
+            _advance(store, plan, waiting)
+    plans, now_millis = _plans(store), store.now_millis()
+    # With nobody to wait for, what was unlinked now goes now.
+    at_once = {plan.uuid for plan in begun} if grace_millis == 0 else set()
+    due = tuple(
+        plan for plan in plans if plan.uuid in at_once or is_due(plan, grace_millis=grace_millis, now_millis=now_millis)
+    )
+    deleted = _delete(log, schema, due, boundary=boundary, watch=watch) if due else Deleted()
+    left = (plan for plan in plans if plan.key not in deleted.plan_keys)
+    return replace(
+        deleted,
+        plan_keys=(*covered, *deleted.plan_keys),
+        waiting=tuple(plan for plan in left if plan in due or plan.stage is not DeletionStage.UNLINKING),
+        waiting_keys=_without(waiting_keys, deleted),
+    )
+
+
+def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, boundary: int) -> Deleted:
+    """Return what `settle` would answer after the unlinking of `rehearsal`, without doing it."""
+    store = log.store
+    grace_millis, now_millis = schema.table_options.read_grace_millis, storage_now_millis(log)
+    stored = _plans(store)
+    begun = [
+        plan
+        for plan in stored
+        if plan.stage is DeletionStage.UNLINKING
+        and (plan.roots[0].key in rehearsal.all_unlinked_keys or _is_unlinking(store, plan, boundary))
+    ]
+    begun += rehearsal.plans
+    covered = [plan for plan in begun if _is_covered(store, plan, boundary)]
+    begun = [plan for plan in begun if plan not in covered]
+    due = [plan for plan in stored if is_due(plan, grace_millis=grace_millis, now_millis=now_millis)]
+    waiting = _waiting_plans(stored)
+    waiting_keys: frozenset[str] = frozenset()
+    if grace_millis == 0:
+        due += begun
+    else:
+        rehearsal = replace(rehearsal, waiting=tuple(begun))
+        for plan in begun:
+            new, waiting_keys = _waiting(
+                log, schema, plan, waiting, rehearsal, boundary=boundary, now_millis=now_millis
+            )
+            waiting = [*waiting, new]
+    ended = [plan.key for plan in covered if plan in stored]
+    if not due:
+        return Deleted(plan_keys=tuple(ended), waiting=tuple(waiting), waiting_keys=tuple(sorted(waiting_keys)))
+    dead, held = _proven(log, schema, due, rehearsal, boundary=boundary)
+    files = _existing(store, dead)
+    if held:
+        files = deletion_order({file.key: file for file in files})[0]
+        waiting = [*(plan for plan in due if plan not in waiting), *waiting]
+    else:
+        ended += [plan.key for plan in due if plan in stored]
+        waiting = [plan for plan in waiting if plan not in due]
+    deleted = Deleted(files=files, plan_keys=tuple(ended), waiting=tuple(waiting))
+    return replace(deleted, waiting_keys=_without(waiting_keys, deleted))
+
+
+def storage_now_millis(log: SnapshotLog) -> int:
+    """Return the storage's time; this machine's where nothing can be written, and so nothing can go."""
+    try:
+        return log.store.now_millis()
+    except StorageUnavailable:
+        return log.clock.now_millis()
+
+
+def _waiting_plans(plans: Iterable[DeletionPlan]) -> list[DeletionPlan]:
+    return [plan for plan in plans if plan.stage is DeletionStage.WAITING]
+
+
+def _without(waiting_keys: Iterable[str], deleted: Deleted) -> tuple[str, ...]:
+    return tuple(sorted({*waiting_keys} - {file.key for file in deleted.files}))
+
+
+def make_changelogs(log: SnapshotLog, plan: DeletionPlan) -> None:
+    """Copy the snapshots that live on as changelogs; those that are there already count as made.
+
+    Before their ids are forbidden: else there would be a time in which nobody could read what they changed.
+    """
+    store = log.store
+    for root in plan.roots:
+        if root.snapshot_id in plan.made_changelog_ids and (data := read_root(store, root)) is not None:
+            _make_changelog(store, root.snapshot_id, data)
+    if plan.made_changelog_ids:
+        _write_changelog_hints(log, first_kept_id=0)
+
+
+def resume(log: SnapshotLog, plan: DeletionPlan) -> None:
+    """Unlink what an interrupted run did not come to. Where an older version ran, changelogs may be missing."""
+    make_changelogs(log, plan)
+    unlink(log, plan)
+
+
+def unlink(log: SnapshotLog, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
+    """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone.
+
+    Its changelogs are there. `unlinked` is told of each root that is gone.
+    """
+    store = log.store
+    there = [root for root in plan.roots if read_root(store, root) is not None]
+    # An earlier run may have ended before what it forbade and unlinked was sure to stay so.
+    forbidden = [BOUNDARY_KEY] if plan.kind is RootKind.SNAPSHOT else []
+    store.make_last([*forbidden, *(root.key for root in plan.roots if root not in there)])
+    if plan.kind is RootKind.CHANGELOG:
+        _write_changelog_hints(log, first_kept_id=plan.first_kept_id)
+    for root in there:
+        delete_all(store, [root.key])
+        if unlinked is not None:
+            unlinked(1)
+
+
+def _write_changelog_hints(log: SnapshotLog, *, first_kept_id: int) -> None:
+    ids = [changelog_id for changelog_id in ids_in(log.store, CHANGELOG_FOLDER) if changelog_id >= first_kept_id]
+    if ids:
+        log.write_changelog_hints(ids[0], ids[-1])
+
+
+def _make_changelog(store: ObjectStore, snapshot_id: int, data: bytes) -> None:
+    key = changelog_key(snapshot_id)
+    if created(store, key, data):
+        return
+    if store.read(key) != data:
+        raise CorruptTable(
+            f"{store.uri(key)}: it is there, and it is not snapshot {snapshot_id}, of which it should be a copy. "
+            "That snapshot stays; run `lakehouse verify` and keep its report."
+        )
+    store.make_last([key])
+
+
+def _plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
+    for _ in range(_ATTEMPTS):
+        try:
+            return load_plans(store)
+        except NotFound:
+            # Another run ended it between listing and reading.
+            continue
+    raise StorageUnavailable(f"{store.uri('lakehouse')}: plans come and go. End other maintenance, then call again.")
+
+
+def _is_unlinking(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
+    """True when the unlinking of `plan` had begun, and was not noted as done; a plan that was only written is void."""
+    if plan.stage is not DeletionStage.UNLINKING:
+        return False
+    if plan.kind is RootKind.SNAPSHOT:
+        return plan.first_kept_id <= boundary
+    return read_root(store, plan.roots[0]) is None
+
+
+def _is_covered(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
+    """True when a tag was unlinked whose snapshot is there: whoever expires that one deletes the files of both."""
+    if plan.kind is not RootKind.TAG:
+        return False
+    tag = plan.roots[0]
+    key = snapshot_key(tag.snapshot_id)
+    try:
+        snapshot = root_of(parse_snapshot(store.read(key), key), key, RootKind.SNAPSHOT)
+    except NotFound:
+        return False
+    return snapshot.snapshot_id >= boundary and snapshot.same_files(tag)
+
+
+def read_root(store: ObjectStore, root: Root) -> bytes | None:
+    """Return the file of `root`, or None when it is gone or another state has its name."""
+    try:
+        data = store.read(root.key)
+    except NotFound:
+        return None
+    is_tag = root.kind is RootKind.TAG
+    snapshot = parse_tag(data, root.key).snapshot if is_tag else parse_snapshot(data, root.key)
+    return data if root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root else None
+
+
+def _waiting(
+    log: SnapshotLog,
+    schema: TableSchema,
+    plan: DeletionPlan,
+    earlier: Sequence[DeletionPlan],
+    rehearsal: Rehearsal,
+    *,
+    boundary: int,
+    now_millis: int,
+) -> tuple[DeletionPlan, frozenset[str]]:
+    """Return `plan` as it waits, its roots gone, and all files that wait then; it counts what `earlier` ones do not."""
+    store = log.store
+    dead, _ = _proven(log, schema, (plan, *earlier), rehearsal, boundary=boundary)
+    files = _existing(store, dead)
+    waiting = plan.model_copy(
+        update={
+            "stage": DeletionStage.WAITING,
+            "waiting_since_millis": now_millis,
+            "file_count": max(0, len(files) - sum(other.file_count for other in earlier)),
+            "size_bytes": max(0, sum(file.size or 0 for file in files) - sum(other.size_bytes for other in earlier)),
+        }
+    )
+    return waiting, frozenset(file.key for file in files)
+
+
+def _delete(
+    log: SnapshotLog, schema: TableSchema, due: Sequence[DeletionPlan], *, boundary: int, watch: Watch
+) -> Deleted:
+    store = log.store
+    watch.at("looking for what is still needed")
+    dead, held = _proven(log, schema, due, Rehearsal(), boundary=boundary)
+    files = _existing(store, dead)
+    if files:
+        for plan in due:
+            skip_wait(store, plan)
+    batches = deletion_order({file.key: file for file in files})
+    # While a commit not yet made holds some of the files, what names them must stay, else nobody finds them again.
+    gone = watch.counting("deleting", len(files), "files")
+    for batch in batches[:1] if held else batches:
+        for start in range(0, len(batch), _AT_ONCE):
+            piece = batch[start : start + _AT_ONCE]
+            delete_all(store, [file.key for file in piece])
+            gone(len(piece))
+    if parse_bool(CLEAN_FOLDERS_KEY, _option(schema, CLEAN_FOLDERS_KEY, "false")):
+        _remove_empty_folders(store, files)
+    if held:
+        return Deleted(files=batches[0])
+    keys = tuple(plan.key for plan in due)
+    delete_all(store, keys)
+    return Deleted(files=files, plan_keys=keys)
+
+
+def _proven(
+    log: SnapshotLog,
+    schema: TableSchema,
+    due: Sequence[DeletionPlan],
+    rehearsal: Rehearsal,
+    *,
+    boundary: int,
+) -> tuple[dict[str, NamedFile], bool]:
+    """Return the files that died with the roots of `due`, and whether a pending commit holds further ones.
+
+    Raises CorruptTable when a root, or something that a root needs, cannot be read: then nothing is proven.
+    """
+    delta_is_changelog = schema.table_options.changelog_producer is ChangelogProducer.NONE
+    before: Roots | None = None
+    while True:
+        roots = collect_roots(log.store, boundary=boundary)
+        reader = FileReader(log.store, BucketFolders(schema))
+        dead = dead_files(reader, due)
+        try:
+            live = live_among(reader, _living(roots, due, rehearsal), dead, delta_is_changelog=delta_is_changelog)
+        except NotFound as error:
+            if roots == before:
+                raise CorruptTable(
+                    f"{error} Nothing was deleted. Run `lakehouse verify` and keep its report."
+                ) from error
+            # The root that names it may have been unlinked, and its files deleted, while we looked.
+            before = roots
+            continue
+        held = pending_files(reader, roots.pending) & (dead.keys() - live)
+        return {key: file for key, file in dead.items() if key not in live and key not in held}, bool(held)
+
+
+def _living(roots: Roots, due: Sequence[DeletionPlan], rehearsal: Rehearsal) -> Iterable[Root]:
+    unlinked = rehearsal.all_unlinked_keys
+    ending = {plan.uuid for plan in due}
+    yield from (root for root in roots.roots if root.key not in unlinked)
+    yield from rehearsal.made_changelogs
+    stored = {plan.uuid for plan in roots.plans}
+    for plan in (*roots.plans, *(plan for plan in rehearsal.waiting if plan.uuid not in stored)):
+        if plan.uuid not in ending and plan.stage is not DeletionStage.DELETING:
+            yield from as_roots(plan)
+
+
+def _existing(store: ObjectStore, files: Mapping[str, NamedFile]) -> tuple[NamedFile, ...]:
+    """Return those of `files` that are there, all with a size."""
+    folders = {key.rpartition("/")[0] for key in files}
+    there = {f"{folder}/{name}" for folder in folders for name in store.children(folder).files}
+    found = [files[key] for key in sorted(files.keys() & there)]
+    return tuple(file if file.size is not None else replace(file, size=_size(store, file.key)) for file in found)
+
+
+def _size(store: ObjectStore, key: str) -> int:
+    try:
+        return store.size(key)
+    except NotFound:
+        return 0
+
+
+def _advance(store: ObjectStore, plan: DeletionPlan, advanced: DeletionPlan) -> None:
+    """Replace `plan` by `advanced`, unless another run has taken it further or ended it."""
+    found = store.read_versioned(plan.key)
+    if found is None or parse_plan(found[0], plan.key).stage is not plan.stage:
+        return
+    replaced(store, plan.key, serialize_plan(advanced), if_version=found[1])
+
+
+def deleting() -> AbstractContextManager[None]:
+    """Say of an error inside that something may have gone before it."""
+    return begun("Something may have gone before that: call again, or expire snapshots, which goes on from there.")
+
+
+def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
+    failed = store.delete(keys)
+    if failed:
+        raise StorageUnavailable(
+            f"{store.uri(failed[0])}: {len(failed)} objects could not be deleted. The plan stays; call again."
+        )
+
+
+def _remove_empty_folders(store: ObjectStore, files: Iterable[NamedFile]) -> None:
+    kinds = (FileKind.DATA, FileKind.CHANGELOG)
+    folders = {file.key.rpartition("/")[0] for file in files if file.kind in kinds}
+    while folders:
+        for folder in folders:
+            store.delete_empty_folders(folder)
+        folders = {folder.rpartition("/")[0] for folder in folders} - {""}
+
+
+def _option(schema: TableSchema, key: str, default: str) -> str:
+    former = (old for old, new in FORMER_NAMES.items() if new == key)
+    for name in (key, *former):
+        if name in schema.options:
+            return schema.options[name]
+    return default

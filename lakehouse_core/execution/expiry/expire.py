@@ -1,0 +1,428 @@
+"""Expiry carried out: the plan is written, ids are forbidden, roots unlinked; files go when nobody can read them.
+
+Source: Paimon semantics, "Snapshot expiry", "Changelog lifecycle"; the order is that of `execution/expiry/deletion.py`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.execution.expiry.deletion import (
+    Deleted,
+    Rehearsal,
+    begin,
+    deleting,
+    interrupted,
+    make_changelogs,
+    read_root,
+    rehearse,
+    resume,
+    settle,
+    storage_now_millis,
+    unlink,
+)
+from lakehouse_core.metadata.roots import ids_in
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.options import KNOWN, ChangelogExpiryOptions, ExpiryOptions, TableOptions, parse_bool
+from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, asked_ids, checked_retention, plan_expiry
+from lakehouse_core.planning.timestamps import Dated, believed, believed_now
+from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.deletion_plan import DeletionPlan
+from lakehouse_core.table.layout import (
+    CHANGELOG_FOLDER,
+    CONSUMER_FOLDER,
+    CONSUMER_PREFIX,
+    changelog_key,
+    snapshot_key,
+    tag_key,
+)
+from lakehouse_core.table.root import Root, RootKind, root_of
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
+
+_ATTEMPTS = 5
+
+_CONSUMERS_SPARE_SNAPSHOTS = "consumer.changelog-only"
+_TAGS_EXPIRE = "tag.time-expire-enabled"
+# Its branches read files of each other that no root of the reading branch names.
+_CHAIN_TABLE = "chain-table.enabled"
+_OWN_OPTIONS = "lakehouse."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryResult:
+    """What left the table, or would leave it. Ids are rising, sizes in bytes.
+
+    `made_changelog_ids` are those of `snapshot_ids` that live on as changelogs. `deleted_keys` names every object that
+    is gone, roots and ended plans included; `files_deleted` counts the others by kind. `files_waiting` go when their
+    readers have ended: a later run deletes them; `waiting_keys` names them where this run added to them. `reason` says
+    with figures what keeps the rest; `noop_reason` is set when nothing was done.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    made_changelog_ids: tuple[int, ...] = ()
+    changelog_ids: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    earliest_id: int | None = None
+    latest_id: int | None = None
+    deleted_keys: tuple[str, ...] = ()
+    files_deleted: Mapping[str, int] = field(default_factory=dict)
+    bytes_deleted: int = 0
+    files_waiting: int = 0
+    bytes_waiting: int = 0
+    waiting_keys: tuple[str, ...] = ()
+    waiting_plan_ids: tuple[str, ...] = ()
+    reason: str = ""
+    noop_reason: str | None = None
+
+
+def expire(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    clock: Clock,
+    *,
+    retain_max: int | None = None,
+    retain_min: int | None = None,
+    max_age_millis: int | None = None,
+    dry_run: bool = False,
+    watch: Watch = NOBODY,
+) -> ExpiryResult:
+    """Expire snapshots, changelogs and tags, and delete what only they needed; None takes the table's options.
+
+    Safe to call again after a crash, and by several processes. With `dry_run` nothing changes, and the result is that
+    of a run. A maximum below the table's minimum brings it down when no minimum is given.
+    Raises CorruptTable when a root cannot be read: then nothing is deleted. WriteOutcomeUnknown: it stopped on its way.
+    """
+    watch.at("planning the expiry")
+    schema = schemas.latest()
+    table = log.store.uri("")
+    check_understood(table, schema)
+    lowered = retain_min is None and retain_max is not None and 1 <= retain_max < _least_retained(schema)
+    retain_min = retain_max if lowered else retain_min
+    options = _options(schema, retain_max=retain_max, retain_min=retain_min, max_age_millis=max_age_millis)
+    snapshots = checked_retention(_retention(options.expiry))
+    changelogs = checked_retention(_retention(options.changelog_expiry))
+    resumed = _resume(log, dry_run=dry_run)
+    state = _load(log, snapshots, changelogs, resumed)
+    skew = options.expiry.max_skew_millis
+    now_millis = believed_now(clock.now_millis(), storage_now_millis(log), max_skew_millis=skew)
+    dates = _Dates(log.store, now_millis=now_millis, max_skew_millis=skew)
+    plan = _plan(state, schema, snapshots, changelogs, dates)
+    if lowered:
+        note = f"the table retains at least {_least_retained(schema)}, but at most {retain_max} were asked for"
+        plan = replace(plan, reason=f"{plan.reason}; {note}")
+    # The local clock is as wrong as the other.
+    local_now_millis = clock.local_now_millis() + now_millis - clock.now_millis()
+    tags = expired_tags(log, schema, clock, local_now_millis=local_now_millis)
+    deletions = (*tags, *_deletions(clock, state, plan))
+    if dry_run:
+        made = {**resumed.made_changelogs, **{id: state.snapshots[id] for id in plan.made_changelog_ids}}
+        rehearsal = Rehearsal(
+            plans=deletions,
+            unlinked_keys=resumed.root_keys,
+            made_changelogs=tuple(_root(made[id], RootKind.CHANGELOG) for id in sorted(made)),
+        )
+        deleted = rehearse(log, schema, rehearsal, boundary=max(plan.first_kept_id, state.boundary))
+        return _result(state, plan, resumed, deletions, deleted)
+    unlinked = watch.counting("unlinking", sum(len(deletion.roots) for deletion in deletions), "snapshots")
+    with deleting():
+        for deletion in deletions:
+            begin(log.store, deletion)
+            if deletion.kind is RootKind.SNAPSHOT:
+                make_changelogs(log, deletion)
+                log.raise_boundary(deletion.first_kept_id)
+                log.write_earliest_hint(deletion.first_kept_id)
+            unlink(log, deletion, unlinked)
+        deleted = settle(log, schema, boundary=log.boundary(), unlinked=(*resumed.plans, *deletions), watch=watch)
+    return _result(state, plan, resumed, deletions, deleted)
+
+
+def check_understood(table: str, schema: TableSchema) -> None:
+    """Raise UnsupportedFeature for a table of which we cannot tell what keeps its files alive."""
+    for key, value in schema.options.items():
+        if (key == _CHAIN_TABLE and parse_bool(key, value)) or (key.startswith(_OWN_OPTIONS) and key not in KNOWN):
+            raise UnsupportedFeature(
+                f"{table}: option {key} = {value}: what such a table needs is not known here, so nothing was deleted. "
+                "Upgrade, or expire it with the engine that set the option."
+            )
+
+
+def expired_tags(
+    log: SnapshotLog, schema: TableSchema, clock: Clock, *, local_now_millis: int
+) -> Sequence[DeletionPlan]:
+    """Return the deletions of the tags whose time is over; tags without a time stay."""
+    if not parse_bool(_TAGS_EXPIRE, schema.options.get(_TAGS_EXPIRE, "true")):
+        return ()
+    found = []
+    for name, tag in log.tags().items():
+        created, retained = tag.create_time_millis, tag.time_retained_millis
+        # The time in a tag is its writer's wall clock; it names no zone.
+        if created is not None and retained is not None and local_now_millis > created + retained:
+            found.append(tag_deletion(name, tag.snapshot, clock))
+    return tuple(found)
+
+
+def tag_deletion(name: str, snapshot: Snapshot, clock: Clock) -> DeletionPlan:
+    root = root_of(snapshot, tag_key(name), RootKind.TAG)
+    return DeletionPlan(uuid=clock.uuid(), kind=RootKind.TAG, roots=(root,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """A table's history as far as expiry looks; `snapshots` and `changelogs` hold those whose times can matter."""
+
+    boundary: int
+    snapshot_ids: Sequence[int]
+    snapshots: Mapping[int, Snapshot]
+    latest: Snapshot | None
+    changelog_ids: Sequence[int]
+    changelogs: Mapping[int, Snapshot]
+    consumers: Mapping[str, int]
+    unreadable_consumer: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resumed:
+    """What an interrupted run had left to unlink: plans, keys that go now, changelogs that a dry run would make."""
+
+    plans: tuple[DeletionPlan, ...]
+    root_keys: frozenset[str]
+    made_changelogs: Mapping[int, Snapshot]
+
+
+def _resume(log: SnapshotLog, *, dry_run: bool) -> _Resumed:
+    """Unlink what an interrupted run did not come to: its changelogs count in what is decided next."""
+    plans = interrupted(log)
+    left = {
+        root.key: (plan, root, data)
+        for plan in plans
+        for root in plan.roots
+        if (data := read_root(log.store, root)) is not None
+    }
+    made = {
+        root.snapshot_id: parse_snapshot(data, key)
+        for key, (plan, root, data) in left.items()
+        if root.snapshot_id in plan.made_changelog_ids
+    }
+    if not dry_run:
+        with deleting():
+            for plan in plans:
+                resume(log, plan)
+    return _Resumed(plans=plans, root_keys=frozenset(left), made_changelogs=made if dry_run else {})
+
+
+def _least_retained(schema: TableSchema) -> int:
+    return schema.table_options.expiry.min_retained
+
+
+def _options(
+    schema: TableSchema, *, retain_max: int | None, retain_min: int | None, max_age_millis: int | None
+) -> TableOptions:
+    """Return the options with what the caller asks for; changelogs without a setting of their own follow it."""
+    asked = {
+        "snapshot.num-retained.max": retain_max,
+        "snapshot.num-retained.min": retain_min,
+        "snapshot.time-retained": None if max_age_millis is None else f"{max_age_millis} ms",
+    }
+    given = {key: str(value) for key, value in asked.items() if value is not None}
+    return TableOptions.parse({**schema.options, **given}) if given else schema.table_options
+
+
+def _retention(options: ExpiryOptions | ChangelogExpiryOptions) -> Retention:
+    return Retention(
+        min_retained=options.min_retained,
+        max_retained=options.max_retained,
+        max_age_millis=options.max_age_millis,
+        limit=options.limit,
+    )
+
+
+def _load(log: SnapshotLog, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
+    for _ in range(_ATTEMPTS):
+        try:
+            return _load_once(log, snapshots, changelogs, resumed)
+        except NotFound:
+            # Another run expired it between listing and reading.
+            continue
+    raise StorageUnavailable(f"{log.store.uri('')}: its history changes faster than it can be read. Call again.")
+
+
+def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
+    store = log.store
+    boundary = log.boundary()
+    ids = log.ids_from(boundary)
+    latest_id = ids[-1] if ids else 0
+    made = resumed.made_changelogs
+    listed = (id for id in ids_in(store, CHANGELOG_FOLDER) if changelog_key(id) not in resumed.root_keys)
+    # Of a snapshot that lives a changelog is a copy, left by a run that did not come to forbid its id.
+    changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
+    consumers, unreadable = _consumers(store)
+    # What stays is told by the first and the last.
+    ends = {*ids[:1], *ids[-1:]}
+    read = {id: _read(store, snapshot_key(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ends}}
+    return _State(
+        boundary=boundary,
+        snapshot_ids=ids,
+        snapshots=read,
+        latest=read.get(latest_id),
+        changelog_ids=changelog_ids,
+        changelogs={
+            id: made[id] if id in made else _read(store, changelog_key(id))
+            for id in asked_ids(changelog_ids, latest_id, changelogs)
+        },
+        consumers=consumers,
+        unreadable_consumer=unreadable,
+    )
+
+
+def _read(store: ObjectStore, key: str) -> Snapshot:
+    return parse_snapshot(store.read(key), key)
+
+
+def _consumers(store: ObjectStore) -> tuple[dict[str, int], str | None]:
+    """Return what each consumer reads next, and why one of them cannot be read."""
+    found: dict[str, int] = {}
+    unreadable = None
+    for name in store.children(CONSUMER_FOLDER).files:
+        if name.startswith(CONSUMER_PREFIX):
+            key = f"{CONSUMER_FOLDER}/{name}"
+            try:
+                found[name.removeprefix(CONSUMER_PREFIX)] = parse_consumer(store.read(key), key)
+            except CorruptTable as error:
+                unreadable = str(error)
+    return found, unreadable
+
+
+class _Dates:
+    """The times that count of a table's snapshots and changelogs; files are looked at where a stamp is ahead of now."""
+
+    def __init__(self, store: ObjectStore, *, now_millis: int, max_skew_millis: int) -> None:
+        self.now_millis = now_millis
+        self.max_skew_millis = max_skew_millis
+        self._store = store
+        self._modified: dict[str, Mapping[str, int]] = {}
+
+    def is_ahead(self, snapshot: Snapshot) -> bool:
+        return snapshot.time_millis > self.now_millis + self.max_skew_millis
+
+    def of(self, snapshots: Mapping[int, Snapshot], key_of: Callable[[int], str]) -> list[Dated]:
+        """Return `snapshots`, rising; `key_of` gives the file of an id."""
+        return [
+            believed(
+                snapshots[id],
+                self._modified_millis(key_of(id)) if self.is_ahead(snapshots[id]) else None,
+                now_millis=self.now_millis,
+                max_skew_millis=self.max_skew_millis,
+            )
+            for id in sorted(snapshots)
+        ]
+
+    def _modified_millis(self, key: str) -> int | None:
+        folder = key.rpartition("/")[0]
+        if folder not in self._modified:
+            self._modified[folder] = {info.key: info.modified_millis for info in self._store.list(folder)}
+        return self._modified[folder].get(key)
+
+
+def _plan(state: _State, schema: TableSchema, snapshots: Retention, changelogs: Retention, dates: _Dates) -> ExpiryPlan:
+    first = state.snapshot_ids[0] if state.snapshot_ids else 0
+    if state.latest is None:
+        return _nothing(first, "the table has no snapshot")
+    if state.unreadable_consumer is not None:
+        return _nothing(first, f"a consumer that cannot be read protects everything: {state.unreadable_consumer}")
+    plan = plan_expiry(
+        dates.of(state.snapshots, snapshot_key),
+        dates.of(state.changelogs, changelog_key),
+        latest_id=state.latest.id,
+        last_changelog_id=state.changelog_ids[-1] if state.changelog_ids else None,
+        snapshot_retention=snapshots,
+        changelog_retention=changelogs,
+        now_millis=dates.now_millis,
+        consumers=state.consumers,
+        consumers_hold_snapshots=not parse_bool(
+            _CONSUMERS_SPARE_SNAPSHOTS, schema.options.get(_CONSUMERS_SPARE_SNAPSHOTS, "false")
+        ),
+    )
+    if not dates.is_ahead(state.latest):
+        return plan
+    ahead = (state.latest.time_millis - dates.now_millis) / 1000
+    note = f"the time of snapshot {state.latest.id} is {ahead:.0f} s ahead, so that of its file counts"
+    return replace(plan, reason=f"{plan.reason}; {note}")
+
+
+def _nothing(first_kept_id: int, reason: str) -> ExpiryPlan:
+    return ExpiryPlan(
+        snapshot_ids=(),
+        first_kept_id=first_kept_id,
+        made_changelog_ids=(),
+        changelog_ids=(),
+        first_kept_changelog_id=None,
+        reason=reason,
+    )
+
+
+def _deletions(clock: Clock, state: _State, plan: ExpiryPlan) -> Iterable[DeletionPlan]:
+    if plan.snapshot_ids:
+        successor_id = min(id for id in state.snapshots if id >= plan.first_kept_id)
+        yield DeletionPlan(
+            uuid=clock.uuid(),
+            kind=RootKind.SNAPSHOT,
+            roots=tuple(_root(state.snapshots[id], RootKind.SNAPSHOT) for id in plan.snapshot_ids),
+            successor=_root(state.snapshots[successor_id], RootKind.SNAPSHOT),
+            made_changelog_ids=plan.made_changelog_ids,
+        )
+    if plan.changelog_ids:
+        yield DeletionPlan(
+            uuid=clock.uuid(),
+            kind=RootKind.CHANGELOG,
+            roots=tuple(_root(state.changelogs[id], RootKind.CHANGELOG) for id in plan.changelog_ids),
+        )
+
+
+def _root(snapshot: Snapshot, kind: RootKind) -> Root:
+    key = snapshot_key(snapshot.id) if kind is RootKind.SNAPSHOT else changelog_key(snapshot.id)
+    return root_of(snapshot, key, kind)
+
+
+def _result(
+    state: _State, plan: ExpiryPlan, resumed: _Resumed, deletions: Sequence[DeletionPlan], deleted: Deleted
+) -> ExpiryResult:
+    gone = deletion_result(deletions, deleted)
+    result = replace(
+        gone,
+        deleted_keys=tuple(sorted({*gone.deleted_keys, *resumed.root_keys})),
+        snapshot_ids=plan.snapshot_ids,
+        made_changelog_ids=plan.made_changelog_ids,
+        changelog_ids=plan.changelog_ids,
+        earliest_id=plan.first_kept_id if state.latest else None,
+        latest_id=state.latest.id if state.latest else None,
+        reason=plan.reason,
+    )
+    return result if result.deleted_keys else replace(result, noop_reason=_why_nothing(result))
+
+
+def _why_nothing(result: ExpiryResult) -> str:
+    if not result.waiting_plan_ids:
+        return result.reason
+    return f"{result.reason}; {result.files_waiting} files wait until their readers have ended"
+
+
+def deletion_result(deletions: Sequence[DeletionPlan], deleted: Deleted) -> ExpiryResult:
+    """Return what became of `deletions`, which were begun now, and of those begun earlier."""
+    root_keys = [root.key for deletion in deletions for root in deletion.roots]
+    ended_keys = set(deleted.plan_keys) - {deletion.key for deletion in deletions}
+    tag_prefix = tag_key("")
+    return ExpiryResult(
+        tags=tuple(key.removeprefix(tag_prefix) for key in root_keys if key.startswith(tag_prefix)),
+        deleted_keys=tuple(sorted([*root_keys, *(file.key for file in deleted.files), *ended_keys])),
+        files_deleted=dict(sorted(Counter(file.kind.value for file in deleted.files).items())),
+        bytes_deleted=sum(file.size or 0 for file in deleted.files),
+        files_waiting=sum(waiting.file_count for waiting in deleted.waiting),
+        bytes_waiting=sum(waiting.size_bytes for waiting in deleted.waiting),
+        waiting_keys=deleted.waiting_keys,
+        waiting_plan_ids=tuple(waiting.uuid for waiting in deleted.waiting),
+    )

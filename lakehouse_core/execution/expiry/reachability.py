@@ -1,0 +1,288 @@
+"""Roots: everything that keeps files of a table alive, read afresh, and what of a set of files they need.
+
+Rule: one root that cannot be read stops whoever wanted to delete. An error is never taken for "there is none".
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from lakehouse_core.errors import CorruptTable, NotFound
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.checksums import verify_bytes
+from lakehouse_core.table.commit_message import StagedCommit
+from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.deletion_plan import DeletionPlan
+from lakehouse_core.table.file_refs import FileKind, NamedFile, data_files, index_file, manifest_file, message_files
+from lakehouse_core.table.joined_changelog import object_name
+from lakehouse_core.table.layout import (
+    manifest_key,
+)
+from lakehouse_core.table.manifest import (
+    EntryKind,
+    ManifestEntry,
+    ManifestFile,
+    decode_index_manifest,
+    decode_manifest,
+    decode_manifest_list,
+    merge_entries,
+)
+from lakehouse_core.table.root import NamedList, Root, RootKind, lineages, metadata_files, needed
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class FileReader:
+    """What lists, manifests and index manifests name. Lists are remembered, entries are not.
+
+    Raises NotFound for what is missing, unlike the log, for which that is always damage.
+    """
+
+    def __init__(self, store: ObjectStore, folders: BucketFolders) -> None:
+        self._store = store
+        self._folders = folders
+        self._lists: dict[tuple[str, str | None], list[ManifestFile]] = {}
+
+    @property
+    def folders(self) -> BucketFolders:
+        """Where the buckets of the table lie."""
+        return self._folders
+
+    def manifests(self, named: NamedList) -> list[ManifestFile]:
+        # A plan names a list without its checksum: what was read for it is not yet proven for a root that has one.
+        key = named.name, named.checksum
+        if key not in self._lists:
+            self._lists[key] = decode_manifest_list(self._read(named.name, named.size, named.checksum), named.name)
+        return self._lists[key]
+
+    def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        data = self._read(manifest.file_name, manifest.file_size, manifest.checksum)
+        return decode_manifest(data, manifest.file_name)
+
+    def index_files(self, index_manifest: str, checksum: str | None) -> Iterator[NamedFile]:
+        for entry in decode_index_manifest(self._read(index_manifest, None, checksum), index_manifest):
+            if entry.external_path is None:
+                folder = self._folders.of_index(entry.partition, entry.bucket)
+                yield index_file(entry.file_name, entry.file_size, folder=folder, named_by=index_manifest)
+
+    def data_files(
+        self, partition: bytes, bucket: int, file: DataFile, *, kind: FileKind, named_by: str
+    ) -> tuple[NamedFile, ...]:
+        """Return a data file and its extra files; none when it lies outside the table, where nothing is deleted."""
+        if file.external_path is not None:
+            return ()
+        folder = self._folders.of(partition, bucket)
+        return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=named_by)
+
+    def _read(self, name: str, size: int | None, checksum: str | None) -> bytes:
+        key = manifest_key(name)
+        data = self._store.read(key)
+        verify_bytes(data, self._store.uri(key), size=size, expected=checksum)
+        return data
+
+
+def dead_files(reader: FileReader, plans: Iterable[DeletionPlan]) -> dict[str, NamedFile]:
+    """Return the files that the unlinked roots of `plans` named and that may be dead now, by key.
+
+    What is missing was deleted by an earlier attempt: lists go after their manifests, manifests after their files.
+    """
+    found: dict[str, NamedFile] = {}
+    for plan in plans:
+        for root in plan.roots:
+            found.update((file.key, file) for file in _dead_metadata(reader, root))
+        for file in _dead_data(reader, plan):
+            found.setdefault(file.key, file)
+    return found
+
+
+def _dead_metadata(reader: FileReader, root: Root) -> Iterator[NamedFile]:
+    yield from metadata_files(root)
+    for named in root.lists:
+        for manifest in _missing_is_none(reader.manifests, named):
+            yield manifest_file(manifest.file_name, manifest.file_size, named_by=named.name)
+    if root.index_manifest is not None:
+        yield from _missing_is_none(
+            lambda name: list(reader.index_files(name, root.index_manifest_checksum)), root.index_manifest
+        )
+
+
+def _dead_data(reader: FileReader, plan: DeletionPlan) -> Iterator[NamedFile]:
+    """Yield the data files that may have died with the roots of `plan`.
+
+    A file that was live in an expired snapshot and is not live in the next was deleted by a delta in between.
+    """
+    match plan.kind:
+        case RootKind.SNAPSHOT:
+            deltas = [root.delta for root in (*plan.roots, plan.successor) if root is not None]
+            yield from _named_data(reader, deltas, {EntryKind.DELETE}, FileKind.DATA)
+        case RootKind.TAG:
+            states = [named for root in plan.roots for named in (root.base, root.delta)]
+            yield from _named_data(reader, states, {EntryKind.ADD}, FileKind.DATA)
+        case RootKind.CHANGELOG:
+            deltas = [root.delta for root in plan.roots]
+            yield from _named_data(reader, deltas, {EntryKind.ADD, EntryKind.DELETE}, FileKind.DATA)
+    if plan.kind is not RootKind.TAG:
+        changelogs = [root.changelog for root in plan.roots]
+        yield from _named_data(reader, changelogs, {EntryKind.ADD}, FileKind.CHANGELOG)
+
+
+def _named_data(
+    reader: FileReader, lists: Iterable[NamedList | None], kinds: Container[EntryKind], kind: FileKind
+) -> Iterator[NamedFile]:
+    for named in lists:
+        if named is None:
+            continue
+        for manifest in _missing_is_none(reader.manifests, named):
+            for entry in _missing_is_none(reader.entries, manifest):
+                if entry.kind in kinds:
+                    yield from reader.data_files(
+                        entry.partition, entry.bucket, entry.file, kind=kind, named_by=manifest.file_name
+                    )
+
+
+def _missing_is_none(read: Callable[[T], list[R]], what: T) -> list[R]:
+    try:
+        return read(what)
+    except NotFound:
+        return []
+
+
+def live_among(
+    reader: FileReader,
+    roots: Iterable[Root],
+    candidates: Mapping[str, NamedFile],
+    *,
+    delta_is_changelog: bool,
+) -> set[str]:
+    """Return the keys of those `candidates` that some root needs. Memory grows with the candidates only.
+
+    Raises CorruptTable when something that a root needs is missing or contradicts another root.
+    """
+    search = _Search(reader, candidates)
+    reduced = [needed(root, delta_is_changelog=delta_is_changelog) for root in roots]
+    for root in reduced:
+        search.metadata(root)
+    if not search.looks_for_data:
+        return search.live
+    snapshots = [root for root in reduced if root.kind is RootKind.SNAPSHOT]
+    for run in lineages(snapshots):
+        search.lineage(run)
+    states = {(root.snapshot_id, root.base, root.delta) for root in snapshots}
+    for root in reduced:
+        match root.kind:
+            case RootKind.TAG if (root.snapshot_id, root.base, root.delta) not in states:
+                search.state(root)
+            case RootKind.CHANGELOG:
+                search.changelog(root)
+    return search.live
+
+
+def pending_files(reader: FileReader, pending: Iterable[tuple[str, StagedCommit]]) -> set[str]:
+    """Return the keys of the files that commits not yet made will name."""
+    keys: set[str] = set()
+    for named_by, staged in pending:
+        for message in staged.messages:
+            keys.update(file.key for file in message_files(message, reader.folders, named_by=named_by))
+    return keys
+
+
+class _Search:
+    """Which of some candidates are live, root by root."""
+
+    def __init__(self, reader: FileReader, candidates: Mapping[str, NamedFile]) -> None:
+        self._reader = reader
+        self._candidates = candidates
+        kinds = (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA)
+        self._names = {file.key.rsplit("/", 1)[-1] for file in candidates.values() if file.kind in kinds}
+        # By name and checksum: what was read without a checksum is not proven for a root that has one.
+        self._found: dict[tuple[str, str | None], list[ManifestEntry]] = {}
+        self.live: set[str] = set()
+
+    @property
+    def looks_for_data(self) -> bool:
+        return bool(self._names)
+
+    def metadata(self, root: Root) -> None:
+        for file in metadata_files(root):
+            self._mark(file)
+        for named in root.lists:
+            for manifest in _of(root, self._reader.manifests, named):
+                self._mark(manifest_file(manifest.file_name, manifest.file_size, named_by=named.name))
+        if root.index_manifest is not None:
+            checksum = root.index_manifest_checksum
+            for file in _of(root, lambda name: list(self._reader.index_files(name, checksum)), root.index_manifest):
+                self._mark(file)
+
+    def lineage(self, run: tuple[Root, ...]) -> None:
+        """Mark what the snapshots of one lineage need, oldest first.
+
+        A file is live in one of them when it is live in the first or added by the delta of a later one.
+        """
+        self.state(run[0])
+        for root in run[1:]:
+            self._added(root, root.delta, FileKind.DATA)
+        for root in run:
+            self._added(root, root.changelog, FileKind.CHANGELOG)
+        known = frozenset(self.live)
+        self.state(run[-1])
+        if unknown := self.live - known:
+            raise CorruptTable(
+                f"{run[-1].key}: {min(unknown)} is live there, but no snapshot since {run[0].key} adds it. "
+                "Nothing was deleted; run `lakehouse verify` and keep its report."
+            )
+
+    def state(self, root: Root) -> None:
+        """Mark the files that are live at `root`."""
+        merged = merge_entries(self._entries(root, (root.base, root.delta)))
+        for entry in merged:
+            if entry.kind is EntryKind.ADD:
+                self._mark_entry(entry, FileKind.DATA, root)
+
+    def changelog(self, root: Root) -> None:
+        if root.changelog is not None:
+            self._added(root, root.changelog, FileKind.CHANGELOG)
+        else:
+            self._added(root, root.delta, FileKind.DATA, unless=FileSource.COMPACT)
+
+    def _added(self, root: Root, named: NamedList | None, kind: FileKind, *, unless: FileSource | None = None) -> None:
+        for entry in self._entries(root, (named,)):
+            if entry.kind is EntryKind.ADD and (unless is None or entry.file.file_source is not unless):
+                self._mark_entry(entry, kind, root)
+
+    def _entries(self, root: Root, lists: Iterable[NamedList | None]) -> list[ManifestEntry]:
+        """Return the entries of the lists that are about candidates."""
+        found: list[ManifestEntry] = []
+        for named in lists:
+            if named is not None:
+                for manifest in _of(root, self._reader.manifests, named):
+                    found.extend(self._of_manifest(root, manifest))
+        return found
+
+    def _of_manifest(self, root: Root, manifest: ManifestFile) -> list[ManifestEntry]:
+        key = manifest.file_name, manifest.checksum
+        if key not in self._found:
+            entries = _of(root, self._reader.entries, manifest)
+            self._found[key] = [entry for entry in entries if self._concerns(entry)]
+        return self._found[key]
+
+    def _concerns(self, entry: ManifestEntry) -> bool:
+        return object_name(entry.file.file_name) in self._names or any(
+            extra in self._names for extra in entry.file.extra_files
+        )
+
+    def _mark_entry(self, entry: ManifestEntry, kind: FileKind, root: Root) -> None:
+        for file in self._reader.data_files(entry.partition, entry.bucket, entry.file, kind=kind, named_by=root.key):
+            self._mark(file)
+
+    def _mark(self, file: NamedFile) -> None:
+        if file.key in self._candidates:
+            self.live.add(file.key)
+
+
+def _of(root: Root, read: Callable[[T], list[R]], what: T) -> list[R]:
+    """Return what `read` finds, or say which root needs it."""
+    try:
+        return read(what)
+    except NotFound as error:
+        raise NotFound(f"{root.key} needs what is missing: {error}") from error

@@ -1,0 +1,160 @@
+"""Tags: named snapshots that keep their files. Source: Paimon semantics, "Tags".
+
+Order: a tag writes its own root and then looks whether its source is still there; expiry unlinks its roots and then
+looks for tags. Both write before they read, so at least one of them sees the other.
+"""
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import (
+    InvalidRequest,
+    NotFound,
+    SnapshotExpired,
+    StorageUnavailable,
+    WriteOutcomeUnknown,
+    shown,
+)
+from lakehouse_core.execution.expiry.deletion import Rehearsal, begin, deleting, rehearse, settle, skip_wait, unlink
+from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
+from lakehouse_core.format.strict_json import sealed_json, strict_json
+from lakehouse_core.metadata.read_back import readable_file
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.storage.outcomes import created
+from lakehouse_core.table.layout import snapshot_key, tag_key
+from lakehouse_core.table.snapshot import TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
+
+# A file name has 255 bytes; the prefix and the name of a temporary file need some of them.
+_LONGEST_NAME_BYTES = 200
+_OWN_FIELDS = ("tagCreateTime", "tagTimeRetained", TAG_NAME_FIELD)
+
+
+def create_tag(
+    log: SnapshotLog,
+    clock: Clock,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    retention_millis: int | None = None,
+    dry_run: bool = False,
+) -> Tag:
+    """Name a snapshot, the latest unless told otherwise, and keep its files until the tag is deleted.
+
+    With `retention_millis` an expiry after that time deletes the tag. A snapshot that expired can be tagged while
+    another tag holds it. With `dry_run` the tag is only returned.
+    Raises InvalidRequest for a bad or taken name, NotFound, SnapshotExpired, WriteOutcomeUnknown.
+    """
+    _check_name(name)
+    if retention_millis is not None and retention_millis <= 0:
+        raise InvalidRequest(
+            f"Tag {shown(name)}: it is to be kept for {retention_millis} ms: give more than 0, or nothing."
+        )
+    source_key, data = _source(log, snapshot_id)
+    data, tag = _content(name, data, source_key, clock, retention_millis)
+    key = tag_key(name)
+    # One that was there before the call is another's, whatever it holds; later only its bytes tell whose it is.
+    if _is_taken(log, key) or not (dry_run or created(log.store, key, data)):
+        held = log.tags().get(name)
+        at = "" if held is None else f", at snapshot {held.snapshot.id}"
+        raise InvalidRequest(f"Tag {shown(name)} is there already{at}: delete it first, or use another name.")
+    if not dry_run and not _is_held(log, source_key, name, tag):
+        with deleting():
+            # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.
+            deletion = begin(log.store, tag_deletion(name, tag.snapshot, clock))
+            unlink(log, deletion)
+            skip_wait(log.store, deletion)
+        raise SnapshotExpired(
+            f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was made, so there is no such tag. "
+            f"The earliest snapshot is {log.earliest_id()}."
+        )
+    return tag
+
+
+def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *, dry_run: bool = False) -> ExpiryResult:
+    """Remove a tag and, when its readers have ended, the files that only it needed.
+
+    With `dry_run` nothing changes; the result is that of a run. Raises NotFound,
+    WriteOutcomeUnknown when it stopped on its way: the next expiry goes on.
+    """
+    schema = schemas.latest()
+    check_understood(log.store.uri(""), schema)
+    deletion = tag_deletion(name, log.tag(name).snapshot, clock)
+    if dry_run:
+        rehearsal = Rehearsal(plans=(deletion,))
+        return deletion_result([deletion], rehearse(log, schema, rehearsal, boundary=log.boundary()))
+    begin(log.store, deletion)
+    with deleting():
+        unlink(log, deletion)
+        return deletion_result([deletion], settle(log, schema, boundary=log.boundary(), unlinked=[deletion]))
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str):
+        raise InvalidRequest(f"Tag {shown(name)}: its name is text.")
+    fault = None
+    if not name.strip():
+        fault = "it is blank"
+    elif any(character in name for character in "/\\") or not name.isprintable():
+        fault = "it holds a slash, a backslash or a control character"
+    elif len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME_BYTES:
+        fault = f"it has more than {_LONGEST_NAME_BYTES} bytes"
+    if fault is not None:
+        raise InvalidRequest(f"Tag {shown(name)}: {fault}. Use letters, digits, '-', '_' and '.'.")
+
+
+def _is_taken(log: SnapshotLog, key: str) -> bool:
+    try:
+        log.store.size(key)
+    except NotFound:
+        return False
+    return True
+
+
+def _source(log: SnapshotLog, snapshot_id: int | None) -> tuple[str, bytes]:
+    """Return key and content of the snapshot, or of a tag that holds it."""
+    if snapshot_id is None:
+        latest = log.latest_id()
+        if latest is None:
+            raise NotFound(f"{log.store.uri('')}: there is no snapshot to tag yet. Write to the table first.")
+        snapshot_id = latest
+    key = snapshot_key(snapshot_id)
+    try:
+        log.snapshot(snapshot_id)
+        try:
+            return key, log.store.read(key)
+        except NotFound:
+            # It expired between the two: the second look says so.
+            log.snapshot(snapshot_id)
+            raise
+    except SnapshotExpired:
+        holders = [name for name, tag in log.tags().items() if tag.snapshot.id == snapshot_id]
+        if not holders:
+            raise
+        key = tag_key(holders[0])
+        return key, log.store.read(key)
+
+
+def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_millis: int | None) -> tuple[bytes, Tag]:
+    """Return the file of the tag, and what it says: all that the source says, whoever wrote it, our times and name."""
+    snapshot = parse_tag(data, source_key).snapshot
+    tag = new_tag(snapshot, name=name, local_now_millis=clock.local_now_millis(), retained_millis=retention_millis)
+    document = {each: value for each, value in strict_json(data, source_key).items() if each not in _OWN_FIELDS}
+    own = strict_json(serialize_tag(tag), source_key)
+    document |= {each: own[each] for each in _OWN_FIELDS if each in own}
+    return readable_file(
+        tag, lambda _: sealed_json(document), lambda data: parse_tag(data, source_key), what="The tag"
+    ), tag
+
+
+def _is_held(log: SnapshotLog, source_key: str, name: str, tag: Tag) -> bool:
+    """Return whether the source of a tag that was just made is there, so that its files are."""
+    snapshot_id = tag.snapshot.id
+    try:
+        log.store.size(source_key)
+        return source_key != snapshot_key(snapshot_id) or snapshot_id >= log.boundary()
+    except NotFound:
+        return False
+    except StorageUnavailable as error:
+        raise WriteOutcomeUnknown(
+            f"{error} Tag {shown(name)} was made, but snapshot {snapshot_id} may have expired meanwhile: "
+            "delete the tag and make it again, or run `lakehouse verify`."
+        ) from error

@@ -1,0 +1,176 @@
+"""Lookups carried out: keys go to their buckets by the table's own routing, each bucket is searched, rows come back.
+
+A plan is made once for a snapshot and is metadata only. Data files never change: what local files hold of them stays
+right when the table moves on, so that a new plan is all that a newer snapshot takes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.lookup.bucket import KEY_NUMBER, BucketLookup, LocalFile, LookupRead, data_file_digest
+from lakehouse_core.execution.lookup.keys import key_columns
+from lakehouse_core.execution.lookup.local_files import LookupCache
+from lakehouse_core.execution.read.scan import ReadRequest, ScanPlan, guarded, plan_read, scan_schema
+from lakehouse_core.execution.tasks.write.router import Router
+from lakehouse_core.format.rows import Rows, take_all
+from lakehouse_core.merge.key_words import fixed_values, key_words
+from lakehouse_core.merge.order import order_rows
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.read.key_condition import BucketId, by_bucket, key_condition
+from lakehouse_core.storage import open_store
+from lakehouse_core.table.predicate import Predicate
+from lakehouse_core.table.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows of one bucket: the row in `rows` of each key that was asked for, -1 for one that is not there."""
+
+    rows: pa.Table
+    row_of: Rows
+
+
+def look_up(
+    log: SnapshotLog, schemas: SchemaLog, keys: object, request: ReadRequest, cache: LookupCache, *, aligned: bool
+) -> pa.Table:
+    """Return the rows of these keys as `TableLookup.rows` does, having planned for them alone."""
+    columns: list[pa.RecordBatch] = []
+
+    def condition(schema: TableSchema) -> Predicate | None:
+        columns[:] = [key_columns(keys, schema)]
+        return key_condition(columns[0].columns, [schema.field(name) for name in schema.primary_keys])
+
+    lookup = TableLookup(log, schemas, replace(request, condition=condition), cache)
+    return lookup.rows(columns[0], aligned=aligned)
+
+
+class TableLookup:
+    """Lookups in one snapshot of a table, until `refresh` moves on to the one that `point` means then.
+
+    What keys do not satisfy the condition of `request` will not be asked for: files that they alone can be in are not
+    even planned. One thread at a time. Raises what `plan_read` raises, and InvalidRequest for a table without a primary
+    key and for a point that means changes.
+    """
+
+    def __init__(self, log: SnapshotLog, schemas: SchemaLog, request: ReadRequest, cache: LookupCache) -> None:
+        self._log = log
+        self._schemas = schemas
+        self._cache = cache
+        self._request = request
+        self._local: dict[str, LocalFile] = {}
+        self._use(plan_read(log, schemas, request))
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot whose rows are found; None where the table has none yet."""
+        return self._plan.snapshot_id
+
+    def refresh(self) -> None:
+        """Plan anew, and drop what was kept of data files that have left the table."""
+        plan = plan_read(self._log, self._schemas, self._request)
+        if plan.snapshot == self._plan.snapshot and plan.schema == self._plan.schema:
+            return
+        gone = _data_files(self._plan) - _data_files(plan)
+        for digest in gone:
+            self._cache.forget(digest)
+        for name in [name for name in self._local if name.partition("-")[0] in gone]:
+            del self._local[name]
+        self._use(plan)
+
+    def rows(self, keys: object, *, aligned: bool) -> pa.Table:
+        """Return the rows of `keys`, in their order; of keys that are not there nothing, or nulls when `aligned`."""
+        batch = key_columns(keys, self._plan.schema)
+        row_of = np.full(batch.num_rows, -1, dtype=np.int64)
+        parts: list[pa.Table] = []
+        count = 0
+        for found, places in guarded(self._found(batch), self._log, self._plan):
+            is_there = found.row_of >= 0
+            row_of[(np.arange(batch.num_rows) if places is None else places)[is_there]] = found.row_of[is_there] + count
+            parts.append(found.rows)
+            count += found.rows.num_rows
+        table = pa.concat_tables([self._schema.empty_table(), *parts]).combine_chunks()
+        if aligned:
+            return table.take(pa.array(row_of, mask=row_of < 0))
+        return table.take(pa.array(row_of[row_of >= 0]))
+
+    def _use(self, plan: ScanPlan) -> None:
+        if plan.schema.is_append:
+            raise InvalidRequest("the table has no primary key, so that no row has a name: read it with scan(where=…).")
+        if plan.is_increment:
+            raise InvalidRequest(
+                f"at={shown(self._request.point)} means changes, not a state: rows are looked up in one."
+            )
+        self._plan = plan
+        self._schema = scan_schema(plan)
+        self._read = LookupRead(
+            store=open_store(plan.store),
+            schema=plan.schema,
+            columns=plan.columns,
+            file_schemas=plan.file_schemas,
+            cache=self._cache,
+            local=self._local,
+        )
+        self._splits = by_bucket(plan.splits)
+        self._buckets: dict[BucketId, BucketLookup] = {}
+        self._cache.trim(plan.schema.table_options.lookup)
+
+    def _found(self, keys: pa.RecordBatch) -> Iterator[tuple[_Found, Rows | None]]:
+        for bucket, places in self._buckets_of(keys):
+            yield _in_bucket(bucket, keys, places, self._schema), places
+
+    def _buckets_of(self, keys: pa.RecordBatch) -> Iterator[tuple[BucketLookup, Rows | None]]:
+        """Yield the buckets that keys may be in, with the places of these keys among all; None means all."""
+        schema = self._plan.schema
+        if schema.is_cross_partition:
+            for bucket in self._splits:
+                yield self._bucket(bucket), None
+            return
+        if schema.table_options.bucket < 1:
+            # Which bucket a key went to stands in no rule: all of its partition are asked.
+            for place, rows in Router(schema, bucket_count=1).split(keys.column, keys.num_rows):
+                for bucket in self._splits:
+                    if bucket[0] == place.partition:
+                        yield self._bucket(bucket), rows
+            return
+        # A partition keeps the number of buckets that it was written with.
+        for bucket_count in sorted({total for _, _, total in self._splits}):
+            for place, rows in Router(schema, bucket_count=bucket_count).split(keys.column, keys.num_rows):
+                bucket = (place.partition, place.bucket, bucket_count)
+                if bucket in self._splits:
+                    yield self._bucket(bucket), rows
+
+    def _bucket(self, bucket: BucketId) -> BucketLookup:
+        if bucket not in self._buckets:
+            self._buckets[bucket] = BucketLookup(self._read, self._splits[bucket])
+        return self._buckets[bucket]
+
+
+def _in_bucket(bucket: BucketLookup, keys: pa.RecordBatch, places: Rows | None, schema: pa.Schema) -> _Found:
+    names = bucket.key_columns
+    columns = [keys.column(name) for name in names]
+    if places is not None:
+        columns = take_all(columns, places)
+    order = order_rows(key_words(columns), len(columns[0]))
+    starts = order.starts
+    row_of_key = np.full(len(starts), -1, dtype=np.int64)
+    batches = list(bucket.rows(take_all(columns, order.rows[starts])))
+    first_row = 0
+    for batch in batches:
+        numbers = fixed_values(batch.column(KEY_NUMBER), np.int64)
+        row_of_key[numbers] = np.arange(first_row, first_row + batch.num_rows)
+        first_row += batch.num_rows
+    row_of = np.empty(len(order.rows), dtype=np.int64)
+    row_of[order.rows] = np.repeat(row_of_key, order.ends - starts + 1)
+    arrays = [pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema) for batch in batches]
+    return _Found(pa.Table.from_batches(arrays, schema), row_of)
+
+
+def _data_files(plan: ScanPlan) -> set[str]:
+    """What the names of local files of the plan's data files begin with."""
+    store = open_store(plan.store)
+    return {data_file_digest(store, split, file) for split in plan.splits for file in split.files}

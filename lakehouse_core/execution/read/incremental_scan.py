@@ -1,0 +1,205 @@
+"""Changes between two snapshots: as they were written, or what differs between the two states.
+
+Source: Paimon semantics, "Incremental batch reads" (G.2). As written, rows are not merged across snapshots: a key may
+occur several times. When a snapshot has expired its long-lived changelog is read instead.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakehouse_core.display import line, page
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature, shown
+from lakehouse_core.execution.read.increments import (
+    Increment,
+    StateDiff,
+    diff_of_tags,
+    increment_splits,
+    range_of,
+    schemas_of,
+)
+from lakehouse_core.execution.read.state import expiry_behind
+from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_schema, read_split
+from lakehouse_core.format.stored import is_int64
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, IncrementalMode
+from lakehouse_core.planning.read.scope import ScanScope
+from lakehouse_core.table.schema import TableSchema, read_supported
+from lakehouse_core.table.split import Split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ChangesPlan:
+    """The files that hold the changes of the snapshots (after, until], in the order of the snapshots.
+
+    `tags`: the tags that keep the files, by the ids of their snapshots, when both ends were named by tags.
+    """
+
+    table: str
+    after: int
+    until: int
+    schema: TableSchema
+    tasks: tuple[ReadTask, ...]
+    arrow_schema: pa.Schema
+    tags: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return line("ChangesPlan", self.table, self._facts())
+
+    def _repr_html_(self) -> str:
+        return page("ChangesPlan", self.table, self._facts())
+
+    def _facts(self) -> dict[str, object]:
+        return {"after": self.after, "until": self.until, "splits": len(self.tasks)}
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(task.split for task in self.tasks)
+
+    @property
+    def row_count(self) -> int:
+        return sum(split.row_count for split in self.splits)
+
+
+def plan_changes(log: SnapshotLog, schemas: SchemaLog, after: int, until: int | None, *, table: str) -> ChangesPlan:
+    """Plan to read what the snapshots (after, until] changed; `until` None is the latest.
+
+    Raises SnapshotExpired when a part of the range is gone, NotFound when it is not there yet, InvalidRequest.
+    """
+    check_range(after, until)
+    schema = _schema(schemas, table)
+    last = (log.latest_id() or 0) if until is None else until
+    increment = range_of(log, schema, after, last, IncrementalMode.AUTO)
+    return _plan(log, schemas, schema, increment, after=after, until=last, table=table)
+
+
+def plan_diff(log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int | str, *, table: str) -> ChangesPlan:
+    """Plan to read what differs between the states of two snapshots, or of two tags.
+
+    Raises SnapshotExpired, NotFound, InvalidRequest; UnsupportedFeature for files that cannot be read.
+    """
+    check_states(after, until)
+    schema = _schema(schemas, table)
+    if isinstance(after, str) and isinstance(until, str):
+        increment = diff_of_tags(log, after, until)
+        low, high = log.tag(after).snapshot.id, log.tag(until).snapshot.id
+    else:
+        low, high = int(after), int(until)
+        increment = None
+        if low < high:
+            increment = StateDiff(before=log.snapshot(low) if low else None, after=log.snapshot(high))
+    return _plan(log, schemas, schema, increment, after=low, until=high, table=table)
+
+
+def change_batches(plan: ChangesPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+    """Yield the changes, snapshot by snapshot. Raises SnapshotExpired when a file went with its snapshot."""
+    for task in plan.tasks:
+        yield from task_changes(task, plan, log)
+
+
+def task_changes(task: ReadTask, plan: ChangesPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of one task of the plan. Raises as `change_batches` does."""
+    try:
+        yield from read_split(task)
+    except (NotFound, CorruptTable) as error:
+        if plan.tags and (gone := expiry_behind(log, plan.tags, 0)) is not None:
+            raise gone from error
+        needed = (task.split.snapshot_id,) if task.split.before is None else (plan.after, plan.until)
+        for snapshot_id in () if plan.tags else needed:
+            if snapshot_id and not _is_kept(log, snapshot_id):
+                raise SnapshotExpired(
+                    f"Snapshot {snapshot_id} expired while its changes were read. "
+                    f"The earliest is {log.earliest_id()}: read again from there."
+                ) from error
+        raise
+
+
+def _schema(schemas: SchemaLog, table: str) -> TableSchema:
+    schema = schemas.latest()
+    if schema.has_field(ROW_KIND_COLUMN):
+        raise UnsupportedFeature(
+            f"{table}: a column is named {shown(ROW_KIND_COLUMN)}, as that of the row kinds. Rename it."
+        )
+    read_supported(schema, table=table)
+    return schema
+
+
+def _plan(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    schema: TableSchema,
+    increment: Increment | None,
+    *,
+    after: int,
+    until: int,
+    table: str,
+) -> ChangesPlan:
+    # What was written is told at once, also where a read of the table waits for the compaction.
+    scope = ScanScope(schema, None, every_level=True)
+    splits = [] if increment is None else increment_splits(log, schemas, schema, increment, scope)
+    file_schemas = schemas_of(splits, schemas)
+    empty = Split(snapshot_id=0, partition=b"", bucket=0, total_buckets=0, folder="", files=(), raw=True)
+    tasks = [
+        ReadTask(
+            store=log.store.spec,
+            schema=schema,
+            split=split,
+            columns=schema.column_names,
+            file_schemas=file_schemas,
+            with_row_kinds=True,
+        )
+        for split in (empty, *splits)
+    ]
+    return ChangesPlan(
+        table=table,
+        after=after,
+        until=until,
+        schema=schema,
+        tasks=tuple(tasks[1:]),
+        arrow_schema=read_schema(tasks[0]),
+        tags=increment.tags if isinstance(increment, StateDiff) else {},
+    )
+
+
+def check_range(after: int, until: int | None) -> None:
+    """Raise InvalidRequest for what is no range of snapshots in any table."""
+    for name, value in (("after", after), *(() if until is None else (("until", until),))):
+        if not is_int64(value) or value < 0:
+            raise InvalidRequest(
+                f"changes: {name}={shown(value)}: {_written(name, value)}expected a snapshot id, or after=0 for all "
+                "changes."
+            )
+    if until is not None and until < after:
+        raise InvalidRequest(f"The range ({after}, {until}] ends before it begins. Swap the two.")
+
+
+def check_states(after: int | str, until: int | str) -> None:
+    """Raise InvalidRequest for what names no two states in any table."""
+    if isinstance(after, str) and isinstance(until, str):
+        return
+    if isinstance(after, str) or isinstance(until, str):
+        raise InvalidRequest(
+            f"diff: after={shown(after)} and until={shown(until)}: give two snapshot ids, or two tags."
+        )
+    if until is None:
+        raise InvalidRequest(f"diff: until={shown(until)}: give two snapshot ids, or two tags.")
+    check_range(after, until)
+
+
+def _written(name: str, value: object) -> str:
+    match value:
+        case AtSnapshot(snapshot_id):
+            return f"write {name}={shown(snapshot_id)}; "
+        case AtTag(tag):
+            return f"write {name}={shown(tag)} in `diff`, which takes two tags; "
+    return ""
+
+
+def _is_kept(log: SnapshotLog, snapshot_id: int) -> bool:
+    try:
+        log.snapshot(snapshot_id)
+    except NotFound:
+        return snapshot_id in log.changelog_ids()
+    return True

@@ -1,0 +1,327 @@
+"""Scans carried out: the state or the changes found, manifests read, splits planned, the rows read split by split.
+
+A plan is pinned to its snapshot. What expiry removed meanwhile is told as SnapshotExpired, never as missing rows.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lakehouse_core.display import line, page
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature, shown
+from lakehouse_core.execution.read.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
+from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_at
+from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
+from lakehouse_core.format.data_types import arrow_type
+from lakehouse_core.format.stored import is_int64
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.options import SCAN_KEYS
+from lakehouse_core.planning.read.limit import cut, needed_splits
+from lakehouse_core.planning.read.options import point_of
+from lakehouse_core.planning.read.read_point import (
+    Between,
+    BetweenTimes,
+    IncrementPoint,
+    LatestDelta,
+    ReadPoint,
+    ToAutoTag,
+    is_pinned,
+)
+from lakehouse_core.planning.read.scope import ScanScope
+from lakehouse_core.planning.read.splits import Splits, plan_splits
+from lakehouse_core.planning.readable import deletion_files
+from lakehouse_core.storage import StoreSpec
+from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.predicate import Predicate, beyond, columns_of
+from lakehouse_core.table.schema import TableSchema, read_supported
+from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.split import Split
+
+R = TypeVar("R")
+
+
+def no_condition(schema: TableSchema) -> Predicate | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """What a reader asks for. `point` None: what the table's options and `options` together say, the latest if nothing.
+
+    `condition` binds the caller's condition to the schema that is read; `columns` None are all. `limit`: at most so
+    many rows, whichever. `read_optimized`: of a key table only the files of the top level, which need no merge.
+    `with_row_kinds`: the kinds come first, and deletes are told, too. Raises InvalidRequest for what fits no table.
+    """
+
+    table: str
+    point: ReadPoint | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[str] | None = None
+    condition: Callable[[TableSchema], Predicate | None] = no_condition
+    limit: int | None = None
+    read_optimized: bool = False
+    with_row_kinds: bool = False
+
+    def __post_init__(self) -> None:
+        _check_options(self.table, self.point, self.options)
+        _check_columns(self.table, self.columns)
+        if self.limit is not None and (not is_int64(self.limit) or self.limit < 0):
+            raise InvalidRequest(f"{self.table}: limit={shown(self.limit)}: expected a number of rows, 0 or more.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ScanPlan:
+    """What a scan reads: splits that a task each can read. `snapshot` None: there is nothing to read.
+
+    `store` is rooted at the table; `file_schemas` holds, by id, every schema that files of the splits name.
+    `predicate`: what rows must still be tested for; partitions are exact already. Sizes in bytes, `row_count` before
+    any merge. `is_increment`: the rows are changes, not a state. `tags` and `oldest_id` tell what keeps the files: tags
+    by the ids of their snapshots, or a snapshot.
+    """
+
+    table: str
+    store: StoreSpec
+    snapshot: Snapshot | None
+    schema: TableSchema
+    columns: tuple[str, ...]
+    predicate: Predicate | None
+    splits: Sequence[Split]
+    file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
+    manifests_total: int = 0
+    manifests_read: int = 0
+    limit: int | None = None
+    with_row_kinds: bool = False
+    is_increment: bool = False
+    tags: Mapping[str, int] = field(default_factory=dict)
+    oldest_id: int = 0
+
+    def __repr__(self) -> str:
+        return line("ScanPlan", self.table, self.facts())
+
+    def _repr_html_(self) -> str:
+        return page("ScanPlan", self.table, self.facts())
+
+    def facts(self) -> dict[str, object]:
+        """What the plan is, for whoever shows it."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "schema_id": self.schema.id,
+            "columns": list(self.columns),
+            "predicate": self.predicate,
+            "limit": self.limit,
+            "splits": "many" if isinstance(self.splits, Splits) and not self.splits.is_kept else len(self.splits),
+            "manifests_read": self.manifests_read,
+            "manifests_total": self.manifests_total,
+        }
+
+    @property
+    def snapshot_id(self) -> int | None:
+        return None if self.snapshot is None else self.snapshot.id
+
+    @property
+    def file_count(self) -> int:
+        return sum(len(split.files) + len(split.before or ()) for split in self.splits)
+
+    @property
+    def row_count(self) -> int:
+        return sum(split.row_count for split in self.splits)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(split.size_bytes for split in self.splits)
+
+
+def plan_read(log: SnapshotLog, schemas: SchemaLog, request: ReadRequest) -> ScanPlan:
+    """Plan a read. Raises NotFound, SnapshotExpired, InvalidRequest for what does not fit the table,
+    UnsupportedFeature, CorruptTable.
+    """
+    point = read_point(schemas, request.table, request.point, request.options)
+    if isinstance(point, LatestDelta | Between | BetweenTimes | ToAutoTag):
+        return _increment_plan(log, schemas, point, _empty_plan(log, schemas.latest(), request))
+
+    def plan(state: ReadState) -> ScanPlan:
+        pinned = state.snapshot if is_pinned(point) else None
+        schema = schemas.latest() if pinned is None else schemas.schema(pinned.schema_id)
+        empty = _empty_plan(log, schema, request)
+        return _state_plan(log, schemas, state, empty, only_top_level=request.read_optimized)
+
+    return read_at(log, schemas, point, plan)
+
+
+def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:
+    """Return `point`, or else what the table's options and `options` together say. Raises InvalidRequest for both."""
+    _check_options(table, point, options)
+    if point is not None:
+        return point
+    return point_of({**schemas.latest().options, **options})
+
+
+def _check_options(table: str, point: ReadPoint | None, options: Mapping[str, str]) -> None:
+    if point is not None and options:
+        raise InvalidRequest(
+            f"{table}: at={shown(point)} and options={shown(dict(options))} both say what is read. Give one of them."
+        )
+    for key in options:
+        if key not in SCAN_KEYS:
+            raise InvalidRequest(
+                f"{table}: option {key} is none of a read. Options of a read: {', '.join(sorted(SCAN_KEYS))}."
+            )
+
+
+def _check_columns(table: str, columns: Sequence[str] | None) -> None:
+    if columns is None:
+        return
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
+        raise InvalidRequest(f"{table}: columns={shown(columns)}: give a list with at least one column name.")
+    if not all(isinstance(name, str) for name in columns):
+        raise InvalidRequest(f"{table}: columns={shown(columns)}: give a list of column names.")
+    if len(set(columns)) < len(columns):
+        raise InvalidRequest(f"{table}: columns={shown(list(columns))} names a column twice. Name each once.")
+
+
+def read_tasks(plan: ScanPlan) -> list[ReadTask]:
+    """Return the tasks that read the plan's splits, in their order."""
+    return list(_tasks(plan))
+
+
+def scan_schema(plan: ScanPlan) -> pa.Schema:
+    """Return the Arrow schema of the rows that the plan gives."""
+    columns = [pa.field(name, arrow_type(plan.schema.field(name).type)) for name in plan.columns]
+    return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string()), *columns] if plan.with_row_kinds else columns)
+
+
+def scan_batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the plan, split by split, in this process; no batch is empty.
+
+    Raises SnapshotExpired or NotFound when what was planned is gone, CorruptTable when a file is not what it should be.
+    """
+    yield from cut(_batches(plan, log), plan.limit)
+
+
+def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
+    """Return the number of rows. Splits whose files tell it exactly are not opened, nor any once the limit is met."""
+    total = 0
+    for task in _tasks(replace(plan, columns=())):
+        if plan.limit is not None and total >= plan.limit:
+            return plan.limit
+        known = None if plan.predicate is not None else task.split.exact_row_count
+        if known is not None:
+            total += known
+        else:
+            total += sum(batch.num_rows for batch in guarded(read_split(task), log, plan))
+    return total if plan.limit is None else min(total, plan.limit)
+
+
+def guarded(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan) -> Iterator[R]:
+    """Yield `rows` of the plan; a missing file of a snapshot that has expired meanwhile is told as such."""
+    try:
+        yield from rows
+    except (NotFound, CorruptTable) as error:
+        expired = None if plan.snapshot is None else expiry_behind(log, plan.tags, plan.oldest_id)
+        if expired is None:
+            raise
+        raise expired from error
+
+
+def _batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+    for task in _tasks(plan):
+        yield from guarded(read_split(task), log, plan)
+
+
+def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> ScanPlan:
+    """Return the plan of the request without anything to read. Raises what the request is refused for."""
+    predicate = request.condition(schema)
+    chosen = _chosen(schema, request.columns, request.table)
+    needed = {*chosen, *schema.primary_keys, *(columns_of(predicate) if predicate is not None else ())}
+    read_supported(schema, columns=needed, table=request.table)
+    if request.with_row_kinds and schema.has_field(ROW_KIND_COLUMN):
+        raise UnsupportedFeature(
+            f"{request.table}: a column is named {shown(ROW_KIND_COLUMN)}, as that of the row kinds. Rename it."
+        )
+    return ScanPlan(
+        table=request.table,
+        store=log.store.spec,
+        snapshot=None,
+        schema=schema,
+        columns=chosen,
+        predicate=predicate,
+        splits=(),
+        limit=request.limit,
+        with_row_kinds=request.with_row_kinds,
+    )
+
+
+def _tasks(plan: ScanPlan) -> Iterator[ReadTask]:
+    """One at a time: the splits of a large plan are made as they are asked for."""
+    for split in plan.splits:
+        yield ReadTask(
+            store=plan.store,
+            schema=plan.schema,
+            split=split,
+            columns=plan.columns,
+            predicate=plan.predicate,
+            file_schemas=plan.file_schemas,
+            with_row_kinds=plan.with_row_kinds,
+        )
+
+
+def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> tuple[str, ...]:
+    for name in () if columns is None else columns:
+        if not schema.has_field(name):
+            near = difflib.get_close_matches(name, schema.column_names, n=3, cutoff=0.5)
+            hint = (
+                f"Did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else f"Columns: {', '.join(schema.column_names)}."
+            )
+            raise InvalidRequest(f"{table}: there is no column {shown(name)}. {hint}")
+    return schema.column_names if columns is None else tuple(columns)
+
+
+def _state_plan(
+    log: SnapshotLog, schemas: SchemaLog, state: ReadState, empty: ScanPlan, *, only_top_level: bool
+) -> ScanPlan:
+    snapshot, schema = state.snapshot, empty.schema
+    if snapshot is None:
+        return empty
+    level = schema.table_options.num_levels - 1 if only_top_level and not schema.is_append else None
+    scope = ScanScope(schema, empty.predicate, only_level=level, created_from_millis=state.created_from_millis)
+    manifests = log.manifests_of(snapshot)
+    wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
+    keep = None if scope.is_everything else scope.keeps_entry
+    entries = log.manifests.columns(wanted, keep=keep, with_stats=scope.needs_statistics)
+    deletions = deletion_files(log.index_entries(snapshot), BucketFolders(schema))
+    planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema, deletions=deletions)
+    predicate = beyond(empty.predicate, schema.partition_keys)
+    return replace(
+        empty,
+        snapshot=snapshot,
+        predicate=predicate,
+        splits=planned.splits if predicate is not None else needed_splits(planned.splits, empty.limit),
+        file_schemas={number: schemas.schema(number) for number in planned.schema_ids},
+        manifests_total=len(manifests),
+        manifests_read=len(wanted),
+        tags=state.tags,
+        oldest_id=snapshot.id,
+    )
+
+
+def _increment_plan(log: SnapshotLog, schemas: SchemaLog, point: IncrementPoint, empty: ScanPlan) -> ScanPlan:
+    increment = increment_of(log, empty.schema, point)
+    if increment is None:
+        return empty
+    splits = increment_splits(log, schemas, empty.schema, increment, ScanScope(empty.schema, empty.predicate))
+    return replace(
+        empty,
+        snapshot=log.latest(),
+        predicate=beyond(empty.predicate, empty.schema.partition_keys),
+        splits=tuple(splits),
+        file_schemas=schemas_of(splits, schemas),
+        is_increment=True,
+        tags=increment.tags if isinstance(increment, StateDiff) else {},
+        oldest_id=oldest_id(increment),
+    )

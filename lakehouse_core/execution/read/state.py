@@ -1,0 +1,189 @@
+"""Read points found in the history: which snapshot one means, and what to tell when it has gone meanwhile."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from lakehouse_core.errors import CorruptTable, InvalidRequest, LakehouseError, NotFound, SnapshotExpired, shown
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.metadata.snapshot_search import (
+    earliest_and_latest,
+    first_with_watermark,
+    newest_snapshot_until,
+)
+from lakehouse_core.options.units import parse_int
+from lakehouse_core.planning.read.read_point import (
+    AsOf,
+    AtSnapshot,
+    AtTag,
+    AtVersion,
+    AtWatermark,
+    CompactedFull,
+    FromCreationTime,
+    FromFileCreationTime,
+    Latest,
+    ReadPoint,
+    is_compacted,
+    shown_time,
+    what_increments,
+)
+from lakehouse_core.table.snapshot import Snapshot
+
+R = TypeVar("R")
+
+_ATTEMPTS: Final = 3
+_DELTA_COMMITS: Final = "full-compaction.delta-commits"
+_FULL_COMPACTION: Final = "full-compaction"
+_LONGEST_ID_DIGITS: Final = 18
+_WATERMARK: Final = re.compile(r"watermark-(-?\d{1,18})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadState:
+    """The state that a read point means: a snapshot, None for a table that has none.
+
+    `created_from_millis`: of its files only those created from then on. `tags`: the names through which it is read,
+    each with its snapshot's id; its files stay as long as they do.
+    """
+
+    snapshot: Snapshot | None
+    created_from_millis: int | None = None
+    tags: Mapping[str, int] = field(default_factory=dict)
+
+
+def state_at(log: SnapshotLog, schemas: SchemaLog, point: ReadPoint) -> ReadState:
+    """Return the state that `point` means; for points that always have an answer its snapshot may be None.
+
+    Raises NotFound, SnapshotExpired, InvalidRequest for a point that means changes, not a state.
+    """
+    match point:
+        case Latest():
+            return ReadState(snapshot=log.latest())
+        case AtSnapshot(snapshot_id):
+            return ReadState(snapshot=log.snapshot(snapshot_id))
+        case AtTag(name):
+            snapshot = log.tag(name).snapshot
+            return ReadState(snapshot=snapshot, tags={name: snapshot.id})
+        case AtVersion():
+            return state_at(log, schemas, _meant(log, point))
+        case AsOf():
+            return ReadState(snapshot=_as_of(log, point))
+        case AtWatermark():
+            return ReadState(snapshot=_at_watermark(log, point))
+        case CompactedFull():
+            return ReadState(snapshot=_compacted(log, _delta_commits(schemas)))
+        case FromFileCreationTime():
+            return ReadState(snapshot=log.latest(), created_from_millis=point.time_millis)
+        case FromCreationTime():
+            return _from_creation_time(log, point)
+        case _:
+            raise InvalidRequest(
+                f"{what_increments(point)} means changes, not a state: give one, as lc.AtSnapshot(12)."
+            )
+
+
+def read_at(log: SnapshotLog, schemas: SchemaLog, point: ReadPoint, read: Callable[[ReadState], R]) -> R:
+    """Return what `read` makes of the state that `point` means.
+
+    Where the state expires while it is read: of the one that the point means then, if that is another.
+    Raises SnapshotExpired otherwise, NotFound for a tag that went, and what `state_at` and `read` raise.
+    """
+    for attempt in range(_ATTEMPTS):
+        state = state_at(log, schemas, point)
+        try:
+            return read(state)
+        except (CorruptTable, NotFound) as error:
+            snapshot = state.snapshot
+            expired = None if snapshot is None else expiry_behind(log, state.tags, snapshot.id)
+            if expired is None:
+                raise
+            if not _moves_on(point) or attempt == _ATTEMPTS - 1:
+                raise expired from error
+    raise AssertionError("the loop above returns or raises")
+
+
+def _moves_on(point: ReadPoint) -> bool:
+    """Return whether the point means a newer snapshot once the one it meant has expired."""
+    return isinstance(point, Latest | CompactedFull | FromFileCreationTime)
+
+
+def expiry_behind(log: SnapshotLog, tags: Mapping[str, int], oldest_id: int) -> LakehouseError | None:
+    """Return what to tell when a file is gone because a snapshot is; None when all that hold it are still there.
+
+    `oldest_id`: the oldest snapshot whose files are read, unless they are read through `tags`.
+    """
+    for name, snapshot_id in tags.items():
+        try:
+            held = log.tag(name).snapshot.id
+        except NotFound as gone:
+            return gone
+        if held != snapshot_id:
+            return NotFound(f"Tag {shown(name)} was replaced meanwhile. Read again.")
+    if tags:
+        return None
+    try:
+        log.snapshot(oldest_id)
+    except SnapshotExpired as expired:
+        return None if oldest_id in log.changelog_ids() else expired
+    return None
+
+
+def _meant(log: SnapshotLog, point: AtVersion) -> ReadPoint:
+    if log.has_tag(point.version):
+        return AtTag(point.version)
+    if (watermark := _WATERMARK.fullmatch(point.version)) is not None:
+        return AtWatermark(int(watermark[1]))
+    if point.version.isascii() and point.version.isdigit() and len(point.version) <= _LONGEST_ID_DIGITS:
+        return AtSnapshot(int(point.version))
+    # Raises NotFound with the tags that there are.
+    return AtTag(point.version)
+
+
+def _as_of(log: SnapshotLog, point: AsOf) -> Snapshot:
+    ids = earliest_and_latest(log)
+    if ids is None:
+        raise NotFound(f"No snapshot at {point.time.isoformat()}: the table has no snapshot yet. Write to it first.")
+    found = newest_snapshot_until(log, point.time_millis)
+    if found is not None:
+        return found
+    kind = SnapshotExpired if ids[0] > 1 else NotFound
+    raise kind(
+        f"No snapshot at {point.time.isoformat()} or before: the earliest, {ids[0]}, was committed at "
+        f"{shown_time(log.snapshot(ids[0]).time_millis)}. Ask for a later time."
+    )
+
+
+def _at_watermark(log: SnapshotLog, point: AtWatermark) -> Snapshot:
+    ids = earliest_and_latest(log)
+    found = None
+    if ids is not None:
+        found = first_with_watermark(*ids, point.watermark, watermark_of=lambda at: log.snapshot(at).watermark)
+    if found is None:
+        raise NotFound(
+            f"No snapshot has the watermark {point.watermark} or a later one. Ask for an earlier one, or wait for it."
+        )
+    return log.snapshot(found)
+
+
+def _delta_commits(schemas: SchemaLog) -> int | None:
+    options = schemas.latest().options
+    if _DELTA_COMMITS in options:
+        return parse_int(_DELTA_COMMITS, options[_DELTA_COMMITS])
+    return 1 if options.get("changelog-producer", "").lower() == _FULL_COMPACTION else None
+
+
+def _compacted(log: SnapshotLog, delta_commits: int | None) -> Snapshot | None:
+    latest = log.latest()
+    if latest is None:
+        return None
+    return next((one for one in log.newest_first(latest) if is_compacted(one, delta_commits)), latest)
+
+
+def _from_creation_time(log: SnapshotLog, point: FromCreationTime) -> ReadState:
+    ids = earliest_and_latest(log)
+    before = newest_snapshot_until(log, point.time_millis - 1)
+    if ids is not None and before is not None and before.id < ids[1]:
+        return ReadState(snapshot=log.snapshot(before.id + 1))
+    return ReadState(snapshot=log.latest(), created_from_millis=point.time_millis)

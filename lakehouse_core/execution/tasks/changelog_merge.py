@@ -1,0 +1,152 @@
+"""Merges sections of a bucket and tells what that changes, looking up what lies above where it must.
+
+Runs beyond the compaction are read along in key order, only where its keys are. Source: Paimon semantics, E.1 and E.2.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lakehouse_core.execution.tasks.merge_scan import BucketFiles, RunScan, chunks_of
+from lakehouse_core.format.data_types import AtomicType, Root
+from lakehouse_core.format.rows import Rows
+from lakehouse_core.merge.chunk import LEVEL, MergeRule
+from lakehouse_core.merge.compact import (
+    POSITION_BITS,
+    Announcement,
+    Compacted,
+    compact_into_top,
+    compact_with_lookup,
+)
+from lakehouse_core.options import MergeEngine
+from lakehouse_core.planning.compaction.plan import CompactionPlan, Telling
+from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.merge_spec import merge_spec
+from lakehouse_core.table.predicate import And, Compare, Comparison, Predicate
+from lakehouse_core.table.record_expiry import RecordExpiry
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sections import Section, oldest_first
+from lakehouse_core.table.sorted_run import SortedRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedMerge:
+    """What is merged: sections of one plan, by the schema to write with."""
+
+    files: BucketFiles
+    schema: TableSchema
+    plan: CompactionPlan
+    expiry: RecordExpiry | None = None
+
+    def marks(self, places: Rows) -> dict[str, Rows]:
+        """Return the rows that `superseded` places mean, by the name of their file, rising."""
+        names = [file.file_name for run in self.plan.older for file in run.data_files]
+        numbers, rows = places >> POSITION_BITS, places & ((1 << POSITION_BITS) - 1)
+        return {names[number]: np.sort(rows[numbers == number]) for number in np.unique(numbers).tolist()}
+
+    def chunks(self, sections: Sequence[Section], telling: Telling) -> Iterator[Compacted]:
+        """Yield what becomes of the sections, chunk by chunk in key order; batches may be empty."""
+        for section in sections:
+            if telling is Telling.TOP_LEVEL:
+                yield from self._into_top(section)
+            else:
+                yield from self._with_lookup(section)
+
+    def _into_top(self, section: Section) -> Iterator[Compacted]:
+        runs, is_decided = oldest_first(section)
+        rule = self._rule(is_decided=is_decided)
+        for chunk in chunks_of([(self._scan(), run) for run in runs], rule.spec):
+            yield compact_into_top(chunk, rule, self._names, self._announcement, top_level=self.plan.output_level)
+
+    def _with_lookup(self, section: Section) -> Iterator[Compacted]:
+        beyond = self._beyond(section)
+        runs, is_decided = oldest_first((*section, *beyond))
+        looked_up = frozenset(index for index, run in enumerate(runs) if run in beyond)
+        rule = self._rule(is_decided=is_decided)
+        if self.schema.table_options.deletion_vectors.enabled:
+            files = (file for run in self.plan.older for file in run.data_files)
+            places = {file.file_name: number for number, file in enumerate(files)}
+            inside = replace(self._scan(), places=places)
+            # A row that is over answers for nothing, but a newer one takes its place: its key would be there twice.
+            outside = replace(inside, keeps_over=True)
+        else:
+            inside, outside = self._scan(), self._scan(_key_range(section, self.schema))
+        if not self._needs_values(runs, looked_up, is_decided=is_decided):
+            # Of first rows one that is over was the first all the same, as long as it is there.
+            outside = replace(outside, read_only=frozenset(rule.spec.key_columns), expiry=None)
+        scans = [(outside if index in looked_up else inside, run) for index, run in enumerate(runs)]
+        announcement = self._announcement if self.plan.tells else None
+        for chunk in chunks_of(scans, rule.spec):
+            yield compact_with_lookup(chunk, rule, self._names, announcement, looked_up=looked_up)
+
+    def _needs_values(self, runs: Sequence[SortedRun], looked_up: frozenset[int], *, is_decided: bool) -> bool:
+        """Whether more is asked of the runs `looked_up` than that they have a key, and where (E.4, value processors).
+
+        `runs` with the oldest first, as `is_decided` says. An expired record is known by its values.
+        """
+        spec = merge_spec(self.schema)
+        if spec.engine is MergeEngine.FIRST_ROW:
+            return False
+        if self.expiry is not None:
+            return True
+        if self.plan.tells or spec.engine is not MergeEngine.DEDUPLICATE or spec.sequence_fields or spec.ignore_delete:
+            return True
+        # Java takes it for granted that level 0 is newer; writers that ran side by side may have numbered otherwise.
+        level_0 = (index for index, run in enumerate(runs) if any(file.level == 0 for file in run.data_files))
+        return not is_decided or min(level_0, default=0) < max(looked_up, default=-1)
+
+    def _beyond(self, section: Section) -> tuple[SortedRun, ...]:
+        """Return what lies above the output level and may hold keys of the section's level 0."""
+        if all(file.level for run in section for file in run.data_files):
+            return ()
+        low, high = min(run.min_key for run in section), max(run.max_key for run in section)
+        found = []
+        for run in self.plan.older:
+            files = tuple(keyed for keyed in run.files if keyed.max_key >= low and keyed.min_key <= high)
+            found += [SortedRun(files)] if files else []
+        return tuple(found)
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self.schema.column_names, SEQUENCE_NUMBER, VALUE_KIND]
+
+    @property
+    def _announcement(self) -> Announcement:
+        options = self.schema.table_options
+        if not options.changelog_row_deduplicate:
+            return Announcement()
+        ignored = {*options.changelog_ignored_fields, *self.schema.trimmed_primary_keys}
+        return Announcement(compared=tuple(name for name in self.schema.column_names if name not in ignored))
+
+    def _scan(self, row_filter: Predicate | None = None) -> RunScan:
+        return RunScan(
+            source=self.files,
+            fields=tuple(self.schema.fields),
+            system=(SEQUENCE_NUMBER, VALUE_KIND),
+            row_filter=row_filter,
+            with_level=True,
+            expiry=self.expiry,
+        )
+
+    def _rule(self, *, is_decided: bool) -> MergeRule:
+        return MergeRule(
+            spec=merge_spec(self.schema),
+            kind_column=VALUE_KIND,
+            sequence_number=None if is_decided else SEQUENCE_NUMBER,
+            level=LEVEL if self.schema.table_options.needs_lookup else None,
+            drops_deletes=self.plan.drops_deletes,
+        )
+
+
+def _key_range(section: Section, schema: TableSchema) -> Predicate | None:
+    """Return a condition that all keys of the section satisfy, by their first column."""
+    first = schema.key_fields[0]
+    if isinstance(first.type, AtomicType) and first.type.root in (Root.FLOAT, Root.DOUBLE):
+        # Keys compare floating point otherwise than conditions do.
+        return None
+    low = min(run.min_key for run in section)[0]
+    high = max(run.max_key for run in section)[0]
+    return And(
+        (Compare(first.name, Comparison.GREATER_OR_EQUAL, low), Compare(first.name, Comparison.LESS_OR_EQUAL, high))
+    )

@@ -1,0 +1,255 @@
+"""What one compaction task does: carries out the plan of one bucket, and answers with files before and after.
+
+Source: Paimon semantics, "Compaction task" (C.7) and "Compaction of append tables" (C.9).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.data_files.deletion_vector_writer import IndexChange, IndexFolder, change_vectors
+from lakehouse_core.data_files.parquet.writer import Encoding
+from lakehouse_core.data_files.writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.tasks.changelog_merge import AnnouncedMerge
+from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
+from lakehouse_core.format.data_types import type_to_sql
+from lakehouse_core.format.rows import Rows
+from lakehouse_core.planning.compaction.append import AppendCompactionPlan
+from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge, Telling, Upgrade
+from lakehouse_core.storage import open_store
+from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
+from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.table.commit_json import messages_to_json
+from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.index_file import IndexFile
+from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.table.record_expiry import RecordExpiry
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sections import sections
+from lakehouse_core.table.sorted_run import keyed_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteTask:
+    """The plan of one bucket and where it lies. `store` is rooted at the table, `folder` is the bucket's.
+
+    `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name. `expiry`:
+    rows that are left out, because their time is over. `deletions`: by file name, where the vectors of rows that are
+    marked as deleted lie; these rows are left out, too. `vectors`: the index files of the bucket's vectors, which are
+    written anew below `index_folder` when the task marks rows of files beyond its plan; None: it marks none.
+    """
+
+    store: StoreSpec
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    folder: str
+    plan: CompactionPlan | AppendCompactionPlan
+    expiry: RecordExpiry | None = None
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+    vectors: tuple[IndexFile, ...] | None = None
+    index_folder: str = INDEX_FOLDER
+
+
+def run_rewrite(task: RewriteTask) -> str:
+    """Carry out a task where an engine runs it; the answer is the text of its message."""
+    return messages_to_json([rewrite_bucket(task, SystemClock())])
+
+
+def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
+    """Carry out the plan. A failed task leaves no new file.
+
+    Raises InvalidRequest for nulls that the schema forbids now, CorruptTable also when an input is gone, StorageFull,
+    StorageUnavailable.
+    """
+    store = open_store(task.store)
+    files = BucketFiles(
+        store=store,
+        folder=task.folder,
+        schemas={task.schema.id: task.schema, **task.file_schemas},
+        verify=task.schema.table_options.read_verify,
+        deletions=task.deletions,
+    )
+    output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
+    made = _Made()
+    try:
+        _carry_out(task, files, output, made)
+        indexes = _marked(task, store, made, clock)
+    except BaseException:
+        clear_away(store, [f"{task.folder}/{name}" for file in made.written for name in file.all_names])
+        raise
+    return CommitMessage(
+        partition=task.partition,
+        bucket=task.bucket,
+        total_buckets=task.total_buckets,
+        compact_before=task.plan.files,
+        compact_after=tuple(made.after),
+        compact_changelog_files=tuple(made.changelog),
+        compact_new_index_files=indexes.new,
+        compact_deleted_index_files=indexes.deleted,
+    )
+
+
+@dataclass(slots=True)
+class _Made:
+    """What a task has made so far: `after` and `changelog` go into its answer, `written` lies on disk because of it."""
+
+    after: list[DataFile] = field(default_factory=list)
+    changelog: list[DataFile] = field(default_factory=list)
+    written: list[DataFile] = field(default_factory=list)
+    # Rows that are superseded, by the name of the file that they lie in.
+    marks: dict[str, list[Rows]] = field(default_factory=dict)
+
+    def add(self, records: Sequence[DataFile], changelog: Sequence[DataFile] = ()) -> None:
+        """Add files that were written."""
+        self.after += records
+        self.changelog += changelog
+        self.written += [*records, *changelog]
+
+    def mark(self, rows: Mapping[str, Rows]) -> None:
+        """Add rows that are superseded."""
+        for name, positions in rows.items():
+            self.marks.setdefault(name, []).append(positions)
+
+
+def _marked(task: RewriteTask, store: ObjectStore, made: _Made, clock: Clock) -> IndexChange:
+    """Write the bucket's deletion vectors anew, with the rows that are superseded, without the files that go."""
+    if task.vectors is None:
+        return IndexChange()
+    folder = IndexFolder(
+        store=store, options=task.schema.table_options.deletion_vectors, has_buckets=True, key=task.index_folder
+    )
+    stay = {file.file_name for file in made.after}
+    removed = {file.file_name for file in task.plan.files} - stay
+    marks = {name: np.unique(np.concatenate(rows)) for name, rows in made.marks.items()}
+    return change_vectors(folder, task.vectors, clock, marks=marks, removed=removed)
+
+
+def _carry_out(task: RewriteTask, files: BucketFiles, output: FileOutput, made: _Made) -> None:
+    if isinstance(task.plan, AppendCompactionPlan):
+        for group in task.plan.groups:
+            made.add(_packed(task, group, files, output))
+        return
+    merge = AnnouncedMerge(files=files, schema=task.schema, plan=task.plan, expiry=task.expiry)
+    for step in task.plan.steps:
+        match step:
+            case Upgrade(file, telling):
+                if telling is not Telling.NOTHING:
+                    made.add((), _told(task, merge, step, output, made))
+                made.after.append(replace(file, level=task.plan.output_level))
+            case Merge(_, Telling.NOTHING):
+                made.add(_merged(task, task.plan, step, files, output))
+            case Merge():
+                made.add(*_merged_and_told(task, merge, step, output, made))
+
+
+def _merged(
+    task: RewriteTask, plan: CompactionPlan, step: Merge, files: BucketFiles, output: FileOutput
+) -> tuple[DataFile, ...]:
+    records = merged_records(
+        files,
+        step.sections,
+        task.schema,
+        task.schema.fields,
+        with_sequence_number=True,
+        drops_deletes=plan.drops_deletes,
+        expiry=task.expiry,
+    )
+    with DataFileWriter(output, task.folder, _file_kind(task.schema, level=plan.output_level)) as writer:
+        for batch in records:
+            writer.write(_storable(batch, task.schema))
+        return writer.close()
+
+
+def _merged_and_told(
+    task: RewriteTask, merge: AnnouncedMerge, step: Merge, output: FileOutput, made: _Made
+) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+    """Write the merged records and the changelog."""
+    with (
+        DataFileWriter(output, task.folder, _file_kind(task.schema, level=merge.plan.output_level)) as records,
+        DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=merge.plan.output_level)) as changelog,
+    ):
+        for chunk in merge.chunks(step.sections, step.telling):
+            records.write(_storable(chunk.records, task.schema))
+            if chunk.superseded is not None:
+                made.mark(merge.marks(chunk.superseded))
+            if chunk.changelog is not None:
+                changelog.write(_storable(chunk.changelog, task.schema))
+        return records.close(), changelog.close()
+
+
+def _told(
+    task: RewriteTask, merge: AnnouncedMerge, step: Upgrade, output: FileOutput, made: _Made
+) -> tuple[DataFile, ...]:
+    """Write the changelog of a file that itself stays as it is."""
+    alone = sections(keyed_files([step.file], [each.type for each in task.schema.key_fields]))
+    with DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=merge.plan.output_level)) as changelog:
+        for chunk in merge.chunks(alone, step.telling):
+            if chunk.superseded is not None:
+                made.mark(merge.marks(chunk.superseded))
+            if chunk.changelog is not None:
+                changelog.write(_storable(chunk.changelog, task.schema))
+        return changelog.close()
+
+
+def _packed(
+    task: RewriteTask, group: tuple[DataFile, ...], files: BucketFiles, output: FileOutput
+) -> tuple[DataFile, ...]:
+    """Copy files one behind the other; their rows keep their order, and numbers begin where the first began."""
+    kind = _file_kind(task.schema, level=0)
+    first = group[0].min_sequence_number
+    with DataFileWriter(output, task.folder, kind, first_sequence_number=first) as writer:
+        for batch in _copied(task.schema, group, files):
+            writer.write(_storable(batch, task.schema))
+        return writer.close()
+
+
+def _copied(schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles) -> Iterator[pa.RecordBatch]:
+    for file in group:
+        reader = files.open(file)
+        try:
+            rows = batch_rows(reader.row_bytes(schema.fields), CHUNK_ROWS, CHUNK_BYTES)
+            yield from reader.batches(schema.fields, batch_rows=rows, without=files.deleted_rows(file))
+        finally:
+            reader.close()
+
+
+def _storable(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """Return the batch as it is. Raises InvalidRequest where it holds a null from before a column forbade them."""
+    for each in schema.fields:
+        if not each.type.nullable and batch.column(each.name).null_count:
+            raise InvalidRequest(
+                f"Column {each.name!r} is {type_to_sql(each.type)} and rows from before it was hold null: make it "
+                "nullable again, or overwrite these rows; then compact."
+            )
+    return batch
+
+
+def _file_kind(schema: TableSchema, *, level: int) -> FileKind:
+    options = schema.table_options
+    return FileKind(
+        prefix=options.data_file_prefix,
+        target_bytes=options.target_file_size_bytes(has_key=not schema.is_append),
+        level=level,
+        source=FileSource.COMPACT,
+    )
+
+
+def _changelog_kind(schema: TableSchema, *, level: int) -> FileKind:
+    options = schema.table_options
+    target_bytes = options.target_file_size_bytes(has_key=True)
+    return FileKind(
+        prefix=options.changelog_file_prefix,
+        is_changelog=True,
+        target_bytes=target_bytes,
+        level=level,
+        is_indexed=False,
+    )

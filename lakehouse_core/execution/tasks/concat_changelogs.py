@@ -1,0 +1,74 @@
+"""What one task does before a commit: copies changelog files behind each other into one object, byte for byte.
+
+Source: Java 2.0.0, ChangelogCompactTask.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.data_files.reader import corrupt_file
+from lakehouse_core.errors import CorruptTable, NotFound
+from lakehouse_core.storage import open_store
+from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
+from lakehouse_core.table.joined_changelog import first_segment_name
+
+# Enough for a disk or a network to be read at full speed.
+_COPIED_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTask:
+    """The files, by key with their sizes in bytes, in order; the object is to lie in `folder`, that of `bucket`.
+
+    `number` tells its answer from those of other tasks.
+    """
+
+    number: int
+    store: StoreSpec
+    folder: str
+    bucket: int
+    file_format: str
+    files: tuple[tuple[str, int], ...]
+
+
+def run_join(task: JoinTask) -> str:
+    """Carry out a task where an engine runs it; `join_answer` reads the text."""
+    return json.dumps([task.number, join_files(task, SystemClock())])
+
+
+def join_answer(text: str) -> tuple[int, str]:
+    """Return the number of the task and the name of the object that it made."""
+    number, name = json.loads(text)
+    return number, name
+
+
+def join_files(task: JoinTask, clock: Clock) -> str:
+    """Write the object and return its name; the files stay. A failed task leaves nothing.
+
+    Raises CorruptTable when a file is gone or has another size, StorageFull, StorageUnavailable.
+    """
+    store = open_store(task.store)
+    length = task.files[0][1]
+    name = first_segment_name(clock.uuid(), bucket=task.bucket, length=length, file_format=task.file_format)
+    with store.open_write(f"{task.folder}/{name}") as sink:
+        for key, size in task.files:
+            copied = 0
+            for data in _bytes_of(store, key):
+                sink.write(data)
+                copied += len(data)
+            if copied != size:
+                raise corrupt_file(key, f"it has {copied} bytes, its writer recorded {size}")
+    return name
+
+
+def _bytes_of(store: ObjectStore, key: str) -> Iterator[bytes]:
+    try:
+        source = store.open_read(key)
+    except NotFound as error:
+        raise CorruptTable.missing(store.uri(key)) from error
+    with source:
+        while data := source.read(_COPIED_BYTES):
+            yield data

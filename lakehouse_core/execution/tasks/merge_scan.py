@@ -1,0 +1,254 @@
+"""Reads the sections of a bucket merged: one record for each key, in key order, in bounded memory.
+
+Source: Paimon semantics, C.7 and "Merge read details" (G.4).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_core.data_files.deletion_vectors import load_positions, remaining_rows
+from lakehouse_core.data_files.memory import keep_freed_memory
+from lakehouse_core.data_files.opening import open_data_file
+from lakehouse_core.data_files.reader import DataFileReader
+from lakehouse_core.errors import CorruptTable
+from lakehouse_core.format.data_types import DataField, arrow_type
+from lakehouse_core.format.deletion_vector import Positions
+from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
+from lakehouse_core.merge.compact import NOWHERE, PLACE, POSITION_BITS
+from lakehouse_core.merge.frontier import Part, frontier_chunks
+from lakehouse_core.merge.reduce import BY_ROW
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
+from lakehouse_core.table.predicate import Predicate
+from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sections import Section, oldest_first
+from lakehouse_core.table.sorted_run import SortedRun
+
+# Larger chunks leave the processor's cache and cost memory, smaller ones pay the fixed price of a chunk more often.
+CHUNK_ROWS: Final = 128 * 1024
+CHUNK_BYTES: Final = 32 << 20
+_LEAST_BATCH_ROWS: Final = 16
+# So many runs of a merge at most hold whole row groups as stored. More read windows of them: for ten runs that costs no
+# time, and else memory would grow with the files until each of them has a full row group.
+_MOST_HOLDING_RUNS: Final = 5
+_HELD_BYTES: Final = 64 << 20
+_EQUAL_PART: Final = 1 / 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFiles:
+    """Where the files of a bucket lie, and the schemas that they were written with, by id.
+
+    `deletions`: by file name, where the vectors of rows that are marked as deleted lie.
+    """
+
+    store: ObjectStore
+    folder: str
+    schemas: Mapping[int, TableSchema]
+    verify: bool = True
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+
+    def deleted_rows(self, file: DataFile) -> Positions | None:
+        """Return the positions of the rows of a file that are marked as deleted, None when none is.
+
+        Whoever reads the file leaves them out: `without=` of its reader. Raises CorruptTable.
+        """
+        deletion = self.deletions.get(file.file_name)
+        return None if deletion is None else load_positions(self.store, deletion, file.file_name)
+
+    def open(self, file: DataFile) -> DataFileReader:
+        """Open a file. Raises CorruptTable, UnsupportedFeature."""
+        schema = self.schemas.get(file.schema_id)
+        if schema is None:
+            raise CorruptTable(
+                f"{self.folder}/{file.file_name}: it was written with schema {file.schema_id}, which is not there. "
+                "Restore schema files from a copy of the table."
+            )
+        return open_data_file(self.store, self.folder, file, schema, verify=self.verify)
+
+
+def merged_records(
+    source: BucketFiles,
+    sections: Sequence[Section],
+    schema: TableSchema,
+    fields: Sequence[DataField],
+    *,
+    with_sequence_number: bool,
+    drops_deletes: bool,
+    key_filter: Predicate | None = None,
+    row_filter: Predicate | None = None,
+    expiry: RecordExpiry | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield `fields` of the newest version of each key, the sequence number where asked for, and the kind.
+
+    `key_filter` and `row_filter` only leave out row groups: the first, on key columns, everywhere; the second, on any
+    column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear. `expiry`: rows
+    that are over are no versions at all.
+    """
+    keep_freed_memory()
+    spec = merge_spec(schema)
+    read = with_merge_columns(fields, schema, spec)
+    # Engines that pick one version whole pick the right one anyway.
+    uses_levels = schema.table_options.needs_lookup and spec.engine not in BY_ROW
+    output = [field.name for field in fields] + ([SEQUENCE_NUMBER] if with_sequence_number else []) + [VALUE_KIND]
+    for section in sections:
+        runs, is_decided = oldest_first(section)
+        needs_number = with_sequence_number or (len(runs) > 1 and not is_decided)
+        rule = MergeRule(
+            spec=spec,
+            kind_column=VALUE_KIND,
+            sequence_number=None if is_decided else SEQUENCE_NUMBER,
+            level=LEVEL if uses_levels else None,
+            drops_deletes=drops_deletes,
+        )
+        scan = RunScan(
+            source=source,
+            fields=tuple(read),
+            system=(SEQUENCE_NUMBER, VALUE_KIND) if needs_number else (VALUE_KIND,),
+            row_filter=row_filter if len(runs) == 1 else key_filter,
+            with_level=uses_levels,
+            expiry=expiry,
+        )
+        for chunk in chunks_of([(scan, run) for run in runs], spec):
+            yield from merge_chunk(chunk, rule, output)
+
+
+def chunks_of(runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec) -> Iterator[tuple[Part, ...]]:
+    """Yield key-complete chunks of the runs, the oldest of which comes first; all have the same columns."""
+    names = [field.name for field in runs[0][0].fields]
+    shares = _shares([run.row_count for _, run in runs])
+    held_bytes = _HELD_BYTES if len(runs) <= _MOST_HOLDING_RUNS else 0
+    return frontier_chunks(
+        [
+            scan.batches(run, share=share, held_bytes=held_bytes)
+            for (scan, run), share in zip(runs, shares, strict=True)
+        ],
+        [names.index(name) for name in spec.key_columns],
+        chunk_rows=CHUNK_ROWS,
+        chunk_bytes=CHUNK_BYTES,
+        shares=shares,
+    )
+
+
+def _shares(row_counts: Sequence[int]) -> list[float]:
+    """Return which part of a chunk each run gets: by its rows, so that runs of any sizes end together.
+
+    What is shared equally keeps runs whose few keys lie close together from cutting many small chunks.
+    """
+    total = max(1, sum(row_counts))
+    return [_EQUAL_PART / len(row_counts) + (1 - _EQUAL_PART) * count / total for count in row_counts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunScan:
+    """How the files of a run are read. `row_filter` only leaves out row groups.
+
+    `places`: by file name a number, to say with each record where it lies; records of other files lie nowhere. None: no
+    such column. `read_only`: the names of the fields that are read, the others are null; None: all of them are.
+    `keeps_over`: rows that are over come, too, as if of level 0, which looked-up records never have.
+    """
+
+    source: BucketFiles
+    fields: tuple[DataField, ...]
+    system: tuple[str, ...]
+    row_filter: Predicate | None = None
+    with_level: bool = False
+    expiry: RecordExpiry | None = None
+    places: Mapping[str, int] | None = None
+    read_only: frozenset[str] | None = None
+    keeps_over: bool = False
+
+    def batches(self, run: SortedRun, *, share: float, held_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a run in batches of its share of a chunk, of which all runs have 1 together.
+
+        A file is opened when the one before it is used up; `held_bytes`: see the readers of files.
+        """
+        read = [field for field in self.fields if self.read_only is None or field.name in self.read_only]
+        for file in run.data_files:
+            reader = self.source.open(file)
+            try:
+                rows = batch_rows(reader.row_bytes(read), int(CHUNK_ROWS * share), CHUNK_BYTES * share)
+                deleted = self.source.deleted_rows(file)
+                if self.places is None:
+                    found = reader.batches(
+                        read,
+                        system=self.system,
+                        batch_rows=rows,
+                        held_bytes=held_bytes,
+                        row_filter=self.row_filter,
+                        without=deleted,
+                    )
+                else:
+                    # Rows are counted as they come, so all of them must.
+                    stored = reader.batches(read, system=self.system, batch_rows=rows, held_bytes=held_bytes)
+                    placed = _placed(stored, self.places.get(file.file_name))
+                    found = placed if deleted is None else remaining_rows(placed, deleted)
+                if self.expiry is not None and not self.keeps_over:
+                    found = _unexpired(found, self.expiry)
+                found = found if len(read) == len(self.fields) else (_filled(batch, self.fields) for batch in found)
+                yield from (self._leveled(batch, file.level) for batch in found) if self.with_level else found
+            finally:
+                reader.close()
+
+    def _leveled(self, batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
+        """Return the batch with the level of its file behind its columns."""
+        if self.expiry is not None and self.keeps_over:
+            levels = pa.array(np.where(expired_rows(batch, self.expiry), 0, level), pa.int8())
+        else:
+            levels = pa.repeat(pa.scalar(level, pa.int8()), batch.num_rows)
+        return batch.append_column(LEVEL, levels)
+
+
+def _filled(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
+    """Return the batch with nulls for the fields that it lacks, in their order, before its other columns."""
+    names = {field.name: None for field in fields} | dict.fromkeys(batch.schema.names)
+    kinds = {field.name: field.type for field in fields}
+    there = set(batch.schema.names)
+    arrays = [
+        batch.column(name) if name in there else pa.nulls(batch.num_rows, arrow_type(kinds[name])) for name in names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, list(names))
+
+
+def _placed(batches: Iterable[pa.RecordBatch], file_number: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with the place of each row behind its columns."""
+    position = 0
+    for batch in batches:
+        if file_number is None:
+            places = np.full(batch.num_rows, NOWHERE)
+        else:
+            places = np.arange(position, position + batch.num_rows) + (file_number << POSITION_BITS)
+        position += batch.num_rows
+        yield batch.append_column(PLACE, pa.array(places, pa.int64()))
+
+
+def _unexpired(batches: Iterable[pa.RecordBatch], expiry: RecordExpiry) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        over = expired_rows(batch, expiry)
+        kept = batch.filter(pa.array(~over)) if over.any() else batch
+        if kept.num_rows:
+            yield kept
+
+
+def batch_rows(row_bytes: float, most_rows: int, most_bytes: float) -> int:
+    """Return how many rows a batch should have to keep within both limits."""
+    return max(_LEAST_BATCH_ROWS, min(most_rows, int(most_bytes / max(1.0, row_bytes))))
+
+
+def with_merge_columns(fields: Sequence[DataField], schema: TableSchema, spec: MergeSpec) -> list[DataField]:
+    """The fields asked for, then those that the merge needs besides."""
+    asked = {field.name for field in fields}
+    needed = [*schema.key_fields, *map(schema.field, spec.sequence_fields)]
+    for group in spec.groups:
+        # A group may follow others only, or remove the whole row.
+        if asked & {*group.fields, *group.protected} or set(group.fields) & set(spec.removing_fields):
+            needed += map(schema.field, group.fields)
+    return list({field.name: field for field in [*fields, *needed]}.values())

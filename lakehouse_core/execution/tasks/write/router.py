@@ -1,0 +1,126 @@
+"""Which partition and bucket each row belongs to. Source: Paimon format, "Partitions and buckets"."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakehouse_core.format.binary_row import serialize_row
+from lakehouse_core.format.bucket_hash import buckets
+from lakehouse_core.format.data_types import to_internal
+from lakehouse_core.format.partition_path import partition_path
+from lakehouse_core.format.rows import Rows
+from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.table.layout import bucket_folder
+from lakehouse_core.table.schema import TableSchema
+
+Codes: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One bucket of one partition; `partition` is a serialized BinaryRow."""
+
+    partition: bytes
+    bucket: int
+    folder: str
+
+
+class Router:
+    """Sends rows to their places. Places are made as they are met and stay the same objects.
+
+    `bucket_count` None: as many buckets as the schema says. A partition keeps the number that it was written with.
+    """
+
+    def __init__(self, schema: TableSchema, *, bucket_count: int | None = None) -> None:
+        self._schema = schema
+        # An append table without buckets puts everything in bucket 0.
+        self._bucket_count = max(1, schema.table_options.bucket if bucket_count is None else bucket_count)
+        self._partitions: dict[bytes, int] = {}
+        self._paths: list[tuple[bytes, str]] = []
+        self._places: dict[int, Place] = {}
+
+    def split(self, column: Callable[[str], pa.Array], row_count: int) -> Iterator[tuple[Place, Rows | None]]:
+        """Yield each place with its rows in their order; None means all rows. `column` answers a column by name."""
+        codes = self._codes(column, row_count)
+        if row_count and (codes == codes[0]).all():
+            yield self._place(int(codes[0])), None
+            return
+        # NumPy's stable argsort of small integers is a counting sort.
+        rows = np.argsort(_narrowed(codes), kind="stable")
+        counts = np.bincount(codes)
+        found = np.flatnonzero(counts)
+        groups = np.split(rows, np.cumsum(counts[found])[:-1])
+        for code, group in zip(found.tolist(), groups, strict=True) if row_count else ():
+            yield self._place(code), group
+
+    def _codes(self, column: Callable[[str], pa.Array], row_count: int) -> Codes:
+        schema = self._schema
+        codes = np.zeros(row_count, dtype=np.int64)
+        if schema.partition_keys:
+            codes = self._partition_codes([column(name) for name in schema.partition_keys]) * self._bucket_count
+        else:
+            self._partition(())
+        if self._bucket_count > 1:
+            columns = [column(name) for name in schema.bucket_keys]
+            types = [field.type for field in schema.bucket_fields]
+            codes = codes + buckets(columns, types, self._bucket_count, schema.table_options.bucket_function)
+        return codes
+
+    def _partition_codes(self, columns: Sequence[pa.Array]) -> Codes:
+        """The number of each row's partition, made of its distinct values only."""
+        combined = np.zeros(len(columns[0]), dtype=np.int64)
+        count = 1
+        for column in columns:
+            encoded = column.dictionary_encode(null_encoding="encode")
+            size = len(encoded.dictionary)
+            combined, count = _dense(combined * size + fixed_values(encoded.indices, np.int32), count * size)
+        first_rows = np.zeros(count, dtype=np.int64)
+        first_rows[combined] = np.arange(len(combined))
+        numbers = [self._partition([column[row] for column in columns]) for row in first_rows.tolist()]
+        codes: Codes = np.array(numbers, dtype=np.int64)[combined]
+        return codes
+
+    def _partition(self, scalars: Sequence[pa.Scalar]) -> int:
+        fields = self._schema.partition_fields
+        types = [field.type for field in fields]
+        values = [to_internal(value, kind) for value, kind in zip(scalars, types, strict=True)]
+        partition = serialize_row(values, types)
+        if partition not in self._partitions:
+            options = self._schema.table_options
+            path = partition_path(
+                self._schema.partition_keys,
+                types,
+                values,
+                default_name=options.partition_default_name,
+                legacy=options.partition_legacy_name,
+            )
+            self._partitions[partition] = len(self._paths)
+            self._paths.append((partition, path))
+        return self._partitions[partition]
+
+    def _place(self, code: int) -> Place:
+        if code not in self._places:
+            number, bucket = divmod(code, self._bucket_count)
+            partition, path = self._paths[number]
+            data_folder = self._schema.table_options.data_file_directory or ""
+            self._places[code] = Place(partition, bucket, bucket_folder(path, bucket, data_folder=data_folder))
+        return self._places[code]
+
+
+def _dense(codes: Codes, size: int) -> tuple[Codes, int]:
+    """Renumber codes below `size` so that each number is used, and return how many there are."""
+    if size > len(codes) + (1 << 20):
+        found, dense = np.unique(codes, return_inverse=True)
+        return dense, len(found)
+    is_used = np.zeros(size, dtype=bool)
+    is_used[codes] = True
+    return (np.cumsum(is_used) - 1)[codes], int(np.count_nonzero(is_used))
+
+
+def _narrowed(codes: Codes) -> npt.NDArray[Any]:
+    highest = int(codes.max(initial=0))
+    return codes.astype(np.uint8 if highest < 1 << 8 else np.uint16 if highest < 1 << 16 else np.int64)

@@ -1,0 +1,221 @@
+"""Rows that a full write buffer puts on local disk: sorted runs, each of all buckets, merged when files are made.
+
+Rule: the file of a run has no name. It is taken off its folder before a row is written, so that the system frees it
+when the process ends, however it ends. Source: Paimon semantics, C.1; runs that repeat keys: the merge guide, 4.
+"""
+
+import errno
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Final
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from lakehouse_core.errors import StorageFull, StorageUnavailable
+from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, batch_rows
+from lakehouse_core.execution.tasks.write.router import Place
+from lakehouse_core.merge.chunk import MergeRule, merge_chunk, sort_chunk
+from lakehouse_core.merge.frontier import Part, frontier_chunks
+from lakehouse_core.options import LEAST_SPILL_FILES, SpillOptions
+from lakehouse_core.table.file_columns import record_schema
+from lakehouse_core.table.schema import TableSchema
+
+# A merge holds a batch or two of each run, and each column of a batch is compressed alone: of 20 columns zstd takes
+# 120 MB/s in batches of 64 KiB, 300 in 256 KiB, 580 in 1 MiB.
+_LEAST_COLUMN_BYTES: Final = 16 << 10
+_LEAST_BATCH_BYTES: Final = 128 << 10
+_MOST_BATCH_BYTES: Final = 1 << 20
+# So many may be open whatever they take: ten buffers are merged once.
+_FEW_FILES: Final = 16
+_FILE_BUFFER_BYTES: Final = 16 << 10
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Spills:
+    """The sorted runs of one task, the oldest first; always so few that they and one more may be open together.
+
+    `keeps_versions`: a run holds every version of a key that came, in order, else one. `folder`: where the files lie,
+    None for the system's folder of temporary files.
+    """
+
+    def __init__(
+        self, schema: TableSchema, rule: MergeRule, *, keeps_versions: bool, folder: str | None = None
+    ) -> None:
+        self._options = schema.table_options.spill
+        self._rule = rule
+        self._keeps_versions = keeps_versions
+        self._records = record_schema(schema)
+        self._key_columns = [self._records.get_field_index(name) for name in rule.spec.key_columns]
+        self._folder = folder
+        most_files = max(LEAST_SPILL_FILES, self._options.most_files)
+        buffer_bytes = schema.table_options.write_buffer_bytes
+        least = max(_LEAST_BATCH_BYTES, len(self._records) * _LEAST_COLUMN_BYTES)
+        self._batch_bytes = max(least, min(_MOST_BATCH_BYTES, buffer_bytes // most_files))
+        # So that batches of all runs together take no more memory than the buffer, unless that is tiny.
+        self._most_files = min(most_files, max(_FEW_FILES, buffer_bytes // self._batch_bytes))
+        self._runs: list[_Run] = []
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The buckets that have rows on disk."""
+        return tuple(dict.fromkeys(place for run in self._runs for place in run.parts))
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether so many bytes of rows more may go to disk, where a merge may have to come first."""
+        options = self._options
+        merged_bytes = sum(run.size_bytes for run in self._newest()) if self._is_full else 0
+        used_bytes = sum(run.size_bytes for run in self._runs)
+        return options.is_enabled and used_bytes + max(merged_bytes, size_bytes) <= options.most_disk_bytes
+
+    def add(self, parts: Iterable[tuple[Place, Iterable[pa.RecordBatch]]]) -> None:
+        """Put a run behind the others: the sorted rows of each bucket.
+
+        Raises StorageFull, StorageUnavailable; then the run is gone.
+        """
+        if self._is_full:
+            self._merge_newest()
+        self._runs.append(self._written(parts, generation=0))
+
+    def chunks(self, place: Place, newest: Iterable[pa.RecordBatch]) -> Iterator[tuple[Part, ...]]:
+        """Yield key-complete chunks of a bucket's runs, one that is not on disk behind them.
+
+        Raises StorageUnavailable.
+        """
+        return self._chunks(self._runs, place, newest)
+
+    def clear(self) -> None:
+        """Free the disk."""
+        for run in self._runs:
+            run.close()
+        self._runs.clear()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._runs) >= self._most_files - 1
+
+    def _newest(self) -> list["_Run"]:
+        """The newest runs, two at least, that were merged equally often: so no row is merged with every merge."""
+        generation = self._runs[-2].generation
+        return [run for run in self._runs if run.generation <= generation]
+
+    def _merge_newest(self) -> None:
+        old = self._newest()
+        parts = (
+            (place, self._merged(old, place)) for place in dict.fromkeys(place for run in old for place in run.parts)
+        )
+        merged = self._written(parts, generation=old[0].generation + 1)
+        self._runs[-len(old) :] = [merged]
+        for run in old:
+            run.close()
+
+    def _merged(self, runs: Sequence["_Run"], place: Place) -> Iterator[pa.RecordBatch]:
+        for chunk in self._chunks(runs, place, ()):
+            if self._keeps_versions:
+                yield sort_chunk(chunk, self._rule, self._records.names)
+            else:
+                yield from merge_chunk(chunk, self._rule, self._records.names)
+
+    def _chunks(
+        self, runs: Sequence["_Run"], place: Place, newest: Iterable[pa.RecordBatch]
+    ) -> Iterator[tuple[Part, ...]]:
+        return frontier_chunks(
+            [*(self._read(run, place) for run in runs if place in run.parts), newest],
+            self._key_columns,
+            chunk_rows=CHUNK_ROWS,
+            chunk_bytes=CHUNK_BYTES,
+            max_chunk_bytes=CHUNK_BYTES,
+            repeats_keys=self._keeps_versions,
+        )
+
+    def _read(self, run: "_Run", place: Place) -> Iterator[pa.RecordBatch]:
+        for number in run.parts[place]:
+            with _on_disk(self._folder):
+                batch = run.reader.get_batch(number)
+            yield batch
+
+    def _written(self, parts: Iterable[tuple[Place, Iterable[pa.RecordBatch]]], *, generation: int) -> "_Run":
+        with _on_disk(self._folder), ExitStack() as failed:
+            file = _nameless_file(self._folder)
+            failed.callback(_close, file)
+            places = {}
+            count = 0
+            with pa.ipc.new_file(file, self._records, options=_write_options(self._options)) as writer:
+                for place, batches in parts:
+                    first = count
+                    for batch in batches:
+                        for piece in self._pieces(batch):
+                            writer.write_batch(piece)
+                            count += 1
+                    places[place] = range(first, count)
+            file.flush()
+            run = _Run(file, pa.ipc.open_file(file, options=_READ_OPTIONS), file.tell(), places, generation)
+            failed.pop_all()
+            return run
+
+    def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Cut a batch into pieces of which a merge can hold one of each run."""
+        stored = pa.RecordBatch.from_arrays(batch.columns, schema=self._records)
+        rows = batch_rows(batch.nbytes / max(1, batch.num_rows), CHUNK_ROWS, self._batch_bytes)
+        for start in range(0, batch.num_rows, rows):
+            yield stored.slice(start, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One file: `parts` says which of its batches hold the rows of a bucket. `generation`: how often it was merged."""
+
+    file: IO[bytes]
+    reader: pa.ipc.RecordBatchFileReader
+    size_bytes: int
+    parts: Mapping[Place, range]
+    generation: int
+
+    def close(self) -> None:
+        _close(self.file)
+
+
+_READ_OPTIONS: Final = pa.ipc.IpcReadOptions(use_threads=False)
+
+
+def _write_options(options: SpillOptions) -> pa.ipc.IpcWriteOptions:
+    match options.compression:
+        case "none":
+            codec = None
+        case "zstd":
+            codec = pa.Codec("zstd", compression_level=options.zstd_level)
+        case name:
+            codec = pa.Codec(name)
+    return pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
+
+
+def _nameless_file(folder: str | None) -> IO[bytes]:
+    return tempfile.TemporaryFile(prefix="lakehouse-spill-", dir=folder, buffering=_FILE_BUFFER_BYTES)
+
+
+def _close(file: IO[bytes]) -> None:
+    # What a full disk did not take is still in the file's buffer, and closing would try again.
+    with suppress(OSError):
+        file.close()
+
+
+@contextmanager
+def _on_disk(folder: str | None) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = folder or tempfile.tempdir or "the folder for temporary files"
+        reason = error.strerror or str(error)
+        hint = (
+            "let TMPDIR (on Spark spark.local.dir) name a folder of a larger disk, or let a full write buffer make "
+            "files at once: write-buffer-spillable = false"
+        )
+        if error.errno in _FULL:
+            raise StorageFull(
+                f"{where}: no space left for rows that wait to be merged ({reason}). Make room, {hint}."
+            ) from error
+        raise StorageUnavailable(
+            f"{where}: the disk refused rows that wait to be merged ({reason}). See to it, {hint}."
+        ) from error

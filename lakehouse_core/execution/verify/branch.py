@@ -1,0 +1,306 @@
+"""What the roots of one branch promise: each delta fits the state before it, and every file that they name is there."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from lakehouse_core.execution.verify.inspection import Inspection, Rooted
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.planning.findings import (
+    Finding,
+    Promise,
+    key_findings,
+    lineage_findings,
+    row_count_findings,
+    schema_missing,
+    stamp_findings,
+)
+from lakehouse_core.planning.replayed_files import ReplayedFiles
+from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.commit_message import CommitKind
+from lakehouse_core.table.data_file import FileSource
+from lakehouse_core.table.file_refs import FileKind, NamedFile, data_files, index_file
+from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.manifest import (
+    DELETION_VECTORS,
+    EntryKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFile,
+    file_identifier,
+    net_of,
+)
+from lakehouse_core.table.root import NamedList, RootKind, metadata_files
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """The main branch, or another, as it was at `now_millis`: snapshots and changelogs in rising order of ids."""
+
+    now_millis: int
+    schema: TableSchema
+    schemas: Mapping[int, TableSchema]
+    snapshots: Sequence[Rooted]
+    tags: Sequence[Rooted]
+    changelogs: Sequence[Rooted]
+
+
+def check_branch(inspection: Inspection, branch: Branch) -> None:
+    """Report what is broken on a branch."""
+    _BranchCheck(inspection, branch).run()
+
+
+class _BranchCheck:
+    """The roots of one branch, one after the other, and every file that they name."""
+
+    def __init__(self, inspection: Inspection, branch: Branch) -> None:
+        self._inspection = inspection
+        self._branch = branch
+        self._folders = BucketFolders(branch.schema)
+        self._key_types: Sequence[DataType] = tuple(field.type for field in branch.schema.key_fields)
+        # With a sequence field numbers decide ties alone.
+        self._order_decides = bool(self._key_types) and "sequence.field" not in branch.schema.options
+
+    def run(self) -> None:
+        for run in _runs(self._branch.snapshots):
+            lineage = [(each.root.key, each.snapshot) for each in run]
+            self._inspection.report(lineage_findings(lineage), run[0].root.key)
+            self._inspection.report(self._stamps(lineage), run[0].root.key)
+            self._lineage(run)
+        states = {(each.root.snapshot_id, each.root.base, each.root.delta) for each in self._branch.snapshots}
+        for tag in self._branch.tags:
+            if (tag.root.snapshot_id, tag.root.base, tag.root.delta) not in states:
+                self._lineage([tag])
+            else:
+                self._metadata(tag)
+                self._manifests(tag)
+                self._indexes(tag, None)
+        for changelog in self._branch.changelogs:
+            self._metadata(changelog)
+            self._manifests(changelog)
+            self._changelog(changelog)
+
+    def _stamps(self, lineage: Sequence[tuple[str, Snapshot]]) -> Iterator[Finding]:
+        return stamp_findings(
+            lineage,
+            self._inspection.modified_millis,
+            now_millis=self._branch.now_millis,
+            max_skew_millis=self._branch.schema.table_options.expiry.max_skew_millis,
+        )
+
+    def _lineage(self, run: Sequence[Rooted]) -> None:
+        """Replay the deltas of `run`; where something is missing, begin again at the next snapshot."""
+        live: ReplayedFiles | None = None
+        before: Sequence[ManifestFile] = ()
+        for rooted in run:
+            root = rooted.root
+            self._metadata(rooted)
+            assert root.base is not None
+            assert root.delta is not None
+            base = self._inspection.manifests(rooted, root.base)
+            delta = self._inspection.manifests(rooted, root.delta)
+            is_first = live is None
+            live = self._base(rooted, before, base, live)
+            changes = self._entries(rooted, root.delta, delta)
+            if live is None or changes is None or base is None or delta is None:
+                live = None
+                # What came before cannot be told; what came with this snapshot can.
+                self._look_at(rooted, _surviving(changes or ()), FileKind.DATA)
+                self._indexes(rooted, None)
+                continue
+            before = [*base, *delta]
+            self._step(rooted, live, changes, is_first=is_first)
+
+    def _base(
+        self,
+        rooted: Rooted,
+        before: Sequence[ManifestFile],
+        base: Sequence[ManifestFile] | None,
+        live: ReplayedFiles | None,
+    ) -> ReplayedFiles | None:
+        """Return the state before `rooted`, None where it cannot be told: the replay so far, else what its base lists.
+
+        `before`: the manifests that make up the replay so far.
+        """
+        root = rooted.root
+        assert root.base is not None
+        if base is None or (live is not None and self._only_merged(rooted, before, base, live)):
+            return None if base is None else live
+        entries = self._entries(rooted, root.base, base)
+        if entries is None:
+            return None
+        listed = ReplayedFiles(self._key_types)
+        findings = listed.apply(root.key, entries)
+        if live is not None:
+            findings += live.differences(root.key, listed.entries)
+        self._inspection.report(findings, root.key)
+        # A difference is told once: from here on readers see what is listed.
+        return listed if live is None or findings else live
+
+    def _only_merged(
+        self, rooted: Rooted, before: Sequence[ManifestFile], base: Sequence[ManifestFile], live: ReplayedFiles
+    ) -> bool:
+        """Return whether `base` surely lists what `live` holds: as `before` does, but for manifests that were merged.
+
+        Manifests in one place of the list were replaced by others that add the same files up, each of them once.
+        """
+        assert rooted.root.base is not None
+        gone, came = _replaced(before, base)
+        if not gone and not came:
+            return True
+        tallies = [self._inspection.tally(rooted, rooted.root.base, manifest) for manifest in (*gone, *came)]
+        known = [one for one in tallies if one is not None]
+        if not live.is_sound or len(known) < len(tallies):
+            return False
+        old, new = known[: len(gone)], known[len(gone) :]
+        once = all(one.deleted == 0 for one in new) or (len(new) == 1 and new[0].is_plain)
+        return once and net_of(*old) == net_of(*new)
+
+    def _step(self, rooted: Rooted, live: ReplayedFiles, changes: Sequence[ManifestEntry], *, is_first: bool) -> None:
+        """Apply the delta of `rooted` to `live`, then check what it came to; of the first snapshot, everything."""
+        key = rooted.root.key
+        if self._order_decides and rooted.snapshot.commit_kind is CommitKind.APPEND:
+            self._inspection.report(live.crossing_findings(key, changes, self._folders.of), key)
+        self._inspection.report(live.apply(key, changes), key)
+        # A file that one of the deltas deletes may be gone, but for the snapshots before it.
+        new = live.entries.keys() if is_first else map(file_identifier, changes)
+        files = [live.entries[identifier] for identifier in new if identifier in live.entries]
+        touched = _buckets(files if is_first else changes)
+        self._look_at(rooted, files, FileKind.DATA)
+        self._inspection.report(live.bucket_findings(key, touched, self._folders.of), key)
+        self._indexes(rooted, live)
+        changelog_rows = None
+        if rooted.root.changelog is not None:
+            changelog_rows = self._changelog(rooted)
+        elif rooted.root.kind is RootKind.SNAPSHOT:
+            changelog_rows = 0
+        self._inspection.report(
+            row_count_findings(
+                key,
+                rooted.snapshot,
+                total=live.row_count,
+                delta=sum(entry.file.row_count * (1 if entry.kind is EntryKind.ADD else -1) for entry in changes),
+                changelog=changelog_rows,
+            ),
+            key,
+        )
+
+    def _indexes(self, rooted: Rooted, live: ReplayedFiles | None) -> None:
+        """Look for the index files of `rooted`, and into its deletion vectors where its files are known: `live`."""
+        for index in self._inspection.index_entries(rooted) or ():
+            if index.external_path is not None:
+                continue
+            key = rooted.root.key
+            named_by = manifest_key(rooted.root.index_manifest or "")
+            file = self._inspection.read(Promise.NAMED_FILES, named_by, partial(self._index_file, index, named_by), key)
+            if file is None:
+                continue
+            self._inspection.exist([file], key)
+            if live is not None and index.index_type == DELETION_VECTORS:
+                row_counts = partial(live.row_counts, index.partition, index.bucket)
+                self._inspection.vectors(file.key, index, row_counts, key)
+
+    def _changelog(self, rooted: Rooted) -> int | None:
+        """Look at the files of a changelog and return their rows; None when they cannot be told."""
+        root = rooted.root
+        named = root.changelog if root.changelog is not None else root.delta
+        if named is None:
+            return None
+        entries = self._entries(rooted, named, self._inspection.manifests(rooted, named))
+        if entries is None:
+            return None
+        added = [entry for entry in entries if entry.kind is EntryKind.ADD]
+        if root.changelog is None:
+            added = [entry for entry in added if entry.file.file_source is not FileSource.COMPACT]
+        self._look_at(rooted, added, FileKind.CHANGELOG)
+        return sum(entry.file.row_count for entry in added)
+
+    def _entries(
+        self, rooted: Rooted, named: NamedList, manifests: Sequence[ManifestFile] | None
+    ) -> list[ManifestEntry] | None:
+        """Return the entries of all manifests of a list, or None when one cannot be read."""
+        if manifests is None:
+            return None
+        found = [self._inspection.entries(rooted, named, manifest) for manifest in manifests]
+        return None if None in found else [entry for entries in found for entry in entries or ()]
+
+    def _metadata(self, rooted: Rooted) -> None:
+        root = rooted.root
+        self._inspection.begin()
+        self._inspection.exist(metadata_files(root), root.key)
+        if rooted.snapshot.schema_id not in self._branch.schemas:
+            self._inspection.report([schema_missing(root.key, rooted.snapshot.schema_id)], root.key)
+
+    def _manifests(self, rooted: Rooted) -> None:
+        """Look at every manifest that `rooted` leads to, and that was not looked at before."""
+        for named in rooted.root.lists:
+            for manifest in self._inspection.manifests(rooted, named) or ():
+                self._inspection.tally(rooted, named, manifest)
+
+    def _index_file(self, entry: IndexManifestEntry, named_by: str) -> NamedFile:
+        folder = self._folders.of_index(entry.partition, entry.bucket)
+        return index_file(entry.file_name, entry.file_size, folder=folder, named_by=named_by)
+
+    def _look_at(self, rooted: Rooted, entries: Iterable[ManifestEntry], kind: FileKind) -> None:
+        """Check that the files of `entries` are there, and that their schemas and keys can be read."""
+        key = rooted.root.key
+        for entry in entries:
+            folder = self._folders.of(entry.partition, entry.bucket)
+            if entry.file.schema_id not in self._branch.schemas:
+                self._inspection.report([schema_missing(f"{key}, {entry.file.file_name}", entry.file.schema_id)], key)
+            if self._key_types:
+                self._inspection.report(key_findings(key, folder, entry, self._key_types), key)
+            if entry.file.external_path is None:
+                files = self._inspection.read(
+                    Promise.NAMED_FILES,
+                    f"{key}, {entry.file.file_name}",
+                    partial(self._files_of, entry, kind, key),
+                    key,
+                )
+                self._inspection.exist(files or (), key)
+                self._inspection.content(folder, entry.file, self._branch.schemas, key)
+
+    def _files_of(self, entry: ManifestEntry, kind: FileKind, key: str) -> tuple[NamedFile, ...]:
+        file = entry.file
+        folder = self._folders.of(entry.partition, entry.bucket)
+        return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=key)
+
+
+def _runs(snapshots: Sequence[Rooted]) -> Iterator[list[Rooted]]:
+    """Yield runs of consecutive ids: where one is missing, the next begins anew."""
+    run: list[Rooted] = []
+    for each in snapshots:
+        if run and each.root.snapshot_id != run[-1].root.snapshot_id + 1:
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run
+
+
+def _replaced(
+    before: Sequence[ManifestFile], after: Sequence[ManifestFile]
+) -> tuple[Sequence[ManifestFile], Sequence[ManifestFile]]:
+    """Return what of `before` is not in `after`, and what is there instead: all but a common start and a common end."""
+    shorter = min(len(before), len(after))
+    start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    most = shorter - start
+    end = next((at for at in range(most) if before[-1 - at] != after[-1 - at]), most)
+    return before[start : len(before) - end], after[start : len(after) - end]
+
+
+def _surviving(changes: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Return the files that a delta adds and does not delete again."""
+    added: dict[Hashable, ManifestEntry] = {}
+    for entry in changes:
+        if entry.kind is EntryKind.ADD:
+            added[file_identifier(entry)] = entry
+        else:
+            added.pop(file_identifier(entry), None)
+    return list(added.values())
+
+
+def _buckets(entries: Iterable[ManifestEntry]) -> set[tuple[bytes, int]]:
+    return {(entry.partition, entry.bucket) for entry in entries}

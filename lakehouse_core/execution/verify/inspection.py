@@ -1,0 +1,238 @@
+"""One look at the objects of a table: each is read once, and what is damaged is reported once.
+
+Data files are looked for and measured, and on demand read.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from lakehouse_core.data_files.deletion_vectors import read_vectors
+from lakehouse_core.data_files.file_index import check_indexes
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
+from lakehouse_core.execution.tasks.merge_scan import BucketFiles
+from lakehouse_core.metadata.manifest_reader import ManifestReader
+from lakehouse_core.planning.findings import Finding, Promise, manifest_findings, unreadable, vector_findings
+from lakehouse_core.planning.readable import READABLE_FORMATS
+from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_index import index_file_name
+from lakehouse_core.table.file_refs import NamedFile
+from lakehouse_core.table.joined_changelog import segment_of
+from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.manifest import (
+    EntryColumns,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFile,
+    Tally,
+    columns_of,
+    tally,
+)
+from lakehouse_core.table.root import NamedList, Root
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
+
+T = TypeVar("T")
+
+# What reading stored bytes ends in when they are damaged, or not what any engine writes.
+_UNREADABLE = (CorruptTable, UnsupportedFeature, InvalidRequest, NotFound)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rooted:
+    """A root, reduced to what it needs, with the snapshot that it holds."""
+
+    root: Root
+    snapshot: Snapshot
+
+    @property
+    def checksums(self) -> Mapping[str, str]:
+        return snapshot_checksums(self.snapshot, self.root.key)
+
+
+class Inspection:
+    """One pass over a table. Each damaged object is reported once, for the first root that names it."""
+
+    def __init__(self, store: ObjectStore, *, reads_data: bool, watch: Watch = NOBODY) -> None:
+        self._watch = watch
+        self._root_count = 0
+        self._roots_checked = 0
+        # What a handle remembers says nothing of the files as they are now.
+        self._manifests = ManifestReader(store)
+        self._store = store
+        self._reads_data = reads_data
+        self._data_read: set[str] = set()
+        self._found: dict[tuple[Promise, str], tuple[Finding, str | None]] = {}
+        self._files: Mapping[str, int] = {}
+        # By key, when the files of snapshots were written, by the storage's clock.
+        self.modified_millis: Mapping[str, int] = {}
+        self._tallies: dict[ManifestFile, Tally | None] = {}
+        self._indexes_read: set[tuple[str, str | None]] = set()
+        self._vectors_read: set[str] = set()
+
+    def list_files(self, root_count: int) -> None:
+        """List what is there; `exist`, `vectors` and `content` go by it. The roots, so many, are read before."""
+        self._watch.at("listing the files")
+        self._root_count = root_count
+        infos = list(self._store.list(""))
+        self._files = {info.key: info.size for info in infos}
+        self.modified_millis = {info.key: info.modified_millis for info in infos if "/snapshot-" in f"/{info.key}"}
+
+    def begin(self) -> None:
+        """Tell that the next root is looked at; of data that is read, the files tell more."""
+        if not self._reads_data:
+            self._watch.at("checking", self._roots_checked, self._root_count, "snapshots")
+        self._roots_checked += 1
+
+    def end(self) -> Sequence[tuple[Finding, str | None]]:
+        """Return what was reported, in that order, each with the root for which it was: no root is looked at again."""
+        if not self._reads_data:
+            self._watch.at("checking", self._root_count, self._root_count, "snapshots")
+        return tuple(self._found.values())
+
+    def report(self, findings: Iterable[Finding], root_key: str | None = None) -> None:
+        """Keep what was found; `root_key`: the root that names the object."""
+        for finding in findings:
+            self._found.setdefault((finding.promise, finding.object), (finding, root_key))
+
+    def read(self, promise: Promise, object: str, read: Callable[[], T], root_key: str | None = None) -> T | None:
+        """Return what `read` finds, or None after reporting why it finds nothing."""
+        try:
+            return read()
+        except _UNREADABLE as error:
+            self.report([unreadable(promise, object, error)], root_key)
+            return None
+
+    def manifests(self, rooted: Rooted, named: NamedList) -> list[ManifestFile] | None:
+        """Return the manifests of a list, None where it cannot be read."""
+        expected = rooted.checksums.get(named.name)
+        return self.read(
+            Promise.NAMED_FILES,
+            manifest_key(named.name),
+            lambda: self._manifests.listed(named.name, named.size, expected),
+            rooted.root.key,
+        )
+
+    def tally(self, rooted: Rooted, named: NamedList, manifest: ManifestFile) -> Tally | None:
+        """Return what a manifest comes to, None where it cannot be read.
+
+        It is read at its first call only; what its list says of it is checked then.
+        """
+        if manifest not in self._tallies:
+            columns = self.read(
+                Promise.NAMED_FILES,
+                manifest_key(manifest.file_name),
+                lambda: self._manifests.columns([manifest]),
+                rooted.root.key,
+            )
+            self._look_at(rooted, named, manifest, columns)
+        return self._tallies[manifest]
+
+    def entries(self, rooted: Rooted, named: NamedList, manifest: ManifestFile) -> list[ManifestEntry] | None:
+        """Return the entries of a manifest, None where it cannot be read."""
+        if manifest in self._tallies and self._tallies[manifest] is None:
+            return None
+        entries = self.read(
+            Promise.NAMED_FILES,
+            manifest_key(manifest.file_name),
+            lambda: self._manifests.entries(manifest),
+            rooted.root.key,
+        )
+        if manifest not in self._tallies:
+            self._look_at(rooted, named, manifest, None if entries is None else columns_of(entries))
+        return entries
+
+    def _look_at(self, rooted: Rooted, named: NamedList, manifest: ManifestFile, columns: EntryColumns | None) -> None:
+        self._tallies[manifest] = found = None if columns is None else tally(columns)
+        if found is not None:
+            self.report(manifest_findings(named.name, manifest, found), rooted.root.key)
+
+    def index_entries(self, rooted: Rooted) -> list[IndexManifestEntry] | None:
+        """Return what the index manifest of a root lists, at its first call; None when it was looked at before."""
+        name = rooted.root.index_manifest
+        expected = rooted.checksums.get(name or "")
+        if name is None or (name, expected) in self._indexes_read:
+            return None
+        self._indexes_read.add((name, expected))
+        return self.read(
+            Promise.NAMED_FILES,
+            manifest_key(name),
+            lambda: self._manifests.index_entries(name, expected),
+            rooted.root.key,
+        )
+
+    def vectors(
+        self, key: str, index: IndexManifestEntry, row_counts: Callable[[], Mapping[str, int]], root_key: str
+    ) -> None:
+        """Decode the vectors of an index file that is there whole, once, and look for their rows in the data files."""
+        if key in self._vectors_read or self._files.get(key) != index.file_size:
+            return
+        self._vectors_read.add(key)
+
+        def read() -> list[tuple[str, int]]:
+            found = read_vectors(self._store.read(key), key, index.deletion_vectors or ())
+            return [(name, int(rows[-1])) for name, rows in found if len(rows)]
+
+        highest = self.read(Promise.NAMED_FILES, key, read, root_key)
+        self.report(vector_findings(key, highest or (), row_counts()), root_key)
+
+    def exist(self, files: Iterable[NamedFile], root_key: str) -> None:
+        """Report which of `files` are missing, or have another size than recorded."""
+        for file in files:
+            size = self._files.get(file.key)
+            if size is None:
+                found, expected = "it is missing", f"a file, for {root_key} needs it"
+            elif (recorded := file.size_fault(size)) is not None:
+                found, expected = f"it has {size} bytes", f"{recorded}, as {root_key} has it"
+            else:
+                continue
+            self.report(
+                [
+                    Finding(
+                        promise=Promise.NAMED_FILES,
+                        object=file.key,
+                        found=found,
+                        expected=expected,
+                        advice="Restore it from a copy of the table; until then read snapshots that do not need it.",
+                    )
+                ],
+                root_key,
+            )
+
+    def content(self, folder: str, file: DataFile, schemas: Mapping[int, TableSchema], root_key: str) -> None:
+        """Read a data file that is there whole, once, where that was asked for and its format is ours."""
+        key = f"{folder}/{file.file_name}"
+        if not self._reads_data or key in self._data_read or not self._is_whole(key, file):
+            return
+        self._watch.at("reading the data", len(self._data_read), None, "files")
+        self._data_read.add(key)
+        if file.schema_id in schemas and file.format in READABLE_FORMATS:
+            files = BucketFiles(store=self._store, folder=folder, schemas=schemas)
+            self.read(Promise.NAMED_FILES, key, partial(_decode, files, file), root_key)
+        if file.schema_id in schemas:
+            self._indexes(folder, file, schemas[file.schema_id], root_key)
+
+    def _indexes(self, folder: str, file: DataFile, schema: TableSchema, root_key: str) -> None:
+        """Read the indexes of a data file; one that is missing was reported."""
+        name = index_file_name(file)
+        key = f"{folder}/{file.file_name if name is None else name}"
+        if key in self._files:
+            check = partial(check_indexes, self._store, folder, file, schema)
+            self.read(Promise.NAMED_FILES, key, check, root_key)
+
+    def _is_whole(self, key: str, file: DataFile) -> bool:
+        segment = segment_of(key)
+        if segment is None:
+            return self._files.get(key) == file.file_size
+        return self._files.get(segment.key, 0) >= segment.end
+
+
+def _decode(files: BucketFiles, file: DataFile) -> None:
+    reader = files.open(file)
+    try:
+        reader.decode_all()
+    finally:
+        reader.close()

@@ -1,0 +1,218 @@
+"""verify: reads all metadata of a table and says which of its promises are broken. It changes nothing.
+
+Data files are looked for and measured, and on demand read. What an expiry removes while we look is not reported.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
+
+from lakehouse_core.errors import NotFound
+from lakehouse_core.execution.verify.branch import Branch, check_branch
+from lakehouse_core.execution.verify.inspection import Inspection, Rooted
+from lakehouse_core.metadata.deletion_plans import load_plans
+from lakehouse_core.metadata.roots import branch_prefixes, ids_in, tag_names
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.metadata.staged_commits import pending_commits
+from lakehouse_core.metadata.tag_files import tag_in
+from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.planning.findings import Finding, Promise, changelog_findings, hint_findings, id_findings, no_schema
+from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
+from lakehouse_core.table.layout import (
+    BOUNDARY_KEY,
+    CHANGELOG_FOLDER,
+    CONSUMER_FOLDER,
+    CONSUMER_PREFIX,
+    OWN_FOLDER,
+    PENDING_FOLDER,
+    SNAPSHOT_FOLDER,
+    changelog_key,
+    schema_key,
+    snapshot_key,
+    tag_key,
+)
+from lakehouse_core.table.root import RootKind, needed, root_of
+from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
+
+T = TypeVar("T")
+
+_ATTEMPTS = 5
+
+
+def verify(
+    log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool = False, watch: Watch = NOBODY
+) -> tuple[Finding, ...]:
+    """Return every broken promise of the table and its branches; nothing when all is well.
+
+    With `reads_data` every data file that a root names is decoded as well, against its checksums, and its indexes.
+    Raises NotFound when there is no table, StorageUnavailable when the store does not answer.
+    """
+    if not schemas.ids():
+        raise NotFound(f"{log.store.uri('')}: there is no table, for it has no schema. Check the name.")
+    for _ in range(_ATTEMPTS):
+        found, is_whole = _Verification(log, schemas, reads_data=reads_data, watch=watch).run()
+        if is_whole:
+            break
+    return found
+
+
+class _Verification:
+    """One pass over the roots of a table: the main branch first, then the others."""
+
+    def __init__(self, log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool, watch: Watch) -> None:
+        self._log = log
+        self._store = log.store
+        self._schemas = schemas
+        self._watch = watch
+        self._roots_read = 0
+        self._inspection = Inspection(log.store, reads_data=reads_data, watch=watch)
+        self._roots: dict[str, int] = {}
+        self._made: frozenset[int] = frozenset()
+
+    def run(self) -> tuple[tuple[Finding, ...], bool]:
+        """Return what is broken, and whether that is all.
+
+        What was looked for in vain because its root went meanwhile is left out. Another root may need it all the same.
+        """
+        self._watch.at("reading the roots", 0, None, "snapshots")
+        boundary = self._boundary()
+        unlinking = self._plans()
+        self._pending()
+        self._consumers()
+        branches = [
+            self._branch(prefix, boundary=0 if prefix else boundary, unlinking=unlinking)
+            for prefix in ("", *branch_prefixes(self._store))
+        ]
+        # Listed after the roots were read: whatever they name was written before them.
+        self._inspection.list_files(self._roots_read)
+        for branch in branches:
+            if branch is not None:
+                check_branch(self._inspection, branch)
+        found = self._inspection.end()
+        gone = self._gone({root_key for _, root_key in found if root_key is not None})
+        left = tuple(finding for finding, root_key in found if root_key not in gone)
+        return left, len(left) == len(found)
+
+    def _gone(self, root_keys: Iterable[str]) -> set[str]:
+        """Return which of the roots are gone by now, or are others than were read."""
+        boundary = self._boundary()
+        below = {snapshot_key(id) for id in ids_in(self._store, SNAPSHOT_FOLDER) if id < boundary}
+        return {key for key in root_keys if key in below or not self._is_as_read(key)}
+
+    def _is_as_read(self, root_key: str) -> bool:
+        content = _content(self._store, root_key)
+        return content is not None and hash(content) == self._roots.get(root_key)
+
+    def _boundary(self) -> int:
+        return self._inspection.read(Promise.DENSE_IDS, BOUNDARY_KEY, self._log.boundary) or 0
+
+    def _plans(self) -> frozenset[int]:
+        """Return the ids of snapshots that deletions under way have yet to unlink, or are unlinking."""
+        plans = self._inspection.read(Promise.READABLE_ROOTS, OWN_FOLDER, lambda: _steady(load_plans, self._store))
+        self._made = frozenset(id for plan in plans or () for id in plan.made_changelog_ids)
+        return frozenset(
+            root.snapshot_id for plan in plans or () if plan.kind is RootKind.SNAPSHOT for root in plan.roots
+        )
+
+    def _pending(self) -> None:
+        self._inspection.read(Promise.READABLE_ROOTS, PENDING_FOLDER, lambda: _steady(pending_commits, self._store))
+
+    def _consumers(self) -> None:
+        for name in self._store.children(CONSUMER_FOLDER).files:
+            if name.startswith(CONSUMER_PREFIX):
+                key = f"{CONSUMER_FOLDER}/{name}"
+                self._inspection.read(Promise.READABLE_ROOTS, key, partial(_consumer, self._store, key))
+
+    def _branch(self, prefix: str, *, boundary: int, unlinking: frozenset[int]) -> Branch | None:
+        store = self._store
+        schemas = self._schemas if not prefix else SchemaLog(store.at(prefix.rstrip("/")))
+        read = {
+            id: self._inspection.read(
+                Promise.READABLE_SCHEMAS, f"{prefix}{schema_key(id)}", partial(schemas.schema, id)
+            )
+            for id in schemas.ids()
+        }
+        schema = read.get(max(read, default=0))
+        if schema is None:
+            self._inspection.report([no_schema(prefix)] if not read else [])
+            return None
+        folders = (f"{prefix}{SNAPSHOT_FOLDER}", f"{prefix}{CHANGELOG_FOLDER}")
+        # Hints first: what they speak of is there before them.
+        hints = {key: _content(store, key) for folder in folders for key in (f"{folder}/EARLIEST", f"{folder}/LATEST")}
+        every_id, changelog_ids = (ids_in(store, folder) for folder in folders)
+        for key, content in hints.items():
+            ids = every_id if key.startswith(folders[0]) else changelog_ids
+            self._inspection.report(hint_findings(key, content, latest_id=ids[-1] if ids else None))
+        leaving = unlinking if not prefix else frozenset()
+        if list(id_findings(prefix, every_id, boundary=boundary, unlinking=leaving)):
+            # A listing during an expiry may show an older id and miss a younger one: look again.
+            boundary, leaving = (0, frozenset()) if prefix else (self._boundary(), self._plans())
+            every_id, changelog_ids = (ids_in(store, folder) for folder in folders)
+            self._inspection.report(id_findings(prefix, every_id, boundary=boundary, unlinking=leaving))
+        if not prefix:
+            self._inspection.report(changelog_findings(self._made, every_id, changelog_ids, boundary=boundary))
+        producer_is_none = schema.table_options.changelog_producer is ChangelogProducer.NONE
+
+        def rooted(keys: Iterable[str], kind: RootKind) -> list[Rooted]:
+            roots = (self._rooted(f"{prefix}{key}", kind, prefix, producer_is_none) for key in keys)
+            return [root for root in roots if root is not None]
+
+        return Branch(
+            now_millis=self._log.clock.now_millis(),
+            schema=schema,
+            schemas={id: one for id, one in read.items() if one is not None},
+            snapshots=rooted((snapshot_key(id) for id in every_id if id >= boundary), RootKind.SNAPSHOT),
+            tags=rooted(map(tag_key, tag_names(store, prefix)), RootKind.TAG),
+            changelogs=rooted(map(changelog_key, changelog_ids), RootKind.CHANGELOG),
+        )
+
+    def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool) -> Rooted | None:
+        snapshot = self._inspection.read(Promise.READABLE_ROOTS, key, partial(self._snapshot, key, kind), key)
+        if snapshot is None:
+            return None
+        # Read too: what its writer recorded of the lists may not be what it should be.
+        whole = self._inspection.read(
+            Promise.READABLE_ROOTS, key, partial(root_of, snapshot, key, kind, lineage=lineage), key
+        )
+        if whole is None:
+            return None
+        checksums = snapshot.properties.get(CHECKSUMS_PROPERTY)
+        # The ledger of each of ten thousand snapshots would fill the memory.
+        kept = {} if checksums is None else {CHECKSUMS_PROPERTY: checksums}
+        rooted = Rooted(
+            root=needed(whole, delta_is_changelog=delta_is_changelog),
+            snapshot=snapshot.model_copy(update={"properties": kept}),
+        )
+        self._roots_read += 1
+        self._watch.at("reading the roots", self._roots_read, None, "snapshots")
+        return rooted
+
+    def _snapshot(self, key: str, kind: RootKind) -> Snapshot:
+        data = self._store.read(key)
+        # Not the content: there may be ten thousand of them.
+        self._roots[key] = hash(data)
+        return tag_in(self._store, key, data).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
+
+
+def _steady(read: Callable[[ObjectStore], T], store: ObjectStore) -> T:
+    """Read what is listed first: another process may end one of them in between."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return read(store)
+        except NotFound:
+            continue
+    return read(store)
+
+
+def _content(store: ObjectStore, key: str) -> bytes | None:
+    try:
+        return store.read(key)
+    except NotFound:
+        return None
+
+
+def _consumer(store: ObjectStore, key: str) -> int:
+    return parse_consumer(store.read(key), key)

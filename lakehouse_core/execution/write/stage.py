@@ -1,0 +1,136 @@
+"""Staging: rows become files of the table that no snapshot names yet.
+
+What can be refused is refused before a file is written; what shows only afterwards takes the files along.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.commit.discard import discard
+from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
+from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.tasks.write.task import WriteTask
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.commit.file_changes import check_staged, overwritten
+from lakehouse_core.planning.partitions import partition_name
+from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.storage.outcomes import named_by_nobody
+from lakehouse_core.table.commit_message import Append, CommitMessage, Missing, StagedCommit, WriteMode
+from lakehouse_core.table.manifest import ManifestEntry
+from lakehouse_core.table.partition_time import check_partition_time
+from lakehouse_core.table.schema import TableSchema, write_supported
+
+
+def stage(
+    log: SnapshotLog,
+    schemas: SchemaLog,
+    engine: Callable[[], Engine],
+    data: object,
+    *,
+    table: str,
+    commit_user: str,
+    commit_identifier: int,
+    rowkind_column: str | None,
+    mode: WriteMode,
+    properties: Mapping[str, str],
+    behind: Sequence[StagedCommit] = (),
+    missing: Missing = "null",
+    watch: Watch = NOBODY,
+) -> StagedCommit:
+    """Write `data` as files and return the commit that would make them visible; without rows it holds no messages.
+
+    `behind`: what is staged already and will be committed before, whose rows the new ones are to win over.
+    `missing`: a column that the data lacks is null, or an error.
+    Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull.
+    """
+    schema = schemas.latest()
+    write_supported(schema, table=table)
+    # An overwrite has nothing before it; without buckets or keys nobody asks for the order of rows.
+    goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
+    base, live = log.of_latest(lambda base: (base, log.live_entries(base) if base is not None and goes_on else []))
+    staged = StagedCommit(
+        table=table,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+        mode=mode,
+        messages=(),
+        schema_id=schema.id,
+        base_snapshot_id=None if base is None else base.id,
+        properties=dict(properties),
+    )
+    check_staged(staged)
+    overwritten(staged, schema)
+    if rowkind_column is not None and schema.table_options.rowkind_field not in (None, rowkind_column):
+        raise InvalidRequest(
+            f"{table}: rowkind_column is {shown(rowkind_column)}, and the table's option rowkind.field names "
+            f"{shown(schema.table_options.rowkind_field)}. Leave rowkind_column out."
+        )
+    task = WriteTask(
+        store=log.store.spec,
+        schema=schema,
+        restored=_next_numbers(live, behind),
+        rowkind_column=rowkind_column,
+        missing=missing,
+        # As in Java, which writes the changelog of an overwrite and lets it lie.
+        tells=isinstance(mode, Append),
+    )
+    messages: list[CommitMessage] = []
+    try:
+        with named_by_nobody():
+            for message in engine().write(task, data, watch):
+                messages.append(message)
+        staged = replace(staged, messages=tuple(messages))
+        _check_bucket_counts(table, schema, live, messages)
+        _check_partition_times(schema, messages)
+        overwritten(staged, schema)
+        with named_by_nobody():
+            messages = list(with_packed_files(log, schema, engine, messages))
+            messages = list(with_joined_changelog(log, schema, engine, messages))
+        return replace(staged, messages=tuple(messages))
+    except BaseException:
+        discard(log.store, schema, messages, named_by="the write")
+        raise
+
+
+def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit]) -> dict[tuple[bytes, int], int]:
+    """Return by bucket the first sequence number that no file has: as a writer that had written all of them goes on."""
+    messages = (message for staged in behind for message in staged.messages)
+    files = chain(
+        ((entry.partition, entry.bucket, entry.file) for entry in live),
+        ((message.partition, message.bucket, file) for message in messages for file in message.new_files),
+    )
+    numbers: dict[tuple[bytes, int], int] = {}
+    for partition, bucket, file in files:
+        numbers[partition, bucket] = max(numbers.get((partition, bucket), 0), file.max_sequence_number + 1)
+    return numbers
+
+
+def _check_bucket_counts(
+    table: str, schema: TableSchema, live: Iterable[ManifestEntry], messages: Iterable[CommitMessage]
+) -> None:
+    """Rows of a partition that is laid out in another number of buckets would be looked for in the wrong ones."""
+    counts = {entry.partition: entry.total_buckets for entry in live if entry.total_buckets > 0}
+    wrong = {}
+    for message in messages:
+        found = counts.get(message.partition, message.total_buckets)
+        if found != message.total_buckets:
+            wrong[partition_name(message.partition, schema)] = (found, message.total_buckets)
+    if wrong:
+        # Buckets come in no order; the number is one of the whole partition.
+        name = min(wrong)
+        found, wanted = wrong[name]
+        what, whole = (f"partition {name}", "the partition") if schema.partition_keys else ("the table", "it")
+        raise InvalidRequest(
+            f"{table}: {what} has files in {found} buckets, and the table's option bucket is now {wanted}. Overwrite "
+            f"{whole} with its own rows to bring it to the new number, or set bucket back to {found}."
+        )
+
+
+def _check_partition_times(schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
+    types = [field.type for field in schema.partition_fields]
+    for partition in sorted({message.partition for message in messages}):
+        check_partition_time(deserialize_row(partition, types), schema)

@@ -1,0 +1,100 @@
+"""Rows that are read when they are drawn, for every program that speaks Arrow: pyarrow, pandas, polars, DuckDB.
+
+Source: the Arrow PyCapsule interface. Each stream that is asked for reads anew, so one object may be read many times.
+"""
+
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.interchange.pandas_frames import to_pandas
+
+# Named for the reader: none of them is imported before somebody asks for it.
+PandasFrame: TypeAlias = Any
+PolarsFrame: TypeAlias = Any
+DuckConnection: TypeAlias = Any
+DuckRelation: TypeAlias = Any
+
+
+class ArrowRows:
+    """What all that holds rows offers; a class gives it `schema` and `to_batches`."""
+
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the rows."""
+        raise NotImplementedError
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as a table."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema())
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader that makes each batch when it is drawn, so that memory stays bounded.
+
+        Its files are closed with its last row, or once nobody holds the reader any more. Drawing a batch raises what
+        `to_batches` raises.
+        """
+        return pa.RecordBatchReader.from_batches(self.schema(), self.to_batches())
+
+    def to_pandas(self) -> PandasFrame:
+        """Return all rows as a pandas frame. Needs the package pandas.
+
+        Integers with nulls are of pandas' nullable types, for floating point would round them; lists, maps and rows are
+        Python's. Raises InvalidRequest for what pandas cannot hold.
+        """
+        pandas = extra("pandas", "to_pandas()")
+        return to_pandas(self.to_arrow(), pandas)
+
+    def to_polars(self) -> PolarsFrame:
+        """Return all rows as a polars frame. Needs the package polars. Raises InvalidRequest for what it has not."""
+        polars = extra("polars", "to_polars()")
+        table = self.to_arrow()
+        try:
+            return polars.from_arrow(table)
+        except (polars.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidRequest(f"polars cannot hold these rows: {shown(error)}. to_arrow() does.") from error
+
+    def to_duckdb(self, connection: DuckConnection | None = None) -> DuckRelation:
+        """Return a DuckDB relation of the rows, in `connection` or one of its own. Needs the package duckdb.
+
+        Each query over it reads the rows anew, batch by batch, in DuckDB's threads; what a read raises then comes as an
+        error of DuckDB's with the same words. Raises InvalidRequest.
+        """
+        duckdb = extra("duckdb", "to_duckdb()")
+        if connection is None:
+            connection = duckdb.connect()
+        elif not isinstance(connection, duckdb.DuckDBPyConnection):
+            raise InvalidRequest(f"to_duckdb({shown(connection)}): expected a connection, as duckdb.connect() makes.")
+        # Here, so that what the rows are refused for is told in an error of ours.
+        self.schema()
+        try:
+            return connection.from_arrow(self)
+        except duckdb.Error as error:
+            raise InvalidRequest(f"DuckDB cannot read these rows in {shown(connection)}: {error}") from error
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        try:
+            return self.to_reader().__arrow_c_stream__(requested_schema)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidRequest(f"The rows cannot be given with the schema that was asked for: {error}") from error
+
+
+def extra(package: str, what: str) -> ModuleType:
+    """Return an optional package, imported now. Raises InvalidRequest saying how to install it."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise InvalidRequest(
+            f"{what} needs the package {package}, and it cannot be imported ({error}). "
+            f"Install it: pip install 'paimon-lakehouse[{package}]'."
+        ) from error

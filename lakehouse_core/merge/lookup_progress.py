@@ -1,0 +1,68 @@
+"""Which keys of a lookup are settled: a record is found that no file left to search can change.
+
+Rule: of an engine that keeps one version of a key whole, and of nothing but sequence numbers to tell versions apart,
+the greatest number wins (first-row: the least), and a file says which it holds. Others are searched everywhere.
+Source: Paimon semantics, E.4 (from the newest level to the oldest, level 0 by sequence).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_core.format.rows import Rows
+from lakehouse_core.merge.deduplicate import is_add
+from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.merge.positions import Flags
+from lakehouse_core.merge.reduce import BY_ROW
+from lakehouse_core.options import MergeEngine
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.merge_spec import MergeSpec
+
+_UNSETTLED: Final = np.iinfo(np.int64).min
+_SETTLED: Final = np.iinfo(np.int64).max
+
+
+class Settling:
+    """How far the search for some keys has come; they go by their numbers from 0.
+
+    `holds_once`: the files have no key twice, so that its first record settles it.
+    """
+
+    def __init__(self, spec: MergeSpec, key_count: int, *, holds_once: bool) -> None:
+        self._holds_once = holds_once
+        self._oldest_wins = spec.engine is MergeEngine.FIRST_ROW
+        self._settles = holds_once or (spec.engine in BY_ROW and not spec.sequence_fields)
+        # What an engine passes over settles nothing.
+        self._adds_only = spec.ignore_delete or self._oldest_wins
+        self._found = np.full(key_count, _UNSETTLED)
+
+    def search_order(self, files: Sequence[DataFile]) -> list[int]:
+        """Return the indices of the files, those first whose records settle most."""
+        return sorted(range(len(files)), key=lambda index: self._most(files[index]), reverse=True)
+
+    def is_open(self, file: DataFile, start: int, stop: int) -> Flags:
+        """Say for which of the keys from `start` to `stop` a record in the file could count."""
+        flags: Flags = self._found[start:stop] <= self._most(file)
+        return flags
+
+    def add(self, found: pa.RecordBatch, keys: Rows) -> None:
+        """Note the records that a file has for `keys`, each of them once."""
+        if not self._settles:
+            return
+        if self._holds_once:
+            self._found[keys] = _SETTLED
+            return
+        numbers = fixed_values(found.column(SEQUENCE_NUMBER), np.int64)
+        if self._adds_only:
+            adds = is_add(fixed_values(found.column(VALUE_KIND), np.int8))
+            numbers, keys = numbers[adds], keys[adds]
+        self._found[keys] = np.maximum(self._found[keys], -numbers if self._oldest_wins else numbers)
+
+    def _most(self, file: DataFile) -> int:
+        """How much a record of the file can count for, as `add` notes it."""
+        if self._holds_once:
+            return 0
+        return -file.min_sequence_number if self._oldest_wins else file.max_sequence_number

@@ -1,0 +1,91 @@
+"""What the versions of all keys do to the columns that share a sequence, as the folds of these columns ask for it."""
+
+from functools import cached_property
+
+import numpy as np
+
+from lakehouse_core.format.rows import Rows
+from lakehouse_core.merge.actions import Action, Actions
+from lakehouse_core.merge.layers import Layers, last_in
+from lakehouse_core.merge.order import KeyOrder
+from lakehouse_core.merge.positions import NONE, Flags
+
+
+class Acting:
+    """The versions of all keys and what they do. The columns ask the same, so answers are kept.
+
+    `actions` by position, None: all add. `folded`: which keys are merged; the others have one version, and set it.
+    """
+
+    def __init__(self, order: KeyOrder, layers: Layers, folded: Flags, actions: Actions | None) -> None:
+        self.order = order
+        self.layers = layers
+        self.folded = folded
+        self.actions = actions
+        self.starts = order.starts
+        self.ends = order.ends
+        self._does: dict[tuple[Action, ...], Flags] = {}
+        self._last: dict[tuple[Action, ...], Rows] = {}
+
+    @property
+    def without_retracts(self) -> "Acting":
+        """The same, but that retracts do nothing."""
+        # Not kept where it is this very one: who holds itself holds its arrays until Python looks for cycles.
+        return self if self.actions is None else self._without_retracts
+
+    @cached_property
+    def _without_retracts(self) -> "Acting":
+        assert self.actions is not None
+        table = np.arange(len(Action), dtype=np.uint8)
+        table[[Action.RETRACT, Action.RETRACT_OLDER]] = Action.KEEP
+        table[Action.SET_RETRACT] = Action.SET
+        actions = table[self.actions]
+        return Acting(self.order, self.layers, self.folded, actions if (actions != Action.ADD).any() else None)
+
+    def does(self, *what: Action) -> Flags:
+        """Say in the order of the layers which versions do one of `what`. Not to be changed."""
+        if what not in self._does:
+            self._does[what] = self._flags(self.layers.positions, what)
+        return self._does[what]
+
+    def last_or_erased(self, *erasing: Action) -> Rows:
+        """Return the position of each key's newest version that adds or sets, NONE where an erasing one came after."""
+        if self.actions is None:
+            return self.ends
+        if erasing not in self._last:
+            written = last_in(self.layers, self.does(Action.ADD, Action.SET, *erasing))
+            self._last[erasing] = self.unless(written, *erasing)
+        return self._last[erasing]
+
+    def unless(self, positions: Rows, *erasing: Action) -> Rows:
+        """Return the positions, NONE where the version does one of `erasing`."""
+        return np.where(self._flags(positions, erasing), NONE, positions)
+
+    def keys_that_do(self, *what: Action) -> Rows:
+        """Return the keys with a version that does one of `what`."""
+        if self.actions is None:
+            return self.starts[:0]
+        return np.unique(self._keys(self.layers.positions[self.does(*what)]))
+
+    def keys_of(self, places: Rows) -> Rows:
+        """Return the keys of the versions at these places in the order of the layers."""
+        return np.unique(self._keys(self.layers.positions[places]))
+
+    @cached_property
+    def setting_late(self) -> Rows:
+        """The keys in which something is set that is not the oldest version."""
+        if self.actions is None:
+            return self.starts[:0]
+        positions = self.layers.positions[self.does(Action.SET)]
+        keys = self._keys(positions)
+        return np.unique(keys[self.starts[keys] != positions])
+
+    def _keys(self, positions: Rows) -> Rows:
+        return np.searchsorted(self.ends, positions)
+
+    def _flags(self, positions: Rows, what: tuple[Action, ...]) -> Flags:
+        if self.actions is None:
+            return np.full(len(positions), Action.ADD in what)
+        table = np.zeros(len(Action), dtype=bool)
+        table[list(what)] = True
+        return table[self.actions[positions]]

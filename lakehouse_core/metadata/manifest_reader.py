@@ -1,0 +1,145 @@
+"""Manifests, their lists and index manifests, read, checked and decoded; small ones once, large ones each time.
+
+Rule: these files never change and their names are never used twice, so what one of them said stays true. Who looks for
+damage takes a reader of its own. Source: Paimon format, "Avro metadata files".
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import Final
+
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
+from lakehouse_core.metadata.lru import Recent
+from lakehouse_core.metadata.read_ahead import in_order
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.checksums import verify_bytes
+from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.manifest import (
+    FEW_ENTRIES,
+    EntryColumns,
+    IndexManifestEntry,
+    Keep,
+    ManifestEntry,
+    ManifestFile,
+    columns_of,
+    concatenate,
+    decode_index_manifest,
+    decode_manifest,
+    decode_manifest_columns,
+    decode_manifest_list,
+)
+
+# Each decodes into arrays several times the size of its manifest.
+_COLUMN_READERS: Final = 2
+# At most some 20 MB: an entry with statistics takes 1 to 2 KB, a manifest's line in a list 1 KB.
+_REMEMBERED_MANIFESTS: Final = 256
+_REMEMBERED_LISTS: Final = 64
+_LONGEST_LIST: Final = 64
+
+
+class ManifestReader:
+    """Reads the metadata files of one table. `store` is rooted at the table.
+
+    Every method raises CorruptTable when a file is missing, damaged or not as recorded.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._lists: Recent[Sequence[ManifestFile]] = Recent(_REMEMBERED_LISTS)
+        self._small: Recent[Sequence[ManifestEntry]] = Recent(_REMEMBERED_MANIFESTS)
+
+    def listed(self, list_name: str, size: int | None, checksum: str | None = None) -> list[ManifestFile]:
+        """Return what a manifest list names, in order; `size` in bytes and `checksum` as a snapshot records them."""
+        key = list_name, size, checksum
+        if (known := self._lists.get(key)) is not None:
+            return list(known)
+        named = decode_manifest_list(self._bytes(list_name, size, checksum), list_name)
+        if len(named) <= _LONGEST_LIST:
+            self._lists.put(key, tuple(named))
+        return named
+
+    def entries(
+        self, manifest: ManifestFile, *, keep: Keep | None = None, with_stats: bool = False
+    ) -> list[ManifestEntry]:
+        """Return the entries of one manifest, in order; `keep` tells by partition, bucket and level which of them."""
+        if not _is_small(manifest):
+            return decode_manifest(self.bytes_of(manifest), manifest.file_name, keep=keep, with_stats=with_stats)
+        return _kept(self._small_entries(manifest, with_stats), keep)
+
+    def entries_of_each(
+        self, manifests: Iterable[ManifestFile], *, keep: Keep | None = None, with_stats: bool = False
+    ) -> Iterator[list[ManifestEntry]]:
+        """Yield the entries of each manifest, in order; a few manifests are read ahead by threads."""
+        listed = list(manifests)
+        known = [self._small.get(_key(manifest, with_stats)) for manifest in listed]
+        unknown = [manifest for manifest, entries in zip(listed, known, strict=True) if entries is None]
+        read = in_order(lambda manifest: self.entries(manifest, keep=keep, with_stats=with_stats), unknown)
+        for entries in known:
+            yield next(read) if entries is None else _kept(entries, keep)
+
+    def columns(
+        self, manifests: Iterable[ManifestFile], *, keep: Keep | None = None, with_stats: bool = False
+    ) -> EntryColumns:
+        """Return the entries of all `manifests`, in order, as columns: a fifth of the memory that objects take."""
+        return concatenate(
+            part
+            for are_small, group in groupby(manifests, key=_is_small)
+            for part in (self._columns_of_small if are_small else self._columns_of_large)(group, keep, with_stats)
+        )
+
+    def bytes_of(self, manifest: ManifestFile) -> bytes:
+        """Return a manifest's file as it is."""
+        return self._bytes(manifest.file_name, manifest.file_size, manifest.checksum)
+
+    def index_entries(self, name: str, checksum: str | None = None) -> list[IndexManifestEntry]:
+        """Return the index files that an index manifest lists."""
+        return decode_index_manifest(self._bytes(name, None, checksum), name)
+
+    def _columns_of_small(
+        self, manifests: Iterator[ManifestFile], keep: Keep | None, with_stats: bool
+    ) -> Iterator[EntryColumns]:
+        while some := list(islice(manifests, _REMEMBERED_MANIFESTS)):
+            read = self.entries_of_each(some, keep=keep, with_stats=with_stats)
+            yield columns_of([entry for entries in read for entry in entries])
+
+    def _columns_of_large(
+        self, manifests: Iterator[ManifestFile], keep: Keep | None, with_stats: bool
+    ) -> Iterator[EntryColumns]:
+        def read(manifest: ManifestFile) -> EntryColumns:
+            data = self.bytes_of(manifest)
+            return decode_manifest_columns(data, manifest.file_name, keep=keep, with_stats=with_stats)
+
+        return in_order(read, manifests, ahead=_COLUMN_READERS)
+
+    def _small_entries(self, manifest: ManifestFile, with_stats: bool) -> Sequence[ManifestEntry]:
+        key = _key(manifest, with_stats)
+        if (known := self._small.get(key)) is not None:
+            return known
+        entries = tuple(decode_manifest(self.bytes_of(manifest), manifest.file_name, with_stats=with_stats))
+        self._small.put(key, entries)
+        return entries
+
+    def _bytes(self, name: str, size: int | None, checksum: str | None) -> bytes:
+        key = manifest_key(name)
+        try:
+            data = self._store.read(key)
+        except NotFound as error:
+            raise CorruptTable.missing(self._store.uri(key)) from error
+        except InvalidRequest as error:
+            raise CorruptTable(f"A manifest list or snapshot names {name!r}: {error}") from error
+        verify_bytes(data, self._store.uri(key), size=size, expected=checksum)
+        return data
+
+
+def _is_small(manifest: ManifestFile) -> bool:
+    return manifest.num_added_files + manifest.num_deleted_files < FEW_ENTRIES
+
+
+def _key(manifest: ManifestFile, with_stats: bool) -> Hashable:
+    return manifest.file_name, manifest.file_size, manifest.checksum, with_stats
+
+
+def _kept(entries: Sequence[ManifestEntry], keep: Keep | None) -> list[ManifestEntry]:
+    if keep is None:
+        return list(entries)
+    return [entry for entry in entries if keep(entry.partition, entry.bucket, entry.file.level)]

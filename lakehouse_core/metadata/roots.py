@@ -1,0 +1,117 @@
+"""Roots: everything that keeps files of a table and its branches alive, read afresh.
+
+Rule: one root that cannot be read stops the caller, which wants to delete. An error is never taken for "there is none".
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.metadata.deletion_plans import load_plans
+from lakehouse_core.metadata.staged_commits import pending_commits
+from lakehouse_core.metadata.tag_files import read_tag
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.commit_message import StagedCommit
+from lakehouse_core.table.deletion_plan import DeletionPlan
+from lakehouse_core.table.layout import (
+    BRANCH_FOLDER,
+    CHANGELOG_FOLDER,
+    SCHEMA_FOLDER,
+    SNAPSHOT_FOLDER,
+    TAG_FOLDER,
+    changelog_key,
+    snapshot_key,
+    tag_key,
+)
+from lakehouse_core.table.root import Root, RootKind, root_of
+from lakehouse_core.table.snapshot import parse_snapshot
+
+# A root may vanish between its listing and its reading, each time by another process's hand.
+_ATTEMPTS = 5
+
+
+_BRANCH = re.compile(r"branch-(.+)")
+
+
+_SNAPSHOT = re.compile(r"snapshot-([1-9]\d{0,18})")
+
+
+_CHANGELOG = re.compile(r"changelog-([1-9]\d{0,18})")
+
+
+_TAG = re.compile(r"tag-(.+)")
+
+
+_SCHEMA = re.compile(r"schema-\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roots:
+    """All roots of a table and its branches. Plans hold what they unlinked; `pending` commits are by their keys."""
+
+    roots: tuple[Root, ...]
+    plans: tuple[DeletionPlan, ...]
+    pending: tuple[tuple[str, StagedCommit], ...]
+
+
+def collect_roots(store: ObjectStore, *, boundary: int) -> Roots:
+    """Return every root there is; snapshots of the main branch below `boundary` count as gone.
+
+    Raises CorruptTable, UnsupportedFeature or StorageUnavailable when a single one cannot be read.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            return Roots(
+                roots=(*_snapshot_roots(store, "", boundary), *_branch_roots(store)),
+                plans=load_plans(store),
+                pending=pending_commits(store),
+            )
+        except NotFound:
+            # It was listed and is gone: list again rather than guess who removed it.
+            continue
+    raise StorageUnavailable(
+        f"{store.uri('')}: in {_ATTEMPTS} attempts a root vanished between listing and reading. Nothing was deleted; "
+        "end other maintenance of this table, then call again."
+    )
+
+
+def ids_in(store: ObjectStore, folder: str) -> list[int]:
+    """Return the ids of the snapshots or changelogs that lie in `folder`, rising."""
+    pattern = _CHANGELOG if folder.endswith(CHANGELOG_FOLDER) else _SNAPSHOT
+    return sorted(int(match[1]) for match in map(pattern.fullmatch, store.children(folder).files) if match)
+
+
+def tag_names(store: ObjectStore, prefix: str = "") -> list[str]:
+    names = store.children(f"{prefix}{TAG_FOLDER}").files
+    return [match[1] for match in map(_TAG.fullmatch, names) if match]
+
+
+def _snapshot_roots(store: ObjectStore, prefix: str, boundary: int) -> Iterator[Root]:
+    """Yield the snapshots, tags and changelogs below `prefix`: "" for the main branch, else the folder of a branch."""
+    for snapshot_id in ids_in(store, f"{prefix}{SNAPSHOT_FOLDER}"):
+        if snapshot_id >= boundary:
+            key = f"{prefix}{snapshot_key(snapshot_id)}"
+            yield root_of(parse_snapshot(store.read(key), key), key, RootKind.SNAPSHOT, lineage=prefix)
+    for snapshot_id in ids_in(store, f"{prefix}{CHANGELOG_FOLDER}"):
+        key = f"{prefix}{changelog_key(snapshot_id)}"
+        yield root_of(parse_snapshot(store.read(key), key), key, RootKind.CHANGELOG, lineage=prefix)
+    for name in tag_names(store, prefix):
+        key = f"{prefix}{tag_key(name)}"
+        yield root_of(read_tag(store, key).snapshot, key, RootKind.TAG, lineage=prefix)
+
+
+def branch_prefixes(store: ObjectStore) -> list[str]:
+    """Return the folders of the branches, each with "/" at its end."""
+    names = store.children(BRANCH_FOLDER).folders
+    return [f"{BRANCH_FOLDER}/{name}/" for name in names if _BRANCH.fullmatch(name)]
+
+
+def _branch_roots(store: ObjectStore) -> Iterator[Root]:
+    for prefix in branch_prefixes(store):
+        if not any(map(_SCHEMA.fullmatch, store.children(f"{prefix}{SCHEMA_FOLDER}").files)):
+            raise CorruptTable(
+                f"{store.uri(prefix.rstrip('/'))}: the branch has no schema, so it is half made or half dropped. "
+                "Nothing was deleted, for its files may be needed. Finish creating it, or remove its folder."
+            )
+        yield from _snapshot_roots(store, prefix, 0)

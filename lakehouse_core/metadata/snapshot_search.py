@@ -1,0 +1,63 @@
+"""Snapshots found by time and by watermark, by bisection over their ids."""
+
+from collections.abc import Callable
+
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.table.snapshot import Snapshot
+
+
+def newest_until(low: int, high: int, time_millis: int, *, time_of: Callable[[int], int]) -> int | None:
+    """Return the highest id of low … high whose time is not after `time_millis`, None when the lowest one's is.
+
+    Times never go down along the ids (invariant I8), so `time_of` is asked for a few of them only.
+    """
+    if time_of(low) > time_millis:
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        if time_of(middle) <= time_millis:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def first_with_watermark(
+    low: int, high: int, watermark: int, *, watermark_of: Callable[[int], int | None]
+) -> int | None:
+    """Return the id of low … high that `AtWatermark` means, None when all watermarks are earlier or there are none.
+
+    Of several with just this watermark it is the one that Java's search meets first.
+    """
+    while low < high and watermark_of(low) is None:
+        low += 1
+    lowest = watermark_of(low)
+    if lowest is None:
+        return None
+    if lowest >= watermark:
+        return low
+    found = None
+    while low <= high:
+        middle = nearest = (low + high) // 2
+        while (there := watermark_of(nearest)) is None:
+            nearest -= 1
+        if there == watermark:
+            return nearest
+        if there > watermark:
+            found, high = nearest, nearest - 1
+        else:
+            low = middle + 1
+    return found
+
+
+def earliest_and_latest(log: SnapshotLog) -> tuple[int, int] | None:
+    """Return the lowest and the highest id of the snapshots, None for a table that has none."""
+    earliest, latest = log.earliest_id(), log.latest_id()
+    return None if earliest is None or latest is None else (earliest, latest)
+
+
+def newest_snapshot_until(log: SnapshotLog, time_millis: int) -> Snapshot | None:
+    """Return the newest snapshot committed at the time or before, None when all are later or there is none."""
+    ids = earliest_and_latest(log)
+    found = None if ids is None else newest_until(*ids, time_millis, time_of=lambda at: log.snapshot(at).time_millis)
+    return None if found is None else log.snapshot(found)

@@ -1,0 +1,107 @@
+"""Staged commits that a pipeline keeps in the table between its steps, so that a killed run can go on.
+
+One object per commit user and identifier, below `lakehouse/pending/`: the commit as JSON, and in a second line its
+CRC-32. It is no part of the table's history.
+"""
+
+import hashlib
+import re
+import zlib
+from dataclasses import fields
+from functools import partial
+from typing import Final
+from urllib.parse import quote
+
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.metadata.read_back import readable_file
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.commit_json import staged_from_json, staged_to_json
+from lakehouse_core.table.commit_message import StagedCommit
+from lakehouse_core.table.layout import (
+    OWN_FOLDER,
+    PENDING_FOLDER,
+)
+
+_LONGEST_NAME: Final = 150
+# Whoever edits such an object removes it. Stored in tables. Never change.
+_SEAL: Final = re.compile(rb"(.*)\ncrc32:([0-9a-f]{8})", re.DOTALL)
+
+
+def keep_pending(store: ObjectStore, staged: StagedCommit) -> None:
+    """Keep a staged commit, replacing an earlier one of the same user and identifier."""
+    plain = StagedCommit(**{each.name: getattr(staged, each.name) for each in fields(StagedCommit)})
+    key = _key(staged.commit_user, staged.commit_identifier)
+    data = readable_file(plain, _sealed, partial(parse_pending, where=key), what="The staged commit")
+    store.write(key, data)
+
+
+def load_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> StagedCommit | None:
+    """Return what was kept, None when nothing is. Raises CorruptTable when it is damaged, UnsupportedFeature."""
+    key = _key(commit_user, commit_identifier)
+    try:
+        data = store.read(key)
+    except NotFound:
+        return None
+    staged = parse_pending(data, store.uri(key))
+    if (staged.commit_user, staged.commit_identifier) != (commit_user, commit_identifier):
+        raise CorruptTable(
+            f"{store.uri(key)}: it is a commit of {staged.commit_user}/{staged.commit_identifier}, expected one of "
+            f"{commit_user}/{commit_identifier}. Keep a copy as evidence, remove it, and stage the data again."
+        )
+    return staged
+
+
+def parse_pending(data: bytes, where: str) -> StagedCommit:
+    """Return the staged commit in `data`; `where` names the object in errors.
+
+    Raises CorruptTable when it is damaged, UnsupportedFeature when a newer release kept it.
+    """
+    sealed = _SEAL.fullmatch(data)
+    text = data if sealed is None else sealed[1]
+    try:
+        if sealed is not None and int(sealed[2], 16) != zlib.crc32(text):
+            raise InvalidRequest("it does not fit its checksum.")
+        return staged_from_json(text.decode("utf-8"))
+    except (InvalidRequest, UnicodeDecodeError) as error:
+        raise CorruptTable(
+            f"{where}: it is no staged commit ({error}). Nothing was deleted or committed, for its files may be "
+            "needed. Keep a copy as evidence, then remove it."
+        ) from error
+
+
+def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> None:
+    """Forget what was kept, once it is committed. Nothing kept is fine. Raises StorageUnavailable: it may be there."""
+    key = _key(commit_user, commit_identifier)
+    if store.delete([key]):
+        raise StorageUnavailable(f"{store.uri(key)}: the kept commit could not be deleted. Call again.")
+
+
+def _sealed(staged: StagedCommit) -> bytes:
+    text = staged_to_json(staged).encode()
+    return text + b"\ncrc32:%08x" % zlib.crc32(text)
+
+
+def _key(commit_user: str, commit_identifier: int) -> str:
+    name = quote(commit_user, safe="")
+    if len(name) > _LONGEST_NAME:
+        name = name[: _LONGEST_NAME - 33] + "-" + hashlib.blake2b(commit_user.encode(), digest_size=16).hexdigest()
+    # A user may be named "..", which is no part of a key.
+    return f"{PENDING_FOLDER}/commit-{name}-{commit_identifier}.json"
+
+
+PINS_FOLDER = f"{OWN_FOLDER}/pins"
+
+
+def pending_commits(store: ObjectStore) -> tuple[tuple[str, StagedCommit], ...]:
+    """Return the commits that are not made yet. Files that look like anything else are not ours to judge: stop."""
+    pins = store.children(PINS_FOLDER).files
+    if pins:
+        raise UnsupportedFeature(
+            f"{store.uri(PINS_FOLDER)}: pin {pins[0]} was set by a newer version, and protects what this one cannot "
+            "tell. Nothing was deleted; upgrade, or remove the pin."
+        )
+    found = []
+    for name in store.children(PENDING_FOLDER).files:
+        key = f"{PENDING_FOLDER}/{name}"
+        found.append((key, parse_pending(store.read(key), store.uri(key))))
+    return tuple(found)

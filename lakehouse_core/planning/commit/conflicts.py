@@ -1,0 +1,189 @@
+"""Conflicts: whether a change still fits the table it is committed to. Source: Paimon semantics, "Conflict detection".
+
+A change is judged against the files that are live now, of the partitions it touches. Two appends to one bucket never
+conflict. A compaction that lost in one bucket may go on in the others, so each finding names its bucket.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from lakehouse_core.errors import CommitConflict, InvalidRequest
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.table.commit_message import CommitKind
+from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, ManifestFile, file_identifier
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.stats import decode_stats
+
+# As many findings as one message can show.
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """Why the change of one bucket does not fit. `bucket` None: of the whole partition; `file_name`: for one file."""
+
+    partition: bytes
+    bucket: int | None
+    reason: str
+    file_name: str | None = None
+
+
+def check_itself(entries: Sequence[ManifestEntry]) -> None:
+    """Raise InvalidRequest when the change names one file twice, or two bucket counts for one partition."""
+    added: set[Identifier] = set()
+    counts: dict[bytes, int] = {}
+    for entry in entries:
+        identifier = file_identifier(entry)
+        if entry.kind is EntryKind.ADD:
+            if identifier in added:
+                raise InvalidRequest(
+                    f"The commit adds {entry.file.file_name} of bucket {entry.bucket} twice. Stage the data again."
+                )
+            added.add(identifier)
+            count = counts.setdefault(entry.partition, entry.total_buckets)
+            if count != entry.total_buckets:
+                raise InvalidRequest(
+                    f"The commit has files of one partition with {count} and with {entry.total_buckets} buckets. "
+                    "Stage the data again with one bucket count."
+                )
+
+
+def needs_live_files(
+    kind: CommitKind, entries: Sequence[ManifestEntry], *, bucket: int, bucket_settings: Iterable[str]
+) -> bool:
+    """Return whether the change must be compared with the live files of its partitions at all.
+
+    A plain append need not be: but where the option `bucket` has had several values (`bucket_settings`, as texts),
+    partitions may have different bucket counts, and a file must have its partition's.
+    """
+    if kind is not CommitKind.APPEND or any(entry.kind is EntryKind.DELETE for entry in entries):
+        return True
+    settings = set(bucket_settings)
+    return bucket > 0 and (len(settings) > 1 or any(str(entry.total_buckets) not in settings for entry in entries))
+
+
+def find_conflicts(
+    live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], schema: TableSchema, *, rescales: bool = False
+) -> list[Conflict]:
+    """Return what speaks against the change, in the order found. `live`: the files of its partitions, now.
+
+    `rescales`: it removes whatever was in its partitions, so it may bring another bucket count.
+    """
+    there = {file_identifier(entry): entry for entry in live}
+    found = [] if rescales else _bucket_counts(there.values(), entries)
+    for entry in entries:
+        identifier = file_identifier(entry)
+        if entry.kind is EntryKind.DELETE:
+            if there.pop(identifier, None) is None:
+                found.append(_of(entry, f"{entry.file.file_name} at level {entry.file.level} is not there any more"))
+        elif identifier in there:
+            found.append(_of(entry, f"{entry.file.file_name} at level {entry.file.level} is there already"))
+        else:
+            there[identifier] = entry
+    touched = {(entry.partition, entry.bucket) for entry in entries}
+    return [*found, *_overlaps(there.values(), touched, [field.type for field in schema.key_fields])]
+
+
+def unseen_files(
+    changed: Iterable[tuple[CommitKind, Iterable[ManifestEntry]]], covers: Callable[[bytes], bool]
+) -> list[ManifestEntry]:
+    """Return the files that came to the partitions that an overwrite `covers` after its writer looked.
+
+    `changed`: kind and delta of each snapshot since. What a compaction adds holds rows that were there before.
+    """
+    return [
+        entry
+        for kind, entries in changed
+        if kind is not CommitKind.COMPACT
+        for entry in entries
+        if entry.kind is EntryKind.ADD and covers(entry.partition)
+    ]
+
+
+def manifests_of_partitions(
+    manifests: Sequence[ManifestFile], partitions: Iterable[bytes], types: Sequence[DataType]
+) -> list[ManifestFile]:
+    """Return the manifests that may name files of the partitions, judged by their partition statistics."""
+    if not types:
+        return list(manifests)
+    wanted = [deserialize_row(partition, types) for partition in partitions]
+    return [manifest for manifest in manifests if _may_hold(manifest, wanted, types)]
+
+
+def refuse(conflicts: Sequence[Conflict], describe: Callable[[bytes, int | None], str]) -> CommitConflict:
+    """Return the error that names the first conflicts; `describe` puts partition and bucket into words."""
+    in_order = sorted(conflicts, key=lambda one: (one.partition, -1 if one.bucket is None else one.bucket))
+    shown = "; ".join(f"{describe(one.partition, one.bucket)}: {one.reason}" for one in in_order[:_SHOWN])
+    more = f"; and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
+    return CommitConflict(
+        f"Another commit changed what this one relies on. {shown}{more}. Nothing was applied: "
+        "read the table again and repeat the work on what is there now."
+    )
+
+
+def _of(entry: ManifestEntry, reason: str) -> Conflict:
+    return Conflict(partition=entry.partition, bucket=entry.bucket, reason=reason, file_name=entry.file.file_name)
+
+
+def _bucket_counts(live: Iterable[ManifestEntry], entries: Iterable[ManifestEntry]) -> list[Conflict]:
+    counts: dict[bytes, int] = {}
+    for entry in live:
+        if entry.total_buckets > 0:
+            counts.setdefault(entry.partition, entry.total_buckets)
+    found = {}
+    for entry in entries:
+        count = counts.get(entry.partition)
+        if count is not None and 0 < entry.total_buckets != count:
+            reason = f"it has {count} buckets, the new files were written for {entry.total_buckets}: overwrite it whole"
+            found[entry.partition] = Conflict(partition=entry.partition, bucket=None, reason=reason)
+    return list(found.values())
+
+
+def _overlaps(
+    entries: Iterable[ManifestEntry], touched: set[tuple[bytes, int]], key_types: Sequence[DataType]
+) -> list[Conflict]:
+    """Return the buckets in which two files of one level above 0 would share keys."""
+    if not key_types:
+        return []
+    levels: Mapping[tuple[bytes, int, int], list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:
+        if entry.file.level > 0 and (entry.partition, entry.bucket) in touched:
+            levels[entry.partition, entry.bucket, entry.file.level].append(entry)
+    found = {}
+    for (partition, bucket, level), files in levels.items():
+        ranges = sorted(
+            (
+                deserialize_row(entry.file.min_key, key_types),
+                deserialize_row(entry.file.max_key, key_types),
+                entry.file.file_name,
+            )
+            for entry in files
+        )
+        for (_, highest, name), (lowest, _, other) in pairwise(ranges):
+            if highest >= lowest:
+                reason = f"{name} and {other} would both hold keys of one range at level {level}"
+                found[partition, bucket] = Conflict(partition=partition, bucket=bucket, reason=reason)
+    return list(found.values())
+
+
+def _may_hold(manifest: ManifestFile, wanted: Iterable[tuple[Any, ...]], types: Sequence[DataType]) -> bool:
+    lows, highs, nulls = decode_stats(manifest.partition_stats, types)
+    count = manifest.num_added_files + manifest.num_deleted_files
+    return any(
+        all(
+            _is_within(value, low, high, has_nulls=null_count != 0, has_values=null_count != count)
+            for value, low, high, null_count in zip(values, lows, highs, nulls, strict=True)
+        )
+        for values in wanted
+    )
+
+
+def _is_within(value: Any, low: Any, high: Any, *, has_nulls: bool, has_values: bool) -> bool:
+    """Return whether a column with these bounds may hold `value`; bounds that are missing exclude nothing."""
+    if value is None:
+        return has_nulls
+    return has_values and (low is None or high is None or low <= value <= high)

@@ -1,0 +1,51 @@
+"""What a commit did to the set of files, counted."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakehouse_core.planning.commit.file_changes import Changes
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """Files that came and went, their rows before any merge and their bytes; changelog files apart.
+
+    A file that only changed its level is `upgraded`: it neither came nor went.
+    """
+
+    files_added: int = 0
+    files_removed: int = 0
+    files_upgraded: int = 0
+    rows_added: int = 0
+    rows_removed: int = 0
+    bytes_added: int = 0
+    bytes_removed: int = 0
+    changelog_files_added: int = 0
+    changelog_rows_added: int = 0
+
+
+def effects_of(changes: Iterable[Changes]) -> Effects:
+    """Return what `changes`, which were applied in this order, did together."""
+    added: dict[tuple[bytes, int, str], ManifestEntry] = {}
+    removed: dict[tuple[bytes, int, str], ManifestEntry] = {}
+    changelog: list[ManifestEntry] = []
+    for change in changes:
+        for entry in change.entries:
+            place = (entry.partition, entry.bucket, entry.file.file_name)
+            (added if entry.kind is EntryKind.ADD else removed)[place] = entry
+        changelog += change.changelog
+    upgraded = added.keys() & removed.keys()
+    came = [entry.file for place, entry in added.items() if place not in upgraded]
+    went = [entry.file for place, entry in removed.items() if place not in upgraded]
+    return Effects(
+        files_added=len(came),
+        files_removed=len(went),
+        files_upgraded=len(upgraded),
+        rows_added=sum(file.row_count for file in came),
+        rows_removed=sum(file.row_count for file in went),
+        bytes_added=sum(file.file_size for file in came),
+        bytes_removed=sum(file.file_size for file in went),
+        changelog_files_added=len(changelog),
+        changelog_rows_added=sum(entry.file.row_count for entry in changelog),
+    )

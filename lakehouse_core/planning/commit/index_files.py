@@ -1,0 +1,140 @@
+"""Index files in a commit: what becomes of those that are live, and whether the change still fits them.
+
+Rule: a vector goes with its data file, and never without whoever changes it having seen it: rows that came back or
+went twice would show nowhere else. Source: Paimon semantics, H.5 (5) and H.7.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from lakehouse_core.planning.commit.conflicts import Conflict
+from lakehouse_core.table.index_file import IndexFile
+from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, ManifestEntry
+
+_Name: TypeAlias = tuple[bytes, int, str]
+
+
+def index_entry(kind: EntryKind, partition: bytes, bucket: int, file: IndexFile) -> IndexManifestEntry:
+    return IndexManifestEntry(
+        kind=kind,
+        partition=partition,
+        bucket=bucket,
+        index_type=file.index_type,
+        file_name=file.file_name,
+        file_size=file.file_size,
+        row_count=file.row_count,
+        deletion_vectors=file.deletion_vectors,
+    )
+
+
+def index_file_of(entry: IndexManifestEntry) -> IndexFile:
+    """Return a live index file as a message names it that replaces it."""
+    return IndexFile(
+        index_type=entry.index_type,
+        file_name=entry.file_name,
+        file_size=entry.file_size,
+        row_count=entry.row_count,
+        deletion_vectors=entry.deletion_vectors,
+    )
+
+
+def vector_files(indexes: Iterable[IndexManifestEntry], partition: bytes, bucket: int) -> tuple[IndexFile, ...]:
+    """Return the live files of deletion vectors of one bucket."""
+    return tuple(
+        index_file_of(entry)
+        for entry in indexes
+        if entry.index_type == DELETION_VECTORS and (entry.partition, entry.bucket) == (partition, bucket)
+    )
+
+
+def combined_indexes(
+    live: Iterable[IndexManifestEntry], changes: Iterable[IndexManifestEntry]
+) -> list[IndexManifestEntry]:
+    """Return the index files after `changes`, which fit them: those that stay in their order, then those that come."""
+    changes = list(changes)
+    gone = {_name(change) for change in changes if change.kind is EntryKind.DELETE}
+    return [
+        *(entry for entry in live if _name(entry) not in gone),
+        *(change for change in changes if change.kind is EntryKind.ADD),
+    ]
+
+
+def find_index_conflicts(
+    indexes: Sequence[IndexManifestEntry],
+    changes: Sequence[IndexManifestEntry],
+    entries: Sequence[ManifestEntry],
+    live: Iterable[ManifestEntry],
+    *,
+    has_buckets: bool,
+) -> list[Conflict]:
+    """Return what speaks against the change of index files (`changes`) and data files (`entries`), in order.
+
+    `indexes` and `live`: the index and data files now, the latter of all partitions of the change at least.
+    `has_buckets`: a bucket has one index file of a type; otherwise a partition may have several.
+    """
+    if not indexes and not changes:
+        return []
+    touched = {(entry.partition, entry.bucket) for entry in entries}
+    touched |= {(change.partition, change.bucket) for change in changes}
+    there = [entry for entry in indexes if (entry.partition, entry.bucket) in touched]
+    found = list(_lost_indexes(there, changes))
+    after = combined_indexes(there, changes)
+    if has_buckets:
+        found += _second_indexes(after, changes)
+    files = {(entry.partition, entry.bucket, entry.file.file_name) for entry in live}
+    added = {_data_name(entry) for entry in entries if entry.kind is EntryKind.ADD}
+    removed = {_data_name(entry) for entry in entries if entry.kind is EntryKind.DELETE} - added
+    return [*found, *_vector_conflicts(after, {*changes}, removed, (files - removed) | added)]
+
+
+def _lost_indexes(there: Iterable[IndexManifestEntry], changes: Iterable[IndexManifestEntry]) -> Iterable[Conflict]:
+    names = {_name(entry) for entry in there}
+    for change in changes:
+        if change.kind is EntryKind.DELETE and _name(change) not in names:
+            yield _of(change, f"index file {change.file_name} is not there any more")
+        elif change.kind is EntryKind.ADD and _name(change) in names:
+            yield _of(change, f"index file {change.file_name} is there already")
+
+
+def _second_indexes(after: Iterable[IndexManifestEntry], changes: Iterable[IndexManifestEntry]) -> Iterable[Conflict]:
+    counts = Counter((entry.partition, entry.bucket, entry.index_type) for entry in after)
+    for change in changes:
+        if change.kind is EntryKind.ADD and counts[change.partition, change.bucket, change.index_type] > 1:
+            yield _of(change, f"beside {change.file_name} another {change.index_type} index came to the bucket")
+
+
+def _vector_conflicts(
+    after: Iterable[IndexManifestEntry],
+    changes: set[IndexManifestEntry],
+    removed: set[_Name],
+    files: set[_Name],
+) -> Iterable[Conflict]:
+    """Yield vectors of files that the change removes, new vectors of files that are not there, and second ones."""
+    seen: set[_Name] = set()
+    for index in after:
+        if index.index_type != DELETION_VECTORS:
+            continue
+        for vector in index.deletion_vectors or ():
+            name = (index.partition, index.bucket, vector.data_file_name)
+            if name in removed:
+                yield _of(index, f"rows of {name[2]} are marked as deleted by {index.file_name}", file_name=name[2])
+            elif index in changes and name not in files:
+                yield _of(index, f"{index.file_name} marks rows of {name[2]}, which is not there any more")
+            elif name in seen:
+                yield _of(index, f"{index.file_name} marks rows of {name[2]}, and another index file does too")
+            seen.add(name)
+
+
+def _name(entry: IndexManifestEntry) -> tuple[bytes, int, str, str]:
+    return (entry.partition, entry.bucket, entry.index_type, entry.file_name)
+
+
+def _data_name(entry: ManifestEntry) -> _Name:
+    return (entry.partition, entry.bucket, entry.file.file_name)
+
+
+def _of(entry: IndexManifestEntry, reason: str, *, file_name: str | None = None) -> Conflict:
+    return Conflict(
+        partition=entry.partition, bucket=entry.bucket, reason=reason, file_name=file_name or entry.file_name
+    )

@@ -1,0 +1,157 @@
+"""The ledger: which commits each user has applied, carried from snapshot to snapshot in the property of its name.
+
+So a commit that is repeated is recognised without walking through history, also after the snapshots that it made have
+expired. Source: the reliability guide, "Commit".
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakehouse_core.errors import CorruptTable, UnsupportedFeature
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, CommitKind
+from lakehouse_core.table.snapshot import Snapshot
+
+# Stored in every snapshot that we write. Never rename.
+LEDGER_PROPERTY = "lakehouse.ledger"
+NONCE_PROPERTY = "lakehouse.nonce"
+# In a snapshot whose commit waited: perhaps others still do. Without it nobody looks for a queue, which costs nothing.
+QUEUE_PROPERTY = "lakehouse.queue"
+
+MAX_USERS = 512
+# Batch commits come under a fresh user each, and only while they may be repeated does anyone ask for it.
+MAX_BATCH_USERS = 128
+MAX_BYTES = 48 * 1024
+# Whoever is dropped sooner than this may still repeat a commit.
+YOUNG_DAYS = 7
+
+_VERSION = 1
+_DAY_MILLIS = 86_400_000
+_LETTERS = {CommitKind.APPEND: "A", CommitKind.COMPACT: "C", CommitKind.OVERWRITE: "O", CommitKind.ANALYZE: "S"}
+_CONTENT = (CommitKind.APPEND, CommitKind.OVERWRITE)
+_KINDS = {letter: kind for kind, letter in _LETTERS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """The highest identifier of a user, the snapshot that each kind of it made, and the day (from the epoch)."""
+
+    identifier: int
+    snapshots: Mapping[CommitKind, int]
+    day: int
+
+    @property
+    def last_snapshot_id(self) -> int:
+        return max(self.snapshots.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """What each user applied last. `dropped_until`: no entry dropped so far had a later snapshot (0: none dropped)."""
+
+    entries: Mapping[str, LedgerEntry] = field(default_factory=dict)
+    dropped_until: int = 0
+
+    def to_json(self) -> str:
+        """Return the value of the property. Users come in the order of their last commits."""
+        users = {
+            user: [
+                entry.identifier,
+                {_LETTERS[kind]: snapshot_id for kind, snapshot_id in entry.snapshots.items()},
+                entry.day,
+            ]
+            for user, entry in self.entries.items()
+        }
+        document = {"v": _VERSION, "dropped": self.dropped_until, "users": users}
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+    def with_commit(self, snapshot: Snapshot) -> "tuple[Ledger, int]":
+        """Return the ledger after `snapshot`, within its bounds, and how many users younger than a week it lost.
+
+        An identifier below the user's highest is not noted: a foreign writer may go back, we never do.
+        """
+        entry = self.entries.get(snapshot.commit_user)
+        day = snapshot.time_millis // _DAY_MILLIS
+        if entry is not None and entry.identifier > snapshot.commit_identifier:
+            return self, 0
+        snapshots = {snapshot.commit_kind: snapshot.id}
+        if entry is not None and entry.identifier == snapshot.commit_identifier:
+            snapshots = {**entry.snapshots, **snapshots}
+        noted = LedgerEntry(identifier=snapshot.commit_identifier, snapshots=snapshots, day=day)
+        others = {user: other for user, other in self.entries.items() if user != snapshot.commit_user}
+        return _within_bounds(replace(self, entries={**others, snapshot.commit_user: noted}), day)
+
+
+def parse_ledger(text: str, key: str) -> Ledger:
+    """Return the ledger in the property of snapshot `key`. Raises CorruptTable, UnsupportedFeature."""
+    try:
+        document = json.loads(text)
+        if document["v"] > _VERSION:
+            raise UnsupportedFeature(
+                f"{key}: its ledger has version {document['v']}, this release knows {_VERSION}: "
+                "committing would forget who committed what. Upgrade before writing."
+            )
+        entries = {user: _entry(*found) for user, found in document["users"].items()}
+        return Ledger(entries=entries, dropped_until=int(document["dropped"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptTable(
+            f"{key}: its property {LEDGER_PROPERTY} is not a ledger ({error}). Keep the file as evidence; "
+            "run `lakehouse verify`."
+        ) from error
+
+
+def ledger_of(snapshot: Snapshot, key: str) -> Ledger | None:
+    """Return the ledger that `snapshot` carries, None when a foreign writer made it."""
+    text = snapshot.properties.get(LEDGER_PROPERTY)
+    return None if text is None else parse_ledger(text, key)
+
+
+def rebuilt(start: Ledger, later: Iterable[Snapshot]) -> Ledger:
+    """Return the ledger after the snapshots `later`, oldest first, none of which carries one.
+
+    A foreign batch commit has a user of its own, which never comes back: noting it would push out others.
+    """
+    ledger = start
+    for snapshot in later:
+        if snapshot.commit_identifier != BATCH_IDENTIFIER:
+            ledger, _ = ledger.with_commit(snapshot)
+    return ledger
+
+
+def content_snapshot_id(history: Sequence[Snapshot], ledger: Ledger) -> int | None:
+    """Return the newest snapshot that changed rows, which may have expired already; None when none is known.
+
+    `history` holds the live snapshots, `ledger` is that of the latest. Compactions and statistics change no row.
+    """
+    live = [snapshot.id for snapshot in history if snapshot.commit_kind in _CONTENT]
+    noted = [made for entry in ledger.entries.values() for kind, made in entry.snapshots.items() if kind in _CONTENT]
+    return max([*live, *noted], default=None)
+
+
+def _entry(identifier: Any, snapshots: Any, day: Any) -> LedgerEntry:
+    found = {_KINDS[letter]: int(snapshot_id) for letter, snapshot_id in snapshots.items()}
+    if not found:
+        raise ValueError("an entry without a snapshot")
+    return LedgerEntry(identifier=int(identifier), snapshots=found, day=int(day))
+
+
+def _within_bounds(ledger: Ledger, today: int) -> tuple[Ledger, int]:
+    """Drop batch users first, then the oldest; entries are in the order of their last commits."""
+    dropped: list[LedgerEntry] = []
+    entries = dict(ledger.entries)
+    batch = [user for user, entry in entries.items() if entry.identifier == BATCH_IDENTIFIER]
+    for user in batch[: max(0, len(batch) - MAX_BATCH_USERS)]:
+        dropped.append(entries.pop(user))
+    while len(entries) > MAX_USERS:
+        dropped.append(entries.pop(next(iter(entries))))
+    size = len(replace(ledger, entries=entries).to_json().encode())
+    while size > MAX_BYTES and len(entries) > 1:
+        user = next(iter(entries))
+        size -= len(Ledger(entries={user: entries[user]}).to_json().encode()) - len(Ledger().to_json().encode()) + 1
+        dropped.append(entries.pop(user))
+    if not dropped:
+        return ledger, 0
+    until = max(ledger.dropped_until, *(entry.last_snapshot_id for entry in dropped))
+    named = [entry for entry in dropped if entry.identifier != BATCH_IDENTIFIER]
+    return replace(ledger, entries=entries, dropped_until=until), sum(today - entry.day < YOUNG_DAYS for entry in named)

@@ -1,0 +1,61 @@
+"""Which steps of a compaction tell a changelog, and which files must be looked at or rewritten because of it.
+
+A table with changelog producer full-compaction tells what reaches its top level. A table whose compactions look up
+tells what leaves level 0. Source: Paimon semantics, "full-compaction" (E.1) and "lookup" (E.2).
+"""
+
+from dataclasses import replace
+
+from lakehouse_core.options import ChangelogProducer, MergeEngine, TableOptions
+from lakehouse_core.planning.commit_order import crossed_files
+from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge, Step, Telling, Upgrade
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.sections import sections
+from lakehouse_core.table.sorted_run import KeyedFile, keyed_files
+
+
+def announced(plan: CompactionPlan, schema: TableSchema, *, top_level: int, tells: bool = True) -> CompactionPlan:
+    """Return the plan with each step that has something to tell or to look up marked so.
+
+    `tells`: whether the changelog that the table's producer asks for is wanted. What is looked up stays the same.
+    """
+    options = schema.table_options
+    if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+        if plan.output_level < top_level or not tells:
+            return plan
+        return replace(plan, steps=tuple(replace(step, telling=Telling.TOP_LEVEL) for step in plan.steps))
+    if not options.needs_lookup:
+        return plan
+    tells = tells and options.changelog_producer is ChangelogProducer.LOOKUP
+    key_types = [field.type for field in schema.key_fields]
+    steps: list[Step] = []
+    for step in plan.steps:
+        if isinstance(step, Merge):
+            from_level_0 = any(file.level == 0 for file in step.files)
+            steps.append(replace(step, telling=Telling.LOOKUP) if from_level_0 else step)
+        elif step.file.level == 0:
+            (keyed,) = keyed_files([step.file], key_types)
+            above = [file for run in plan.older for file in run.data_files]
+            is_newest = crossed_files(above, [step.file], key_types) is None
+            is_top = plan.output_level == top_level
+            steps.append(_from_level_0(keyed, options, is_newest=is_newest, is_top=is_top, tells=tells))
+        else:
+            steps.append(step)
+    return replace(plan, steps=tuple(steps), tells=tells)
+
+
+def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_newest: bool, is_top: bool, tells: bool) -> Step:
+    """Return what becomes of a level-0 file that shares no key with others of its compaction.
+
+    `is_newest`: by their numbers its records win over those above. Java takes that for granted; its writers side by
+    side may have numbered otherwise.
+    """
+    picks_newest = options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields
+    keeps_bytes = is_top or (picks_newest and is_newest)
+    if options.deletion_vectors.enabled and keyed.file.delete_row_count != 0:
+        # Deleted rows are marked where they lie; their records themselves are of no more use.
+        keeps_bytes = False
+    if not keeps_bytes:
+        return Merge(sections([keyed]), telling=Telling.LOOKUP)
+    is_of_use = tells or (options.deletion_vectors.enabled and not is_top)
+    return Upgrade(keyed.file, telling=Telling.LOOKUP if is_of_use else Telling.NOTHING)

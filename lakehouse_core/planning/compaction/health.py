@@ -1,0 +1,42 @@
+"""Figures of a bucket that say whether compaction keeps up with the writers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakehouse_core.planning.compaction.append import AppendCompactionPlan
+from lakehouse_core.planning.compaction.bucket import plan_bucket
+from lakehouse_core.planning.compaction.plan import Merge
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.levels import levels_of
+from lakehouse_core.table.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFigures:
+    """`small_file_count`: small files that a full compaction would rewrite. Append tables have no sorted runs."""
+
+    small_file_count: int
+    sorted_run_count: int
+
+
+def bucket_figures(files: Sequence[DataFile], schema: TableSchema) -> BucketFigures:
+    """Return the figures of one bucket's live files. Raises CorruptTable when the files contradict each other."""
+    options = schema.table_options
+    small_bytes = options.target_file_size_bytes(has_key=not schema.is_append) * options.compaction.small_file_ratio
+    return BucketFigures(
+        # Asked of the plan, so that nobody starts a compaction for files that it would leave alone.
+        small_file_count=sum(file.file_size < small_bytes for file in _rewritten(files, schema)),
+        sorted_run_count=0 if schema.is_append else _sorted_run_count(files, schema),
+    )
+
+
+def _rewritten(files: Sequence[DataFile], schema: TableSchema) -> Sequence[DataFile]:
+    plan = plan_bucket(files, schema)
+    if plan is None or isinstance(plan, AppendCompactionPlan):
+        return () if plan is None else plan.files
+    return [file for step in plan.steps if isinstance(step, Merge) for file in step.files]
+
+
+def _sorted_run_count(files: Sequence[DataFile], schema: TableSchema) -> int:
+    key_types = [field.type for field in schema.key_fields]
+    return len(levels_of(files, key_types, level_count=schema.table_options.num_levels).runs)

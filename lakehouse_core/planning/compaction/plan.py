@@ -1,0 +1,73 @@
+"""What a compaction of one bucket of a key table is to do, as a value. Source: Paimon semantics, C.7, E.1 and E.2."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from lakehouse_core.planning.compaction.universal import PickReason
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.sections import Section
+from lakehouse_core.table.sorted_run import SortedRun
+
+Reason: TypeAlias = PickReason | Literal["full compaction", "expired rows", "deleted rows", "all files asked for"]
+
+
+class Telling(Enum):
+    """What a step tells the changelog, and how it finds out what was before."""
+
+    NOTHING = "nothing"
+    # Before is what the top level, which is the output, held.
+    TOP_LEVEL = "top level"
+    # Before is what the lowest level above 0 holds, within the compaction or beyond it; it may be marked deleted there.
+    LOOKUP = "lookup"
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """Move the file to the output level in the metadata; its bytes stay."""
+
+    file: DataFile
+    telling: Telling = Telling.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Read the sections in key order, merge each, and write the rows as new files of the output level."""
+
+    sections: tuple[Section, ...]
+    telling: Telling = Telling.NOTHING
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return tuple(file for section in self.sections for run in section for file in run.data_files)
+
+
+Step: TypeAlias = Upgrade | Merge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """What to do with some files of one bucket of a key table, in key order.
+
+    `drops_deletes`: nothing older lies below the output level, so deleted rows need not be remembered. `older`: the
+    runs of the levels above the output level, level by level upwards, which stay; a lookup searches them in this order.
+    `tells`: whether the steps that look up write what they find changed to the changelog.
+    """
+
+    output_level: int
+    drops_deletes: bool
+    steps: tuple[Step, ...]
+    reason: Reason
+    older: tuple[SortedRun, ...] = ()
+    tells: bool = False
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """The files that leave their present place."""
+        return tuple(
+            file for step in self.steps for file in ((step.file,) if isinstance(step, Upgrade) else step.files)
+        )
+
+    @property
+    def rewritten_bytes(self) -> int:
+        return sum(file.file_size for step in self.steps if isinstance(step, Merge) for file in step.files)

@@ -1,0 +1,38 @@
+"""Deletion: when a deletion plan is due, what its roots still keep, and in which order files are deleted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
+from lakehouse_core.table.file_refs import FileKind, NamedFile
+from lakehouse_core.table.root import Root
+
+
+def deletion_order(files: Mapping[str, NamedFile]) -> tuple[tuple[NamedFile, ...], ...]:
+    """Return `files` in batches: each must be gone before the next may go, so that a rest can still be found."""
+    ranks = (
+        (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA, FileKind.INDEX, FileKind.STATISTICS),
+        (FileKind.MANIFEST, FileKind.INDEX_MANIFEST),
+        (FileKind.MANIFEST_LIST,),
+    )
+    return tuple(
+        tuple(sorted((file for file in files.values() if file.kind in rank), key=lambda file: file.key))
+        for rank in ranks
+    )
+
+
+def is_due(plan: DeletionPlan, *, grace_millis: int, now_millis: int) -> bool:
+    """True when the files of an unlinked plan may go: its wait is over, or a run had begun to delete them."""
+    match plan.stage:
+        case DeletionStage.UNLINKING:
+            return False
+        case DeletionStage.WAITING:
+            assert plan.waiting_since_millis is not None
+            return now_millis >= plan.waiting_since_millis + grace_millis
+        case DeletionStage.DELETING:
+            return True
+
+
+def as_roots(plan: DeletionPlan) -> Sequence[Root]:
+    """Return the roots of a plan that waits: whoever planned a read on them may still go on."""
+    return tuple(replace(root, key=plan.key, lineage=f"{plan.key}/{root.lineage}") for root in plan.roots)

@@ -1,0 +1,111 @@
+"""Splits of what changed: one file as it was written, or a bucket before and after. Source: Paimon semantics, G.2."""
+
+from collections.abc import Iterable, Mapping
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.partitions import partition_name
+from lakehouse_core.planning.readable import NOTHING_DELETED, check_file
+from lakehouse_core.table.bucket_folders import partition_folder
+from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.manifest import ManifestEntry
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.split import Split
+
+
+def file_split(entry: ManifestEntry, schema: TableSchema, *, snapshot_id: int) -> Split:
+    """Return the split of one file whose rows are told as they are. Raises UnsupportedFeature for files not read."""
+    check_file(entry.file, entry.bucket)
+    return Split(
+        snapshot_id=snapshot_id,
+        partition=entry.partition,
+        bucket=entry.bucket,
+        total_buckets=entry.total_buckets,
+        folder=_folder(entry, schema),
+        files=(entry.file,),
+        raw=True,
+    )
+
+
+def diff_splits(
+    before: Iterable[ManifestEntry],
+    after: Iterable[ManifestEntry],
+    schema: TableSchema,
+    *,
+    snapshot_id: int,
+    deletions_before: Mapping[str, DeletionFile] = NOTHING_DELETED,
+    deletions_after: Mapping[str, DeletionFile] = NOTHING_DELETED,
+) -> list[Split]:
+    """Return a split for each bucket whose files differ; both sides are live files, of two snapshots.
+
+    In an append table rows have no key to be compared by: only files that came are told. Raises InvalidRequest where
+    the buckets of a partition are others than before, UnsupportedFeature for files that are not read. The deletion
+    vectors of both snapshots go with their files, but a vector alone makes no file another one.
+    """
+    old, new = _by_bucket(before), _by_bucket(after)
+    if schema.table_options.bucket != -1:
+        _check_same_buckets(old, new, schema)
+    splits = []
+    for key in {**new, **old}:
+        olds, news = old.get(key, {}), new.get(key, {})
+        gone = [entry for name, entry in olds.items() if name not in news]
+        came = [entry for name, entry in news.items() if name not in olds]
+        if not came and (schema.is_append or not gone):
+            continue
+        for entry in (*gone, *came):
+            check_file(entry.file, entry.bucket)
+        some = (came or gone)[0]
+        splits.append(
+            Split(
+                snapshot_id=snapshot_id,
+                partition=some.partition,
+                bucket=some.bucket,
+                total_buckets=some.total_buckets,
+                folder=_folder(some, schema),
+                files=tuple(entry.file for entry in came),
+                raw=schema.is_append,
+                before=None if schema.is_append else tuple(entry.file for entry in gone),
+                deletions=_of(came, deletions_after),
+                deletions_before=_of(gone, deletions_before),
+            )
+        )
+    return splits
+
+
+def _of(entries: Iterable[ManifestEntry], deletions: Mapping[str, DeletionFile]) -> dict[str, DeletionFile]:
+    names = (entry.file.file_name for entry in entries)
+    return {name: deletions[name] for name in names if name in deletions}
+
+
+# A file that was moved to another level counts as another one.
+_Files = dict[tuple[str, int], ManifestEntry]
+
+
+def _by_bucket(entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], _Files]:
+    buckets: dict[tuple[bytes, int], _Files] = {}
+    for entry in entries:
+        files = buckets.setdefault((entry.partition, entry.bucket), {})
+        files[entry.file.file_name, entry.file.level] = entry
+    return buckets
+
+
+def _check_same_buckets(
+    old: Mapping[tuple[bytes, int], _Files], new: Mapping[tuple[bytes, int], _Files], schema: TableSchema
+) -> None:
+    before, after = _bucket_counts(old.values()), _bucket_counts(new.values())
+    for partition in sorted(before.keys() & after.keys()):
+        if before[partition] != after[partition]:
+            what = f"partition {partition_name(partition, schema)}" if schema.partition_keys else "the table"
+            raise InvalidRequest(
+                f"A diff compares bucket by bucket, and {what} had {before[partition]} buckets and has "
+                f"{after[partition]} now. Read both states instead, or a range in which that did not change."
+            )
+
+
+def _bucket_counts(buckets: Iterable[_Files]) -> dict[bytes, int]:
+    return {entry.partition: entry.total_buckets for files in buckets for entry in files.values()}
+
+
+def _folder(entry: ManifestEntry, schema: TableSchema) -> str:
+    types = [each.type for each in schema.partition_fields]
+    return partition_folder(schema, deserialize_row(entry.partition, types), entry.bucket)

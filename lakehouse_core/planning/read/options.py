@@ -1,0 +1,114 @@
+"""From options to a read point: a table's own options and those of one read, merged. Source: Paimon semantics, G.1."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.options import ScanMode, parse_bool, scan_start
+from lakehouse_core.options.units import parse_int, parse_word
+from lakehouse_core.planning.read.read_point import (
+    AsOf,
+    AtSnapshot,
+    AtTag,
+    AtVersion,
+    AtWatermark,
+    Between,
+    BetweenTimes,
+    CompactedFull,
+    FromCreationTime,
+    FromFileCreationTime,
+    IncrementalMode,
+    Latest,
+    LatestDelta,
+    ReadPoint,
+    ToAutoTag,
+    millis_of,
+)
+
+
+def point_of(options: Mapping[str, str]) -> ReadPoint:
+    """Return the read point that options ask for, a table's own and those of one read together.
+
+    Times without a zone are UTC. Raises InvalidRequest where the options do not fit or a value cannot be read.
+    """
+    start = scan_start(options)
+    match start.mode, start.key:
+        case ScanMode.COMPACTED_FULL, _:
+            return CompactedFull()
+        case ScanMode.LATEST_DELTA, _:
+            return LatestDelta()
+        case ScanMode.INCREMENTAL, str(key):
+            return _increment(key, start.text, options)
+        case _, str(key):
+            return _POINTS[key](start.text)
+    return Latest()
+
+
+def _increment(key: str, text: str, options: Mapping[str, str]) -> ReadPoint:
+    manner = options.get("incremental-between-scan-mode", "auto")
+    mode = IncrementalMode(parse_word("incremental-between-scan-mode", manner, tuple(IncrementalMode)))
+    if key == "incremental-to-auto-tag":
+        return ToAutoTag(text)
+    if key == "incremental-between":
+        low, high = _pair(text, key)
+        as_ids = options.get("incremental-between-tag-to-snapshot", "false")
+        as_ids_key = "incremental-between-tag-to-snapshot"
+        return Between(start=low, end=high, mode=mode, tags_as_ids=parse_bool(as_ids_key, as_ids))
+    earlier, later = _times(text)
+    if later < earlier:
+        raise InvalidRequest(f"Option {key} is {shown(text)}: it ends before it begins. Swap the two.")
+    return BetweenTimes(start_millis=earlier, end_millis=later, mode=mode)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+_WHOLE: Final = re.compile(r"[+-]?\d+")
+
+
+def _moment(text: str, key: str) -> datetime:
+    """Return the time of so many milliseconds; no snapshot is older than the first datetime or newer than the last."""
+    millis = parse_int(key, text)
+    if millis <= millis_of(_FIRST):
+        return _FIRST
+    return _LAST if millis >= millis_of(_LAST) else _EPOCH + timedelta(milliseconds=millis)
+
+
+def _time(text: str, key: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise InvalidRequest(f"Option {key} is {shown(text)}: expected a time such as 2013-01-31 23:59:59.") from error
+
+
+def _times(text: str) -> tuple[int, int]:
+    low, high = _pair(text, "incremental-between-timestamp")
+    if _WHOLE.fullmatch(low) and _WHOLE.fullmatch(high):
+        return int(low), int(high)
+    key = "incremental-between-timestamp"
+    return millis_of(_time(low, key)), millis_of(_time(high, key))
+
+
+def _pair(text: str, key: str) -> tuple[str, str]:
+    low, comma, high = text.partition(",")
+    if not comma or not low or not high or "," in high:
+        raise InvalidRequest(
+            f"Option {key} is {shown(text)}: expected start and end with a comma between them, as in 5,10."
+        )
+    return low, high
+
+
+_POINTS: Final[Mapping[str, Callable[[str], ReadPoint]]] = {
+    "scan.snapshot-id": lambda text: AtSnapshot(parse_int("scan.snapshot-id", text)),
+    "scan.tag-name": AtTag,
+    "scan.version": AtVersion,
+    "scan.watermark": lambda text: AtWatermark(parse_int("scan.watermark", text)),
+    "scan.timestamp": lambda text: AsOf(_time(text, "scan.timestamp")),
+    "scan.timestamp-millis": lambda text: AsOf(_moment(text, "scan.timestamp-millis")),
+    "scan.file-creation-time-millis": lambda text: FromFileCreationTime(
+        _moment(text, "scan.file-creation-time-millis")
+    ),
+    "scan.creation-time-millis": lambda text: FromCreationTime(_moment(text, "scan.creation-time-millis")),
+}

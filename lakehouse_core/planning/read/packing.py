@@ -1,0 +1,102 @@
+"""Splits: which files of a bucket one task reads together. Source: Paimon semantics, "Split generation" (G.4).
+
+Where Java keeps a packed group of lone files together with overlapping ones, and so has to merge them all, files that
+need no merge are packed apart here: their rows are the answer.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TypeVar
+
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.sections import sections
+from lakehouse_core.table.sorted_run import keyed_files
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileGroup:
+    """Files that are read together; `raw`: without a merge."""
+
+    files: tuple[DataFile, ...]
+    raw: bool
+
+
+def append_groups(files: Sequence[DataFile], *, target_bytes: int, open_cost_bytes: int) -> list[FileGroup]:
+    """Return the files of one bucket of an append table, oldest first, packed to about `target_bytes`."""
+    ordered = sorted(files, key=lambda file: file.min_sequence_number)
+    return raw_groups(ordered, target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
+
+
+def raw_groups(files: Sequence[DataFile], *, target_bytes: int, open_cost_bytes: int) -> list[FileGroup]:
+    """Return files of one bucket, each of which is read alone, packed in their order to about `target_bytes`."""
+    bins = pack(files, attrgetter("file_size"), target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
+    return [FileGroup(files=tuple(group), raw=True) for group in bins]
+
+
+def key_groups(
+    files: Sequence[DataFile], key_types: Sequence[DataType], *, target_bytes: int, open_cost_bytes: int
+) -> list[FileGroup]:
+    """Return the files of one bucket of a key table, packed so that no key is in two groups.
+
+    A file whose number of deletes is unknown is merged, which drops them. Raises CorruptTable for unreadable keys.
+    """
+    plain: list[DataFile] = []
+    merged: list[tuple[DataFile, ...]] = []
+    if is_one_level(files):
+        # Disjoint by the rules of levels: their keys need not be looked at.
+        for file in files:
+            if file.delete_row_count == 0:
+                plain.append(file)
+            else:
+                merged.append((file,))
+    else:
+        for section in sections(keyed_files(files, key_types)):
+            members = tuple(file for run in section for file in run.data_files)
+            if len(section) == 1 and all(file.delete_row_count == 0 for file in members):
+                plain += members
+            else:
+                merged.append(members)
+    sizes = {"target_bytes": target_bytes, "open_cost_bytes": open_cost_bytes}
+    return [
+        *raw_groups(plain, **sizes),
+        *(
+            FileGroup(files=tuple(file for members in group for file in members), raw=False)
+            for group in pack(merged, _size_of, **sizes)
+        ),
+    ]
+
+
+def holds_keys_once(files: Sequence[DataFile]) -> bool:
+    """Return whether each file of a bucket is the answer for its keys, where its compactions look older versions up.
+
+    They mark what they find as deleted, or leave it: the files above level 0 hold each key once, and no deletes.
+    """
+    return all(file.level > 0 and not file.delete_row_count for file in files)
+
+
+def is_one_level(files: Sequence[DataFile]) -> bool:
+    """Return whether all files lie in one level above 0, and so hold disjoint keys."""
+    levels = {file.level for file in files}
+    return len(levels) == 1 and levels != {0}
+
+
+def pack(items: Sequence[T], size_of: Callable[[T], int], *, target_bytes: int, open_cost_bytes: int) -> list[list[T]]:
+    """Pack in order: the next item opens a bin when it, weighing at least its opening cost, would overfill the last."""
+    bins: list[list[T]] = []
+    weight = 0
+    for item in items:
+        added = max(size_of(item), open_cost_bytes)
+        if not bins or weight + added > target_bytes:
+            bins.append([])
+            weight = 0
+        bins[-1].append(item)
+        weight += added
+    return bins
+
+
+def _size_of(files: tuple[DataFile, ...]) -> int:
+    return sum(file.file_size for file in files)

@@ -1,0 +1,162 @@
+"""Scan scope: one condition, asked for manifests, partitions, buckets and files.
+
+Rule: nothing that may match is left out; what is kept in vain costs time only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lakehouse_core.format.avro_columns import Longs
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.bucket_hash import bucket_of
+from lakehouse_core.format.data_types import has_same_kind
+from lakehouse_core.options import BucketFunction
+from lakehouse_core.table.manifest import ManifestFile
+from lakehouse_core.table.predicate import (
+    ColumnRange,
+    Predicate,
+    beyond,
+    holds,
+    may_match,
+    point_values,
+    simplify,
+    within,
+)
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.stats import decode_stats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionScope:
+    """What a condition means inside one partition.
+
+    `rest`: what is left once the partition's values are put in; None leaves nothing to test. `points`: the values
+    that the bucket key may have, None when it is not bounded.
+    """
+
+    values: tuple[Any, ...]
+    rest: Predicate | None
+    points: Sequence[tuple[Any, ...]] | None
+
+
+class ScanScope:
+    """The condition of one scan, asked for manifests, for entries and for files. Answers are kept per partition.
+
+    `only_level`: files of this level alone. `created_from_millis`: files created at this time or later. `every_level`:
+    also those that a read of the table's state leaves to the next compaction.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        predicate: Predicate | None,
+        *,
+        only_level: int | None = None,
+        created_from_millis: int | None = None,
+        every_level: bool = False,
+    ) -> None:
+        self._schema = schema
+        self._predicate = predicate
+        self._only_level = only_level
+        self._created_from_millis = created_from_millis
+        self._partition_types = [field.type for field in schema.partition_fields]
+        self._bucket_types = [field.type for field in schema.bucket_fields]
+        self._partition_part = within(predicate, schema.partition_keys)
+        self._row_part = beyond(predicate, schema.partition_keys)
+        self._partitions: dict[bytes, PartitionScope | None] = {}
+        self._buckets: dict[tuple[bytes, int], frozenset[int] | None] = {}
+        self._same_buckets: dict[int, bool] = {}
+        self._skips_level_0 = not every_level and not schema.is_append and schema.table_options.skips_level_0
+
+    @property
+    def schema(self) -> TableSchema:
+        return self._schema
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no entry can be left out."""
+        is_filtered = self._predicate is not None or self._created_from_millis is not None
+        return not is_filtered and self._only_level is None and not self._skips_level_0
+
+    @property
+    def first_level(self) -> int:
+        """The lowest level that is read."""
+        return 1 if self._skips_level_0 else 0
+
+    @property
+    def needs_statistics(self) -> bool:
+        """Whether files are judged by their statistics: the condition speaks of more than partitions."""
+        return self._row_part is not None
+
+    def keeps_manifest(self, manifest: ManifestFile) -> bool:
+        """Return whether the manifest may hold an entry of a level that is read, in a partition that is needed."""
+        if manifest.max_level is not None and manifest.max_level < self.first_level:
+            return False
+        if self._partition_part is None:
+            return True
+        names = self._schema.partition_keys
+        lows, highs, nulls = decode_stats(manifest.partition_stats, self._partition_types)
+        count = manifest.num_added_files + manifest.num_deleted_files
+        ranges = {
+            name: ColumnRange(minimum=low, maximum=high, null_count=null, row_count=count)
+            for name, low, high, null in zip(names, lows, highs, nulls, strict=True)
+        }
+        return may_match(self._partition_part, ranges)
+
+    def keeps_entry(self, partition: bytes, bucket: int, level: int) -> bool:
+        """Return whether partition and level are read. An entry and the one that undoes it get the same answer."""
+        if level < self.first_level or (self._only_level is not None and level != self._only_level):
+            return False
+        return self._predicate is None or self.partition(partition) is not None
+
+    def keeps_creation_times(self, times: Longs) -> npt.NDArray[np.bool_] | None:
+        """Return which files, by the times of their creation, are asked for; None when all are."""
+        return None if self._created_from_millis is None else times >= self._created_from_millis
+
+    def keeps_bucket(self, partition: bytes, bucket: int, total_buckets: int, file_schema: TableSchema) -> bool:
+        """Return whether a row that matches may lie in the bucket, one of `total_buckets` as its entries say."""
+        if total_buckets < 1 or not self._has_same_buckets(file_schema):
+            return True
+        key = (partition, total_buckets)
+        if key not in self._buckets:
+            self._buckets[key] = self._possible_buckets(partition, total_buckets)
+        possible = self._buckets[key]
+        return possible is None or bucket in possible
+
+    def _has_same_buckets(self, file_schema: TableSchema) -> bool:
+        """Whether the file's rows went to buckets by columns of the present types; an append table's may change."""
+        if file_schema.id not in self._same_buckets:
+            types = [each.type for each in file_schema.bucket_fields]
+            same = len(types) == len(self._bucket_types)
+            self._same_buckets[file_schema.id] = same and all(map(has_same_kind, types, self._bucket_types))
+        return self._same_buckets[file_schema.id]
+
+    def partition(self, partition: bytes) -> PartitionScope | None:
+        """Return what the condition means in a partition, None when no row of it can match. Raises CorruptTable."""
+        if partition not in self._partitions:
+            self._partitions[partition] = self._scope(deserialize_row(partition, self._partition_types))
+        return self._partitions[partition]
+
+    def _scope(self, values: tuple[Any, ...]) -> PartitionScope | None:
+        known = dict(zip(self._schema.partition_keys, values, strict=True))
+        # Decided here for good: rows are not tested for it again, so what is unknown of a null partition is a no.
+        if not holds(self._partition_part, known):
+            return None
+        rest = True if self._row_part is None else simplify(self._row_part, known)
+        if rest is True:
+            return PartitionScope(values=values, rest=None, points=None)
+        if rest is None or rest is False:
+            return None
+        points = point_values(rest, self._schema.bucket_keys) if self._schema.table_options.bucket > 0 else None
+        return PartitionScope(values=values, rest=rest, points=points)
+
+    def _possible_buckets(self, partition: bytes, total_buckets: int) -> frozenset[int] | None:
+        scope = self.partition(partition)
+        if scope is None or scope.points is None:
+            return None
+        function: BucketFunction = self._schema.table_options.bucket_function
+        return frozenset(bucket_of(point, self._bucket_types, total_buckets, function) for point in scope.points)

@@ -1,0 +1,268 @@
+"""Scans: which files of a snapshot a condition needs, and in which splits they are read.
+
+Nothing that may match is ever left out; what is kept too much costs time. Values of a key table are judged after its
+merge only, so a file of it is left out by its keys, a whole bucket by its values; where compactions keep each key once,
+level 0 is not read and the others are judged like those of an append table.
+Source: Paimon semantics, "Planning a batch scan" (G.3) and "Split generation" (G.4).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final, overload
+
+import numpy as np
+
+from lakehouse_core.errors import PlanTooLarge
+from lakehouse_core.format.avro_columns import Flags, Longs
+from lakehouse_core.options import MergeEngine
+from lakehouse_core.planning.read.packing import (
+    FileGroup,
+    append_groups,
+    holds_keys_once,
+    is_one_level,
+    key_groups,
+    raw_groups,
+)
+from lakehouse_core.planning.read.scope import ScanScope
+from lakehouse_core.planning.readable import NOTHING_DELETED, check_files
+from lakehouse_core.table.bucket_folders import partition_folder
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.file_index import embedded_index, matching_rows
+from lakehouse_core.table.file_stats import file_ranges, key_ranges
+from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry, bucket_rows, live_rows
+from lakehouse_core.table.predicate import (
+    Predicate,
+    may_match,
+    within,
+)
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.split import Split
+
+
+class Splits(Sequence[Split]):
+    """Splits in manifest order of their buckets. Of many files they are made anew each time they are asked for.
+
+    A million files as objects would take more memory than all else; whoever reads them needs one split at a time.
+    """
+
+    def __init__(self, make: Callable[[], Iterator[Split]], *, keeps: bool) -> None:
+        self._make = make
+        self._kept = tuple(make()) if keeps else None
+        self._count: int | None = None
+
+    def __iter__(self) -> Iterator[Split]:
+        return iter(self._kept) if self._kept is not None else self._make()
+
+    def __len__(self) -> int:
+        if self._kept is not None:
+            return len(self._kept)
+        if self._count is None:
+            self._count = sum(1 for _ in self._make())
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Split: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Split]: ...
+
+    def __getitem__(self, index: int | slice) -> Split | Sequence[Split]:
+        return (self._kept if self._kept is not None else tuple(self))[index]
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether they are at hand, so that to count them costs nothing."""
+        return self._kept is not None
+
+    def __repr__(self) -> str:
+        return f"Splits({'many' if self._kept is None else len(self._kept)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._kept is None:
+            raise PlanTooLarge(
+                f"A plan of more than {_MOST_KEPT_FILES:,} files is not pickled: pickle the scan before it is first "
+                "used, or read fewer partitions."
+            )
+        return kept_splits, (self._kept,)
+
+
+def kept_splits(splits: tuple[Split, ...]) -> Splits:
+    """Return splits that are at hand."""
+    return Splits(lambda: iter(splits), keeps=True)
+
+
+# As objects these take 12 MB.
+_MOST_KEPT_FILES: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFiles:
+    """The outcome of planning: the splits, and the schemas of the live files."""
+
+    splits: Splits
+    schema_ids: tuple[int, ...]
+
+
+def plan_splits(
+    entries: EntryColumns,
+    scope: ScanScope,
+    *,
+    snapshot_id: int,
+    file_schema: Callable[[int], TableSchema],
+    deletions: Mapping[str, DeletionFile] = NOTHING_DELETED,
+) -> PlannedFiles:
+    """Return the splits of the live files among `entries`, which are in commit order, that a scan needs.
+
+    `file_schema` returns the schema by its id; `deletions` is what `deletion_files` tells of the snapshot.
+    Raises CorruptTable for entries that cannot be read, UnsupportedFeature for files that would be read wrongly.
+    """
+    live = live_rows(entries)
+    wanted = []
+    for bucket in bucket_rows(entries):
+        rows = _wanted_rows(entries, bucket, live, scope, file_schema)
+        if len(rows):
+            wanted.append(replace(bucket, rows=rows))
+    if wanted:
+        check_files(entries, np.concatenate([bucket.rows for bucket in wanted]))
+
+    def make() -> Iterator[Split]:
+        for bucket, files in _files_of(entries, wanted):
+            yield from _bucket_splits(
+                bucket, files, scope, snapshot_id=snapshot_id, file_schema=file_schema, deletions=deletions
+            )
+
+    count = sum(len(bucket.rows) for bucket in wanted)
+    return PlannedFiles(
+        splits=Splits(make, keeps=count <= _MOST_KEPT_FILES),
+        schema_ids=tuple(np.unique(entries.schema_ids[live]).tolist()),
+    )
+
+
+def _wanted_rows(
+    entries: EntryColumns,
+    bucket: BucketRows,
+    live: Flags,
+    scope: ScanScope,
+    file_schema: Callable[[int], TableSchema],
+) -> Longs:
+    """Return the live rows of a bucket that a row to find may lie in."""
+    rows = bucket.rows[live[bucket.rows]]
+    rows = rows[entries.levels[rows] >= scope.first_level]
+    if scope.is_everything or not len(rows):
+        return rows
+    if (kept_by_time := scope.keeps_creation_times(entries.creation_times[rows])) is not None:
+        rows = rows[kept_by_time]
+    if not len(rows) or scope.partition(bucket.partition) is None:
+        return rows[:0]
+    kinds = np.stack([entries.total_buckets[rows], entries.schema_ids[rows]])
+    distinct, which = np.unique(kinds, axis=1, return_inverse=True)
+    kept = [
+        scope.keeps_bucket(bucket.partition, bucket.bucket, int(total), file_schema(int(schema_id)))
+        for total, schema_id in distinct.T
+    ]
+    return rows if all(kept) else rows[np.array(kept)[which.reshape(-1)]]
+
+
+# Rows of columns are made objects so many at a time: one bucket at a time would pay the price of a call for each.
+_ROWS_AT_ONCE: Final = 16_384
+
+
+def _files_of(entries: EntryColumns, buckets: Sequence[BucketRows]) -> Iterator[tuple[BucketRows, list[ManifestEntry]]]:
+    start = 0
+    while start < len(buckets):
+        end, count = start, 0
+        while end < len(buckets) and (end == start or count + len(buckets[end].rows) <= _ROWS_AT_ONCE):
+            count += len(buckets[end].rows)
+            end += 1
+        made = entries.take(np.concatenate([bucket.rows for bucket in buckets[start:end]])).entries()
+        for bucket in buckets[start:end]:
+            yield bucket, list(islice(made, len(bucket.rows)))
+        start = end
+
+
+def _bucket_splits(
+    bucket: BucketRows,
+    entries: Sequence[ManifestEntry],
+    scope: ScanScope,
+    *,
+    snapshot_id: int,
+    file_schema: Callable[[int], TableSchema],
+    deletions: Mapping[str, DeletionFile],
+) -> Iterator[Split]:
+    partition = scope.partition(bucket.partition)
+    assert partition is not None
+    files = _matching_files([entry.file for entry in entries], partition.rest, scope.schema, file_schema)
+    folder = partition_folder(scope.schema, partition.values, bucket.bucket)
+    for group in _groups(files, scope.schema):
+        yield Split(
+            snapshot_id=snapshot_id,
+            partition=bucket.partition,
+            bucket=bucket.bucket,
+            total_buckets=entries[0].total_buckets,
+            folder=folder,
+            files=group.files,
+            raw=group.raw,
+            deletions={
+                file.file_name: deletions[file.file_name] for file in group.files if file.file_name in deletions
+            },
+        )
+
+
+def _matching_files(
+    files: Sequence[DataFile],
+    rest: Predicate | None,
+    schema: TableSchema,
+    file_schema: Callable[[int], TableSchema],
+) -> Sequence[DataFile]:
+    if rest is None:
+        return files
+
+    def matches(file: DataFile) -> bool:
+        return may_match(rest, file_ranges(file, file_schema(file.schema_id), schema.fields))
+
+    if _is_read_file_by_file(files, schema) or is_one_level(files):
+        return [file for file in files if matches(file) and _index_allows(file, rest, schema, file_schema)]
+    key_part = within(rest, schema.trimmed_primary_keys)
+    if key_part is not None:
+        keys = schema.key_fields
+        files = [file for file in files if may_match(key_part, key_ranges(file, file_schema(file.schema_id), keys))]
+    if schema.table_options.merge_engine not in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
+        # A merged row is made of several: what comes out, none of the files need hold.
+        return files
+    # A merged row is a row of one of the files: a value that none of them holds cannot come out.
+    return files if any(matches(file) for file in files) else ()
+
+
+def _index_allows(
+    file: DataFile, rest: Predicate, schema: TableSchema, file_schema: Callable[[int], TableSchema]
+) -> bool:
+    """Return whether the index in the file's entry, if there is one, leaves any row. Others are asked by the read."""
+    if file.embedded_index is None or not schema.table_options.file_index_read:
+        return True
+    index = embedded_index(file.embedded_index, file)
+    rows = matching_rows(rest, index, file, file_schema(file.schema_id), schema.fields)
+    return rows is None or bool(rows)
+
+
+def _groups(files: Sequence[DataFile], schema: TableSchema) -> list[FileGroup]:
+    options = schema.table_options
+    sizes = {"target_bytes": options.split_target_bytes, "open_cost_bytes": options.split_open_cost_bytes}
+    if schema.is_append:
+        return append_groups(files, **sizes)
+    if _is_read_file_by_file(files, schema):
+        return raw_groups(files, **sizes)
+    return key_groups(files, [each.type for each in schema.key_fields], **sizes)
+
+
+def _is_read_file_by_file(files: Sequence[DataFile], schema: TableSchema) -> bool:
+    """Return whether the rows of each file that are not marked as deleted are the answer, whatever other files hold."""
+    options = schema.table_options
+    looks_up = options.deletion_vectors.enabled or options.merge_engine is MergeEngine.FIRST_ROW
+    return schema.is_append or (looks_up and holds_keys_once(files))

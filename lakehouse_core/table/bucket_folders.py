@@ -1,0 +1,53 @@
+"""The folders of buckets, relative to the table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.partition_path import partition_path
+from lakehouse_core.options import parse_bool
+from lakehouse_core.table.layout import bucket_folder
+from lakehouse_core.table.schema import TableSchema
+
+_INDEX_BESIDE_DATA = "index-file-in-data-file-dir"
+
+
+class BucketFolders:
+    """Where the buckets of a table lie. Partitions are serialized BinaryRows; each is decoded once."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        options = schema.table_options
+        self._names = schema.partition_keys
+        self._types = tuple(field.type for field in schema.partition_fields)
+        self._default_name = options.partition_default_name
+        self._legacy = options.partition_legacy_name
+        self._data_folder = options.data_file_directory or ""
+        self._index_beside_data = parse_bool(_INDEX_BESIDE_DATA, schema.options.get(_INDEX_BESIDE_DATA, "false"))
+        self._known: dict[tuple[bytes, int], str] = {}
+
+    def of(self, partition: bytes, bucket: int) -> str:
+        """Return the folder of a bucket's data files. Raises CorruptTable when the partition cannot be decoded."""
+        if (partition, bucket) not in self._known:
+            values = deserialize_row(partition, self._types)
+            path = partition_path(
+                self._names, self._types, values, default_name=self._default_name, legacy=self._legacy
+            )
+            self._known[partition, bucket] = bucket_folder(path, bucket, data_folder=self._data_folder)
+        return self._known[partition, bucket]
+
+    def of_index(self, partition: bytes, bucket: int) -> str | None:
+        """Return the folder of a bucket's index files where they lie beside its data, else None."""
+        return self.of(partition, bucket) if self._index_beside_data else None
+
+
+def partition_folder(schema: TableSchema, values: Sequence[Any], bucket: int) -> str:
+    """Return the folder of a bucket, relative to the table; `values` are the partition's comparable values."""
+    options = schema.table_options
+    path = partition_path(
+        schema.partition_keys,
+        [each.type for each in schema.partition_fields],
+        values,
+        default_name=options.partition_default_name,
+        legacy=options.partition_legacy_name,
+    )
+    return bucket_folder(path, bucket, data_folder=options.data_file_directory or "")

@@ -1,0 +1,90 @@
+"""File statistics: what the statistics of a data file say of columns as a later schema reads them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lakehouse_core.format.data_types import AtomicType, DataField, DataType, Root, has_same_kind
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.predicate import (
+    ColumnRange,
+)
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.stats import decode_stats
+
+
+def file_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataField]) -> dict[str, ColumnRange]:
+    """Return what the file's statistics say of the `wanted` columns, which are those of the schema that is read.
+
+    A column that the file lacks is all null; one whose type changed so that order or equality may have, is unknown.
+    """
+    by_id = {each.id: each for each in file_schema.fields}
+    ranges: dict[str, ColumnRange] = {}
+    if any(each.id in by_id for each in wanted):
+        decoded = stored_ranges(file, file_schema)
+    for each in wanted:
+        source = by_id.get(each.id)
+        if source is None or (file.write_cols is not None and source.name not in file.write_cols):
+            ranges[each.name] = ColumnRange(null_count=file.row_count, row_count=file.row_count)
+        elif source.name in decoded and keeps_order(source.type, each.type):
+            ranges[each.name] = _as_read(decoded[source.name], source.type)
+    return ranges
+
+
+def _as_read(stored: ColumnRange, kind: DataType) -> ColumnRange:
+    """Return the range of the values as reads give them: CHAR may come without the blanks that its bounds have."""
+    if isinstance(kind, AtomicType) and kind.root is Root.CHAR and stored.minimum is not None:
+        return replace(stored, minimum=stored.minimum.rstrip(" "))
+    return stored
+
+
+def keeps_order(source: DataType, target: DataType) -> bool:
+    """Return whether comparable values of `source` are, after the cast to `target`, the very same values."""
+    if has_same_kind(source, target):
+        return True
+    if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
+        return False
+    pair = (source.root, target.root)
+    if source.root in _INTEGERS and target.root in _INTEGERS:
+        return _INTEGERS.index(source.root) <= _INTEGERS.index(target.root)
+    return pair in _WIDENING
+
+
+_INTEGERS: Final = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
+
+
+_WIDENING: Final = frozenset(
+    {
+        (Root.FLOAT, Root.DOUBLE),
+        (Root.TINYINT, Root.DOUBLE),
+        (Root.SMALLINT, Root.DOUBLE),
+        (Root.INT, Root.DOUBLE),
+    }
+)
+
+
+def stored_ranges(file: DataFile, file_schema: TableSchema) -> Mapping[str, ColumnRange]:
+    """Return what the file's statistics say of its columns, by the names and in the types that it was written with."""
+    stored = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
+    names = [each.name for each in file_schema.fields] if stored is None else list(stored)
+    known = [name for name in names if file_schema.has_field(name)]
+    if len(known) < len(names) or not names:
+        return {}
+    lows, highs, nulls = decode_stats(file.value_stats, [file_schema.field(name).type for name in names])
+    return {
+        name: ColumnRange(minimum=low, maximum=high, null_count=null, row_count=file.row_count)
+        for name, low, high, null in zip(names, lows, highs, nulls, strict=False)
+    }
+
+
+def key_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataField]) -> dict[str, ColumnRange]:
+    """As `file_ranges`, of key columns; they are never null."""
+    fields = file_schema.key_fields
+    lows, highs, _ = decode_stats(file.key_stats, [each.type for each in fields])
+    found = {each.id: (each, low, high) for each, low, high in zip(fields, lows, highs, strict=False)}
+    ranges: dict[str, ColumnRange] = {}
+    for each in wanted:
+        if each.id in found and keeps_order(found[each.id][0].type, each.type):
+            _, low, high = found[each.id]
+            ranges[each.name] = ColumnRange(minimum=low, maximum=high, row_count=file.row_count)
+    return ranges

@@ -1,0 +1,138 @@
+"""Which files a root keeps alive, and where each of them lies. Source: Paimon semantics, I.1 to I.8.
+
+Rule: names from manifests are hostile input. A name that could leave its folder stops whoever wanted to delete.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from lakehouse_core.table.file_refs import FileKind, NamedFile, plain_name
+from lakehouse_core.table.layout import manifest_key, statistics_key
+from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
+
+# No part of what a root is: plans are written without it, as earlier releases read them.
+_Checksum: TypeAlias = Annotated[str | None, Field(exclude=True)]
+
+
+class RootKind(StrEnum):
+    """What sort of root it is decides what it needs."""
+
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedList:
+    """A manifest list as a snapshot names it; the size in bytes is unknown in files before Java 1.1.
+
+    `checksum`: what the snapshot's writer recorded, None where another engine wrote it.
+    """
+
+    name: str
+    size: int | None = None
+    checksum: _Checksum = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """What a root names. `key` is the object that makes it one ("snapshot/snapshot-3", or the plan that unlinked it).
+
+    Roots of one `lineage` with consecutive ids continue each other: each one's delta changes the one before it.
+    """
+
+    key: str
+    kind: RootKind
+    lineage: str
+    snapshot_id: int
+    base: NamedList | None = None
+    delta: NamedList | None = None
+    changelog: NamedList | None = None
+    index_manifest: str | None = None
+    index_manifest_checksum: _Checksum = field(default=None, compare=False)
+    statistics: str | None = None
+
+    @property
+    def lists(self) -> tuple[NamedList, ...]:
+        return tuple(named for named in (self.base, self.delta, self.changelog) if named is not None)
+
+    def same_files(self, other: "Root") -> bool:
+        """True when both name the same state of the same table."""
+        return (self.base, self.delta, self.index_manifest) == (other.base, other.delta, other.index_manifest)
+
+
+def root_of(snapshot: Snapshot, key: str, kind: RootKind, *, lineage: str = "") -> Root:
+    """Return everything that the file at `key` names, needed or not. Raises CorruptTable."""
+    checksums = snapshot_checksums(snapshot, key)
+
+    def named(name: str, size: int | None) -> NamedList:
+        return NamedList(name=name, size=size, checksum=checksums.get(name))
+
+    changelog = None
+    if snapshot.changelog_manifest_list is not None:
+        changelog = named(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
+    return Root(
+        key=key,
+        kind=kind,
+        lineage=lineage,
+        snapshot_id=snapshot.id,
+        base=named(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        delta=named(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        changelog=changelog,
+        index_manifest=snapshot.index_manifest,
+        index_manifest_checksum=checksums.get(snapshot.index_manifest or ""),
+        statistics=snapshot.statistics,
+    )
+
+
+def needed(root: Root, *, delta_is_changelog: bool) -> Root:
+    """Return `root` with only what a reader of it can ask for, which therefore must exist.
+
+    A tag is read as a state, so the changelog of its snapshot is not its own. Of a long-lived changelog only the
+    changelog is left: its changelog files, or, when the table has no changelog producer (`delta_is_changelog`), the
+    files that its delta added.
+    """
+    match root.kind:
+        case RootKind.SNAPSHOT:
+            return root
+        case RootKind.TAG:
+            return replace(root, changelog=None)
+        case RootKind.CHANGELOG:
+            without_state = replace(root, index_manifest=None, statistics=None)
+            if root.changelog is not None:
+                return replace(without_state, base=None, delta=None)
+            if delta_is_changelog:
+                # Nobody reads the base, but Java keeps it until the changelog goes, and looks for it then.
+                return without_state
+            return replace(without_state, base=None, delta=None)
+
+
+def lineages(roots: Iterable[Root]) -> Iterator[tuple[Root, ...]]:
+    """Yield runs of roots with consecutive ids of one lineage, oldest first."""
+    run: list[Root] = []
+    for root in sorted(roots, key=lambda root: (root.lineage, root.snapshot_id)):
+        if run and (root.lineage, root.snapshot_id) != (run[-1].lineage, run[-1].snapshot_id + 1):
+            yield tuple(run)
+            run = []
+        run.append(root)
+    if run:
+        yield tuple(run)
+
+
+def metadata_files(root: Root) -> tuple[NamedFile, ...]:
+    """Return the files that `root` names itself; manifests, data and index files are named one step further."""
+    found = [
+        NamedFile(key=manifest_key(plain_name(named.name, root.key)), kind=FileKind.MANIFEST_LIST, size=named.size)
+        for named in root.lists
+    ]
+    if root.index_manifest is not None:
+        key = manifest_key(plain_name(root.index_manifest, root.key))
+        found.append(NamedFile(key=key, kind=FileKind.INDEX_MANIFEST, size=None))
+    if root.statistics is not None:
+        key = statistics_key(plain_name(root.statistics, root.key))
+        found.append(NamedFile(key=key, kind=FileKind.STATISTICS, size=None))
+    return tuple(found)

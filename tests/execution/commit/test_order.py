@@ -1,0 +1,441 @@
+"""Without a sequence field the order of commits decides which row of a key is the newest, whoever staged first."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import permutations
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.execution.tasks import renumber
+from lakehouse_core.storage import (
+    Call,
+    Fault,
+    FaultKind,
+    FaultyStore,
+    MemoryStore,
+    ObjectStore,
+    ProcessDied,
+    open_store,
+)
+from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.table.commit_message import CommitMessage
+
+Rows = Sequence[Mapping[str, Any]]
+
+VECTORS = {"deletion-vectors.enabled": "true"}
+TABLES = {
+    "deduplicate": {},
+    "deduplicate, vectors": VECTORS,
+    "input": {"changelog-producer": "input"},
+    "lookup": {"changelog-producer": "lookup"},
+    "lookup, vectors": {"changelog-producer": "lookup", **VECTORS},
+    "full compaction": {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "1"},
+}
+
+
+class Place:
+    """A warehouse in memory with the table `db.t` (k INT, v STRING, n INT)."""
+
+    def __init__(self, options: Mapping[str, str], store: ObjectStore | None = None) -> None:
+        self.clock = VirtualClock()
+        self.store = store or MemoryStore(clock=self.clock)
+        catalog = Catalog(self.store, clock=self.clock)
+        catalog.create_database("db")
+        columns = {"k": "INT NOT NULL", "v": "STRING", "n": "INT"}
+        self.table = catalog.create_table("db.t", columns, primary_keys=["k"], options={"bucket": "1", **options})
+
+    def stage(self, user: str, *rows: tuple[Any, ...], **more: Any) -> lc.StagedCommit:
+        """Stage rows (k, v, n) under a name."""
+        data = [dict(zip("kvn", row, strict=False)) for row in rows]
+        return self.table.stage(data, commit_user=user, commit_identifier=1, **more)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted((row["k"], row["v"]) for row in self.table.scan().to_arrow().to_pylist())
+
+    def data_files(self) -> set[str]:
+        """Return the names of the data files there are."""
+        return {info.key.rpartition("/")[2] for info in self.store.list("db.db/t/bucket-0")}
+
+    def live(self) -> set[str]:
+        return {file.file_name for file in self.table.files()}
+
+
+def replayed(table: lc.Table) -> list[tuple[Any, ...]]:
+    """Apply the changelog from the first snapshot on; what it takes away must be what is there."""
+    state: dict[int, dict[str, Any]] = {}
+    for change in table.changes(after=0).to_arrow().to_pylist():
+        kind = change.pop("rowkind")
+        if kind in ("-U", "-D"):
+            assert state.pop(change["k"]) == change
+        else:
+            assert table.schema.options.get("changelog-producer") != "lookup" or change["k"] not in state
+            state[change["k"]] = change
+    return sorted((row["k"], row["v"]) for row in state.values())
+
+
+@pytest.mark.parametrize("options", TABLES.values(), ids=TABLES)
+def test_the_later_commit_wins_and_the_changelog_leads_to_the_rows(options: dict[str, str]) -> None:
+    for order in permutations("abc"):
+        place = Place(options)
+        place.table.write([{"k": 0, "v": "first"}])
+        staged = {
+            user: place.stage(user, *((key, user) for key in reversed(range(1, count))))
+            for user, count in (("a", 4), ("b", 2), ("c", 3))
+        }
+        expected = {0: "first"}
+        for user in order:
+            place.table.commit(staged[user])
+            expected |= {key: user for key in range(1, {"a": 4, "b": 2, "c": 3}[user])}
+
+            assert place.rows() == sorted(expected.items())
+        place.table.compact(full=True)
+        assert replayed(place.table) == place.rows() == sorted(expected.items())
+        assert place.table.verify().findings == ()
+        # What was staged and replaced is gone, and so is what was written in vain.
+        named = {
+            file.file_name for one in place.table.snapshots() for file in place.table.files(at=lc.AtSnapshot(one.id))
+        }
+        assert {name for name in place.data_files() if name.startswith("data-")} == named
+
+
+def test_the_first_committed_row_of_a_key_is_the_first_row() -> None:
+    place = Place({"merge-engine": "first-row", "changelog-producer": "lookup"})
+    late, soon = place.stage("a", (1, "late"), (2, "late"), (3, "late")), place.stage("b", (4, "soon"), (1, "soon"))
+    place.table.commit(soon)
+    place.table.commit(late)
+
+    assert place.rows() == replayed(place.table) == [(1, "soon"), (2, "late"), (3, "late"), (4, "soon")]
+
+
+def test_partial_updates_come_in_the_order_of_their_commits() -> None:
+    place = Place({"merge-engine": "partial-update", "changelog-producer": "lookup"})
+    one, other = place.stage("a", (1, "a", 1), (1, None, 2), (2, "a")), place.stage("b", (1, "b", None))
+    place.table.commit(one)
+    place.table.commit(other)
+
+    assert place.rows() == replayed(place.table) == [(1, "b"), (2, "a")]
+    assert place.table.scan(columns=["n"], where="k = 1").to_arrow().to_pylist() == [{"n": 2}]
+
+
+def test_functions_that_look_at_the_order_see_that_of_the_commits() -> None:
+    many_files = {"write-buffer-size": "1 b", "write-buffer-spillable": "false", "write-only": "true"}
+    place = Place({"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg", **many_files})
+    rows = [pa.table({"k": pa.array([1], pa.int32()), "v": [f"a{number}"]}) for number in (1, 2, 3)]
+    first = place.table.stage(
+        pa.Table.from_batches([batch for one in rows for batch in one.to_batches()]),
+        commit_user="a",
+        commit_identifier=1,
+    )
+    assert len(first.messages[0].new_files) == 3
+    place.table.commit(place.stage("b", (1, "b")))
+    place.table.commit(first)
+
+    # What one writer wrote stays in its order.
+    assert place.rows() == [(1, "b,a1,a2,a3")]
+
+
+def test_where_a_sequence_field_decides_the_order_of_commits_breaks_its_ties() -> None:
+    place = Place({"sequence.field": "n"})
+    staged = [place.stage("a", (1, "a", 5), (2, "a", 5), (3, "a", 5)), place.stage("b", (1, "b", 5), (2, "b", 4))]
+    for one in staged:
+        place.table.commit(one)
+
+    assert place.rows() == [(1, "b"), (2, "a"), (3, "a")]
+
+
+def test_an_overtaken_delete_deletes() -> None:
+    place = Place({"changelog-producer": "lookup"})
+    place.table.write([{"k": 1, "v": "old"}])
+    update = place.stage("a", (1, "new"), (2, "new"))
+    delete = place.table.stage(
+        [{"k": 1, "op": "-D"}], commit_user="b", commit_identifier=1, rowkind_column="op"
+    )  # fmt: skip
+    place.table.commit(update)
+    place.table.commit(delete)
+
+    assert place.rows() == replayed(place.table) == [(2, "new")]
+
+
+def test_what_is_staged_behind_another_stays_behind_it() -> None:
+    place = Place({})
+    first = place.stage("a", (1, "a1"), (2, "a1"))
+    second = place.stage("a2", (1, "a2"), behind=[first])
+    other = place.stage("b", *((key, "b") for key in range(1, 9)))
+    for staged in (other, first, second):
+        place.table.commit(staged)
+
+    assert place.rows()[:3] == [(1, "a2"), (2, "a1"), (3, "b")]
+
+
+def test_an_append_that_a_large_overwrite_overtook_wins_over_it() -> None:
+    place = Place({})
+    late = place.stage("a", (1, "late"))
+    place.table.overwrite([{"k": key, "v": "overwrite"} for key in range(20)])
+    place.table.commit(late)
+
+    assert place.rows()[:3] == [(0, "overwrite"), (1, "late"), (2, "overwrite")]
+    # An overwrite counts from 0 again, and what comes after it goes on from there.
+    place.table.overwrite([{"k": 1, "v": "again"}])
+    place.table.write([{"k": 1, "v": "last"}])
+    assert place.rows() == [(1, "last")]
+    assert place.table.verify().findings == ()
+
+
+def test_each_bucket_is_a_matter_of_its_own() -> None:
+    place = Place({"bucket": "2", "write-only": "true"})
+    late = place.stage("a", *((key, "late") for key in range(8)))
+    soon = place.stage("b", (1, "soon"))
+    place.table.commit(soon)
+    place.table.commit(late)
+    anew = {message.bucket for message in late.messages if not names_of(message) & place.live()}
+
+    assert place.rows() == [(key, "late") for key in range(8)]
+    assert anew == {message.bucket for message in soon.messages}
+    assert len(late.messages) == 2
+
+
+def names_of(message: CommitMessage) -> set[str]:
+    return {file.file_name for file in message.new_files}
+
+
+@pytest.mark.parametrize(
+    ("committed", "staged_stays"),
+    [((), True), (((7, "other key"),), True), (((1, "same key"),), False)],
+    ids=["nothing", "other keys", "the same key"],
+)
+def test_only_what_was_overtaken_is_written_anew(committed: tuple[Any, ...], staged_stays: bool) -> None:
+    place = Place({"write-only": "true"})
+    late = place.stage("a", (1, "late"))
+    if committed:
+        place.table.commit(place.stage("b", *committed))
+    place.table.commit(late)
+
+    assert (names_of(late.messages[0]) <= place.live()) == staged_stays
+    assert place.data_files() == place.live()
+
+
+ITS_OWN = {
+    "file_name", "extra_files", "file_size", "creation_time_millis", "min_sequence_number", "max_sequence_number",
+}  # fmt: skip
+
+
+def test_the_new_file_differs_in_its_numbers_alone() -> None:
+    options = {
+        "write-only": "true",
+        "file.format": "orc",
+        "file-index.bloom-filter.columns": "v",
+        "file-index.in-manifest-threshold": "1 b",
+        "metadata.stats-mode": "truncate(3)",
+    }
+    place = Place(options)
+    late = place.stage("a", (1, "late"), (3, "later"))
+    place.table.alter(lc.AddColumn("more", "INT"), lc.SetOption("file.format", "parquet"))
+    place.table.commit(place.stage("b", (1, "soon"), (2, "soon"), (3, "soon")))
+    report = place.table.commit(late)
+    (staged,) = late.messages[0].new_files
+    made = next(
+        file
+        for file in place.table._log.live_entries(place.table.snapshot(), with_stats=True)
+        if file.file.max_sequence_number > 2
+    ).file
+    same = {name: getattr(staged, name) for name in type(staged).__slots__ if name not in ITS_OWN}
+
+    assert report.files_added == 1
+    assert (made.min_sequence_number, made.max_sequence_number) == (3, 4)
+    assert {name: getattr(made, name) for name in same} == same
+    assert made.format == "orc"
+    assert [name.rpartition(".")[2] for name in made.extra_files] == ["index"]
+    assert place.rows() == [(1, "late"), (2, "soon"), (3, "later")]
+    assert {*made.all_names} <= place.data_files()
+    assert not {*staged.all_names} & place.data_files()
+
+
+@pytest.mark.parametrize("count", [1, 40], ids=["few commits", "more than are read one by one"])
+@pytest.mark.parametrize("expires", [False, True], ids=["all there", "expired"])
+def test_it_does_not_matter_how_long_ago_it_was_staged(count: int, expires: bool) -> None:
+    place = Place({"write-only": "true", "lakehouse.read.grace": "0 s", "snapshot.num-retained.min": "1"})
+    place.table.write([{"k": 0, "v": "first"}])
+    late = place.stage("a", (1, "late"))
+    for number in range(count):
+        place.table.write([{"k": 1, "v": str(number)}, {"k": 2, "v": str(number)}])
+    if expires:
+        place.table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+    place.table.commit(late)
+
+    assert place.rows() == [(0, "first"), (1, "late"), (2, str(count - 1))]
+
+
+def test_a_staged_commit_survives_as_text_and_is_the_same_until_it_is_applied() -> None:
+    place = Place({})
+    late = place.stage("a", (1, "late"))
+    text = late.to_json()
+    place.table.commit(place.stage("b", (1, "soon"), (2, "soon")))
+    place.table.commit(lc.StagedCommit.from_json(text))
+    again = place.table.commit(lc.StagedCommit.from_json(text))
+
+    assert late.to_json() == text
+    assert (again.replayed, place.rows()) == (True, [(1, "late"), (2, "soon")])
+
+
+def test_the_same_files_under_another_name_are_refused_and_stay() -> None:
+    place = Place({"write-only": "true"})
+    staged = place.stage("a", (1, "once"))
+    place.table.commit(staged)
+
+    with pytest.raises(lc.CommitConflict, match="the same was committed by another user or identifier"):
+        place.table.commit(replace(staged, commit_user="b"))
+    assert place.rows() == [(1, "once")]
+
+
+def test_the_same_files_under_another_name_after_many_commits_leave_what_older_snapshots_name() -> None:
+    place = Place({"write-only": "true"})
+    place.table.write([{"k": 1, "v": "first"}])
+    staged = place.stage("a", (1, "once"))
+    place.table.commit(staged)
+    place.table.compact(full=True)
+    for number in range(40):
+        place.table.write([{"k": 1, "v": str(number)}])
+    place.table.commit(replace(staged, commit_user="b"))
+
+    assert place.table.verify().findings == ()
+    assert place.table.scan(at=lc.AtSnapshot(2)).to_arrow().to_pylist() == [{"k": 1, "v": "once", "n": None}]
+
+
+def as_others_commit(place: Place, staged: lc.StagedCommit) -> lc.CommitReport:
+    """Commit with the numbers that it was staged with, as a writer that does not look would."""
+    return place.table.commit(replace(staged, base_snapshot_id=place.table.snapshot().id))
+
+
+@pytest.mark.parametrize(
+    ("late", "options", "count"),
+    [
+        ([(1, "late")], {}, 1),
+        ([(9, "other keys")], {}, 0),
+        ([(1, "late", 5)], {"sequence.field": "n"}, 0),
+    ],
+    ids=["same keys", "other keys", "sequence field"],
+)
+def test_verify_names_the_file_of_another_engine_whose_rows_lose_to_earlier_ones(
+    late: list[tuple[Any, ...]], options: dict[str, str], count: int
+) -> None:
+    place = Place({"write-only": "true", **options})
+    staged = place.stage("a", *late)
+    place.table.commit(place.stage("b", (2, "soon", 1), (1, "soon", 1)))
+    as_others_commit(place, staged)
+    place.table.write([{"k": 1, "v": "later"}])
+    findings = place.table.verify().findings
+    (file,) = staged.messages[0].new_files
+
+    assert [finding.object for finding in findings] == [f"snapshot/snapshot-2, bucket-0/{file.file_name}"] * count
+    for finding in findings:
+        assert str(finding).startswith("I9 ")
+        assert "begin at 0" in finding.found
+        assert "has numbers up to 1" in finding.found
+
+
+@pytest.mark.parametrize("options", [TABLES["lookup"], TABLES["lookup, vectors"]], ids=["lookup", "vectors"])
+def test_where_others_crossed_their_numbers_the_changelog_leads_to_the_rows_all_the_same(
+    options: dict[str, str],
+) -> None:
+    place = Place(options)
+    place.table.write([{"k": 0, "v": "first"}])
+    soon, late = place.stage("b", (2, "soon"), (1, "soon")), place.stage("a", (1, "late"))
+    for staged in (soon, late):
+        as_others_commit(place, staged)
+
+        assert replayed(place.table) == place.rows()
+    place.table.compact(full=True)
+
+    assert replayed(place.table) == place.rows() == [(0, "first"), (1, "soon"), (2, "soon")]
+
+
+@pytest.mark.slow
+def test_of_two_that_hold_the_same_commit_one_applies_it_and_the_other_learns_that() -> None:
+    """While one looks at the table, the other applies it, and deletes the staged file that another stands for."""
+    for call in range(1, 40):
+        place = Place({"write-only": "true"})
+        late = place.stage("a", (1, "late"))
+        place.table.commit(place.stage("b", (1, "soon"), (2, "soon")))
+
+        def meanwhile(now: Call, call: int = call, table: lc.Table = place.table, late: lc.StagedCommit = late) -> None:
+            if now.number == call:
+                table.commit(late)
+
+        mine = Catalog(FaultyStore(place.store, on_call=meanwhile), clock=VirtualClock(seed=3)).table("db.t")
+
+        assert mine.commit(late).snapshot_ids == (2,)
+        assert place.rows() == [(1, "late"), (2, "soon")]
+        assert place.data_files() == place.live()
+        assert place.table.verify().findings == ()
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Place, list[Fault]], FaultyStore]]:
+    """Return a function that lets the store of a place fail, in tasks too."""
+    current: list[FaultyStore] = []
+
+    def make(place: Place, faults: list[Fault]) -> FaultyStore:
+        current[:] = [FaultyStore(place.store, faults)]
+        return current[0]
+
+    def opened(spec: StoreSpec) -> ObjectStore:
+        return current[0].at(spec.root.partition("/")[2]) if current else open_store(spec)
+
+    monkeypatch.setattr(renumber, "open_store", opened)
+    return make
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [FaultKind.FAIL_BEFORE, FaultKind.LOST_BEFORE, FaultKind.FAIL_AFTER, FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER],
+)
+def test_a_fault_at_any_call_leaves_the_later_commit_applied_or_not_and_repeating_it_applies_it_once(
+    kind: FaultKind, failing: Callable[..., FaultyStore]
+) -> None:
+    def make() -> tuple[Place, lc.StagedCommit]:
+        place = Place({"write-only": "true"})
+        late = place.stage("a", (1, "late"), (3, "late"))
+        place.table.commit(place.stage("b", (1, "soon"), (2, "soon")))
+        return place, late
+
+    before, after = [(1, "soon"), (2, "soon")], [(1, "late"), (2, "soon"), (3, "late")]
+    place, late = make()
+    store = failing(place, [])
+    Catalog(store, clock=VirtualClock(seed=3)).table("db.t").commit(late)
+    assert place.rows() == after
+    for call in range(1, len(store.calls) + 1):
+        place, late = make()
+        faulty = Catalog(failing(place, [Fault(at=call, kind=kind)]), clock=VirtualClock(seed=3))
+        told: BaseException | None = None
+        try:
+            faulty.table("db.t").commit(late)
+        except (lc.LakehouseError, ProcessDied) as error:
+            told = error
+        seen = place.rows()
+        assert seen in (before, after), f"call {call}"
+        assert told is not None or seen == after, f"call {call}"
+        assert not isinstance(told, lc.StorageUnavailable | lc.CommitTimeout) or seen == before, f"call {call}"
+        failing(place, [])
+        place.table.commit(late)
+
+        assert place.rows() == after, f"call {call}"
+        assert sum(one.commit_user == "a" for one in place.table.snapshots()) == 1
+        assert place.live() <= place.data_files()
+        assert place.table.verify().findings == ()
+
+
+def test_a_commit_that_nothing_overtook_opens_no_data_file(failing: Callable[..., FaultyStore]) -> None:
+    place = Place({"write-only": "true"})
+    staged = place.stage("a", (1, "a"))
+    place.table.write([{"k": 2, "v": "b"}])
+    store = failing(place, [])
+    Catalog(store, clock=VirtualClock(seed=3)).table("db.t").commit(staged)
+
+    assert {call.method for call in store.calls if "bucket-0/" in call.key} == {"size"}

@@ -1,0 +1,200 @@
+"""Many writers of one table: first come, first served, as far as they know of each other; nobody waits for the dead."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.errors import CommitTimeout, InvalidRequest, StorageUnavailable
+from lakehouse_core.execution.commit.queue import CommitQueue
+from lakehouse_core.planning.commit.ledger import QUEUE_PROPERTY
+from lakehouse_core.storage import FaultyStore, MemoryStore
+from lakehouse_core.storage.faulty import Call
+from lakehouse_core.table.layout import QUEUE_FOLDER
+from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
+from tests.execution.commit.test_interleaving import interleaved
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(seed=1)
+
+
+@pytest.fixture
+def store(clock: VirtualClock) -> MemoryStore:
+    return MemoryStore(clock=clock)
+
+
+def joined(store: MemoryStore, clock: VirtualClock) -> CommitQueue:
+    queue = CommitQueue(store, clock)
+    queue.join()
+    assert queue.is_joined
+    return queue
+
+
+def seconds_waited(queue: CommitQueue, clock: VirtualClock, *, at_most: float = 1_000.0) -> float:
+    begin = clock.monotonic_seconds()
+    queue.wait(begin + at_most)
+    return clock.monotonic_seconds() - begin
+
+
+def tickets(store: MemoryStore) -> int:
+    return len(store.children(QUEUE_FOLDER).files)
+
+
+def test_three_have_their_turn_at_once_and_the_fourth_when_one_of_them_has_left(store, clock):
+    first, second, third, fourth = (joined(store, clock) for _ in range(4))
+
+    assert [seconds_waited(queue, clock) for queue in (first, second, third)] == [0, 0, 0]
+    assert seconds_waited(fourth, clock, at_most=1) == pytest.approx(1, abs=0.1)
+    second.leave()
+    assert seconds_waited(fourth, clock) == 0
+
+
+def test_whoever_comes_back_goes_to_the_end(store, clock):
+    queues = [joined(store, clock) for _ in range(4)]
+    queues[0].leave()
+    queues[0].join()
+
+    assert seconds_waited(queues[3], clock) == 0
+    assert seconds_waited(queues[0], clock, at_most=1) == pytest.approx(1, abs=0.1)
+
+
+def test_where_nobody_waits_nobody_queues(store, clock):
+    queue = CommitQueue(store, clock)
+    queue.join(if_any=True)
+
+    assert not queue.is_joined
+    assert tickets(store) == 0
+
+
+def test_holders_that_died_cost_their_followers_twenty_seconds_together_and_once(store, clock):
+    for _ in range(10):
+        joined(store, clock)
+    follower = joined(store, clock)
+
+    assert 20 < seconds_waited(follower, clock) < 22
+    assert tickets(store) == 1
+    follower.leave()
+    assert seconds_waited(joined(store, clock), clock) == 0
+
+
+def test_a_queue_that_moves_is_waited_for_however_long_it_takes(store, clock):
+    others = [joined(store, clock) for _ in range(8)]
+    last = joined(store, clock)
+    begin = clock.monotonic_seconds()
+
+    def leaves_every_15_seconds(call: Call) -> None:
+        if others and clock.monotonic_seconds() - begin > 15 * (9 - len(others)):
+            others.pop(0).leave()
+
+    last._store = FaultyStore(store, on_call=leaves_every_15_seconds)
+
+    assert 90 < seconds_waited(last, clock) < 92
+
+
+def test_tickets_of_long_ago_are_thrown_away_by_the_storages_clock(store, clock):
+    for _ in range(5):
+        joined(store, clock)
+    clock.advance(601)
+
+    assert seconds_waited(joined(store, clock), clock) == 0
+    assert tickets(store) == 1
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable, InvalidRequest], ids=["it fails", "it refuses"])
+@pytest.mark.parametrize("verb", ["children", "write", "list", "delete"])
+def test_a_store_that_fails_counts_as_no_queue(store, clock, verb, error):
+    for _ in range(5):
+        joined(store, clock)
+
+    def fail(call: Call) -> None:
+        if call.method == verb and call.key.startswith(QUEUE_FOLDER):
+            raise error("the disk is gone, or a link leads elsewhere")
+
+    queue = CommitQueue(FaultyStore(store, on_call=fail), clock)
+    queue.join()
+
+    assert seconds_waited(queue, clock) < 22
+    queue.leave()
+
+
+def calls_of_a_commit(table: CommitTable, name: str) -> list[Call]:
+    seen: list[Call] = []
+    CommitTable(FaultyStore(table.store, on_call=seen.append), VirtualClock(seed=3)).commit(
+        table.append(name, user=name)
+    )
+    return [call for call in seen if call.key.startswith(QUEUE_FOLDER)]
+
+
+def losing_once(table: CommitTable, name: str, before_retry: Callable[[], None] = lambda: None) -> None:
+    """Commit `name`, which another commit overtakes."""
+    moved: list[str] = []
+
+    def move(call: Call) -> None:
+        if call.method == "create_new" and not moved:
+            moved.append(name)
+            table.commit(table.append(f"before-{name}", user=f"before-{name}"))
+        if call.method == "write" and call.key.startswith(QUEUE_FOLDER):
+            before_retry()
+
+    CommitTable(FaultyStore(table.store, on_call=move), VirtualClock(seed=2)).commit(table.append(name, user=name))
+
+
+def test_a_commit_that_meets_nobody_does_not_look_for_a_queue() -> None:
+    table = commit_table()
+
+    assert calls_of_a_commit(table, "a") == []
+    assert calls_of_a_commit(table, "b") == []
+
+
+def test_a_commit_that_lost_says_so_in_its_snapshot_and_the_next_one_looks_once() -> None:
+    table = commit_table()
+    losing_once(table, "late")
+
+    latest = table.log.latest()
+    assert latest is not None
+    assert QUEUE_PROPERTY in latest.properties
+    assert tickets(table.store) == 0
+    assert [call.method for call in calls_of_a_commit(table, "next")] == ["children"]
+    assert calls_of_a_commit(table, "after") == []
+
+
+def test_a_commit_that_gives_up_leaves_no_ticket() -> None:
+    table = commit_table()
+    theirs = iter(range(100_000))
+
+    def move(call: Call) -> None:
+        if call.method == "create_new":
+            number = next(theirs)
+            table.commit(table.append(f"theirs{number}", user="them", identifier=number))
+
+    view = CommitTable(FaultyStore(table.store, on_call=move), VirtualClock(seed=2, now_millis=10**12))
+    with pytest.raises(CommitTimeout):
+        view.commit(table.append("mine", user="me"))
+
+    assert tickets(table.store) == 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_six_writers_call_by_call_commit_equally_often(seed: int) -> None:
+    table = commit_table()
+    writers = [f"w{number}" for number in range(6)]
+    staged = {who: [table.append(f"{who}-{n}", user=who, identifier=n) for n in range(20)] for who in writers}
+
+    def committing(who: str) -> Callable[[CommitTable], None]:
+        def work(view: CommitTable) -> None:
+            for one in staged[who]:
+                if (view.log.latest_id() or 0) >= 48:
+                    return
+                with suppress(CommitTimeout):
+                    view.commit(one)
+
+        return work
+
+    interleaved(table.store, seed, [committing(who) for who in writers])
+
+    counts = Counter(snapshot.commit_user for snapshot in table.log.history())
+    assert max(counts.values()) <= 1.5 * min(counts[who] for who in writers), counts

@@ -1,0 +1,93 @@
+"""Schemas of a table: written once each, found without listing once known."""
+
+from dataclasses import replace
+
+import pytest
+
+from lakehouse_core.errors import CorruptTable, NotFound
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.storage import FaultyStore, MemoryStore
+from tests.planning.change_vocabulary import key_schema
+
+
+def filled(count: int) -> SchemaLog:
+    schemas = SchemaLog(MemoryStore())
+    for schema_id in range(count):
+        assert schemas.create(replace(key_schema(), id=schema_id, comment=f"number {schema_id}"))
+    return schemas
+
+
+def test_the_highest_id_is_the_latest() -> None:
+    schemas = filled(12)
+
+    assert schemas.latest().comment == "number 11"
+    assert schemas.ids() == list(range(12))
+    assert [schema.id for schema in schemas.all()] == list(range(12))
+
+
+def test_of_two_that_alter_at_once_one_wins() -> None:
+    schemas = filled(1)
+    other = SchemaLog(schemas.store)
+
+    assert schemas.create(replace(key_schema(), id=1, comment="mine"))
+    assert not other.create(replace(key_schema(), id=1, comment="theirs"))
+    assert other.latest().comment == "mine"
+
+
+def test_an_alteration_by_another_process_is_seen() -> None:
+    schemas = filled(1)
+    assert schemas.latest().id == 0
+    other = SchemaLog(schemas.store)
+    for schema_id in (1, 2, 3):
+        assert other.create(replace(key_schema(), id=schema_id))
+
+    assert schemas.latest().id == 3
+
+
+def test_of_known_schemas_only_the_latest_is_looked_at_again() -> None:
+    store = FaultyStore(filled(5).store)
+    schemas = SchemaLog(store)
+    schemas.latest()
+    schemas.schema(4)
+    before = len(store.calls)
+    schemas.latest()
+    schemas.schema(4)
+
+    assert [(call.method, call.key) for call in store.calls[before:]] == [
+        ("read", "schema/schema-4"),
+        ("read", "schema/schema-5"),
+    ]
+
+
+def test_a_table_without_a_schema_is_not_found() -> None:
+    schemas = SchemaLog(MemoryStore())
+
+    assert schemas.ids() == []
+    with pytest.raises(NotFound, match="there is no schema"):
+        schemas.latest()
+    with pytest.raises(NotFound, match="there is no schema 3"):
+        schemas.schema(3)
+
+
+def test_a_damaged_schema_is_never_a_missing_one() -> None:
+    schemas = filled(1)
+    schemas.store.write("schema/schema-1", b"{")
+
+    with pytest.raises(CorruptTable, match="schema-1"):
+        SchemaLog(schemas.store).latest()
+
+
+def test_other_files_among_the_schemas_are_no_schemas() -> None:
+    schemas = filled(1)
+    for name in ("schema-01", "schema-x", "schema--1", "README", "schema-1.tmp"):
+        schemas.store.write(f"schema/{name}", b"")
+
+    assert schemas.ids() == [0]
+
+
+def test_every_bucket_count_ever_set_is_known() -> None:
+    schemas = filled(1)
+    schemas.create(replace(key_schema(), id=1, options={"bucket": "4"}))
+    schemas.create(replace(key_schema(), id=2, options={}))
+
+    assert schemas.bucket_settings() == {"1", "4", "-1"}

@@ -1,0 +1,207 @@
+"""When a change no longer fits the table. Each case is a line of what is live, one of the change, one of the answer."""
+
+import re
+
+import pytest
+
+from lakehouse_core.errors import CommitConflict, InvalidRequest
+from lakehouse_core.planning.commit.conflicts import (
+    check_itself,
+    find_conflicts,
+    manifests_of_partitions,
+    needs_live_files,
+    refuse,
+    unseen_files,
+)
+from lakehouse_core.table.commit_message import CommitKind
+from lakehouse_core.table.data_file import EMPTY_ROW
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry
+from tests.planning.change_vocabulary import STRING, add, data_file, delete, entry, key_schema, manifest, partition
+
+# Files are name@level:lowest-highest, with /bucket and #total buckets behind where they are not 0 and 1.
+CASES = """
+# A compaction of two new files into the top level.
+live      a@0:1-9 b@0:3-5
+change    -a@0:1-9 -b@0:3-5 +c@5:1-9
+conflicts none
+
+# Another compaction was faster with one of them.
+live      b@0:3-5 d@5:1-9
+change    -a@0:1-9 -b@0:3-5 +c@5:1-9
+conflicts bucket 0: a at level 0 is not there any more; bucket 0: c and d would both hold keys of one range at level 5
+
+# A file at another level is another file.
+live      a@5:1-9
+change    -a@0:1-9 +c@5:20-30
+conflicts bucket 0: a at level 0 is not there any more
+
+# An upgrade moves a file without rewriting it.
+live      a@0:1-9
+change    -a@0:1-9 +a@5:1-9
+conflicts none
+
+# Files of level 0 overlap as they like.
+live      a@0:1-9
+change    +b@0:1-9
+conflicts none
+
+# Above level 0 one shared key is too much.
+live      a@5:1-9
+change    +b@5:9-12
+conflicts bucket 0: a and b would both hold keys of one range at level 5
+
+# Each level for itself.
+live      a@5:1-9
+change    +b@4:1-9
+conflicts none
+
+# What others did wrong in a bucket that the change leaves alone is not its fault.
+live      a@5:1-9/1#2 b@5:1-9/1#2
+change    +c@5:1-9/0#2
+conflicts none
+
+# Each bucket is told apart.
+live      a@0:1-9/0#2 b@0:1-9/1#2
+change    -a@0:1-9/0#2 -x@0:1-9/1#2 +c@5:1-9/0#2
+conflicts bucket 1: x at level 0 is not there any more
+
+# The same file twice.
+live      a@0:1-9
+change    +a@0:1-9
+conflicts bucket 0: a at level 0 is there already
+
+# Nobody changes the bucket count in passing.
+live      a@0:1-9/0#2
+change    +b@0:1-9/3#4
+conflicts partition: it has 2 buckets, the new files were written for 4: overwrite it whole
+
+# A table without buckets has none to disagree about.
+live      a@0/0#-1
+change    +b@0/0#-1
+conflicts none
+"""
+
+FILE = re.compile(
+    r"(?P<sign>[+-]?)(?P<name>\w+)@(?P<level>\d+)(:(?P<low>\d+)-(?P<high>\d+))?(/(?P<bucket>\d+)#(?P<total>-?\d+))?"
+)
+
+
+def entries(text: str) -> list[ManifestEntry]:
+    return [parsed(word) for word in text.split() if word != "none"]
+
+
+def parsed(word: str) -> ManifestEntry:
+    match = FILE.fullmatch(word)
+    assert match, word
+    keys = (None, None) if match["low"] is None else (int(match["low"]), int(match["high"]))
+    return entry(
+        EntryKind.DELETE if match["sign"] == "-" else EntryKind.ADD,
+        data_file(match["name"], *keys, level=int(match["level"])),
+        bucket=int(match["bucket"] or 0),
+        total_buckets=int(match["total"] or 1),
+    )
+
+
+def cases() -> list[object]:
+    found = []
+    for block in CASES.strip().split("\n\n"):
+        title, *lines = block.splitlines()
+        fields = dict(line.split(maxsplit=1) for line in lines)
+        found.append(pytest.param(fields["live"], fields["change"], fields["conflicts"], id=title.removeprefix("# ")))
+    return found
+
+
+@pytest.mark.parametrize(("live", "change", "expected"), cases())
+def test_a_change_is_judged_by_what_is_live(live: str, change: str, expected: str) -> None:
+    found = find_conflicts(entries(live), entries(change), key_schema())
+
+    shown = [f"{'partition' if one.bucket is None else f'bucket {one.bucket}'}: {one.reason}" for one in found]
+    assert "; ".join(shown) == ("" if expected == "none" else expected)
+
+
+def test_an_overwrite_may_change_the_bucket_count() -> None:
+    live, change = entries("a@0:1-9/0#2"), entries("-a@0:1-9/0#2 +b@0:1-9/3#4")
+
+    assert find_conflicts(live, change, key_schema(), rescales=True) == []
+    assert len(find_conflicts(live, change, key_schema())) == 1
+
+
+def test_an_append_table_has_no_key_ranges() -> None:
+    from tests.planning.change_vocabulary import append_schema
+
+    assert find_conflicts(entries("a@0"), entries("+b@0"), append_schema()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [("+a@0:1-2 +b@0:1-2 +a@0:1-2", "adds a of bucket 0 twice"), ("+a@0/0#2 +b@0/1#4", "with 2 and with 4 buckets")],
+)
+def test_a_change_that_contradicts_itself_is_refused(change: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        check_itself(entries(change))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "settings", "expected"),
+    [
+        (CommitKind.APPEND, "+a@0:1-2", {"1"}, False),
+        (CommitKind.APPEND, "+a@0:1-2/0#4", {"1", "4"}, True),
+        (CommitKind.APPEND, "+a@0:1-2/0#8", {"4"}, True),
+        (CommitKind.APPEND, "-a@0:1-2", {"1"}, True),
+        (CommitKind.OVERWRITE, "+a@0:1-2", {"1"}, True),
+        (CommitKind.COMPACT, "+a@0:1-2", {"1"}, True),
+    ],
+)
+def test_a_plain_append_is_not_compared_with_the_table(
+    kind: CommitKind, change: str, settings: set[str], expected: bool
+) -> None:
+    assert needs_live_files(kind, entries(change), bucket=1, bucket_settings=settings) is expected
+
+
+def test_without_buckets_an_append_is_never_compared() -> None:
+    assert not needs_live_files(CommitKind.APPEND, entries("+a@0"), bucket=-1, bucket_settings={"-1", "4"})
+
+
+def test_rows_that_came_after_the_writer_looked_are_unseen_but_compactions_bring_none() -> None:
+    jan, feb = partition("2024-01"), partition("2024-02")
+    changed = [
+        (CommitKind.APPEND, [add(data_file("a"), in_partition=jan), add(data_file("b"), in_partition=feb)]),
+        (CommitKind.COMPACT, [delete(data_file("x"), in_partition=jan), add(data_file("c"), in_partition=jan)]),
+        (CommitKind.OVERWRITE, [delete(data_file("y"), in_partition=jan)]),
+    ]
+
+    assert [one.file.file_name for one in unseen_files(changed, jan.__eq__)] == ["a"]
+    assert unseen_files(changed, partition("2024-03").__eq__) == []
+
+
+def test_manifests_are_chosen_by_their_partition_statistics() -> None:
+    manifests = [
+        manifest("jan", 1, partitions=["2024-01"]),
+        manifest("all", 1, partitions=["2024-01", "2024-12"]),
+        manifest("null", 1, partitions=[None]),
+        manifest("jan-null", 1, partitions=["2024-01", None]),
+    ]
+
+    def chosen(*values: str | None) -> list[str]:
+        wanted = [partition(value) for value in values]
+        return [one.file_name for one in manifests_of_partitions(manifests, wanted, [STRING])]
+
+    assert chosen("2024-01") == ["jan", "all", "jan-null"]
+    assert chosen("2024-05") == ["all"]
+    assert chosen(None) == ["null", "jan-null"]
+    assert chosen("2025-01") == []
+    assert chosen("2025-01", None) == ["null", "jan-null"]
+
+
+def test_without_partitions_every_manifest_may_hold_any_file() -> None:
+    assert len(manifests_of_partitions([manifest("a", 1), manifest("b", 1)], [EMPTY_ROW], [])) == 2
+
+
+def test_the_error_shows_the_first_findings_and_counts_the_others() -> None:
+    found = find_conflicts([], entries("-a@0 -b@0 -c@0 -d@0 -e@0"), key_schema())
+
+    error = refuse(found, lambda _, bucket: f"bucket-{bucket}")
+    assert isinstance(error, CommitConflict)
+    assert "bucket-0: a at level 0 is not there any more" in str(error)
+    assert "and 2 more" in str(error)
+    assert "Nothing was applied" in str(error)
