@@ -15,8 +15,8 @@ from benchmarks._shapes import Shape, make_shape
 from benchmarks.compaction import compact
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.data_files.parquet.writer import Encoding
-from lakehouse_core.data_files.writer import DataFileWriter, FileKind, FileNames, FileOutput
-from lakehouse_core.execution.tasks.changelog_merge import AnnouncedMerge
+from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
+from lakehouse_core.execution.tasks.changelog_merge import ChangelogMerge
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles, merged_records
 from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge
 from lakehouse_core.storage import LocalStore
@@ -75,7 +75,7 @@ def diff_alone(shape: Shape) -> int:
     """Merge and find out what changes, and write nothing."""
     telling = shape.with_options(TELLING)
     plan, files = _plan_and_files(telling)
-    merge = AnnouncedMerge(files=files, schema=telling.schema, plan=plan)
+    merge = ChangelogMerge(files=files, schema=telling.schema, plan=plan)
     return sum(
         chunk.records.num_rows
         for step in plan.steps
@@ -88,11 +88,11 @@ def compact_and_diff(shape: Shape) -> int:
     """Compact, find out what changes, write the records and delete them again; the changelog is made, not written."""
     telling = shape.with_options(TELLING)
     plan, files = _plan_and_files(telling)
-    merge = AnnouncedMerge(files=files, schema=telling.schema, plan=plan)
+    merge = ChangelogMerge(files=files, schema=telling.schema, plan=plan)
     clock = SystemClock()
     store = LocalStore(shape.root)
     output = FileOutput(store=store, encoding=Encoding(telling.schema), names=FileNames(clock.uuid()), clock=clock)
-    kind = FileKind(prefix="data-", target_bytes=8 << 30, level=plan.output_level)
+    kind = FileSettings(prefix="data-", target_bytes=8 << 30, level=plan.output_level)
     with DataFileWriter(output, "bucket-0", kind) as writer:
         for step in plan.steps:
             assert isinstance(step, Merge)

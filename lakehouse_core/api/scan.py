@@ -9,7 +9,7 @@ import pyarrow as pa
 from lakehouse_core.api.error_context import named, names_table
 from lakehouse_core.api.spark_engine import spark_engine
 from lakehouse_core.display import line, page
-from lakehouse_core.execution.read.incremental_scan import ChangesPlan, change_batches
+from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, change_batches
 from lakehouse_core.execution.read.scan import ScanPlan, count_rows, scan_batches, scan_schema
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
@@ -83,7 +83,7 @@ class ChangesScan(ArrowRows):
     """
 
     def __init__(
-        self, plan: Callable[[], ChangesPlan], log: SnapshotLog, *, table: str, asked: Mapping[str, object]
+        self, plan: Callable[[], IncrementalPlan], log: SnapshotLog, *, table: str, asked: Mapping[str, object]
     ) -> None:
         self.name = table
         self._make_plan = plan
@@ -97,11 +97,11 @@ class ChangesScan(ArrowRows):
         return page("ChangesScan", self.name, self._asked)
 
     @cached_property
-    def _plan(self) -> ChangesPlan:
+    def _plan(self) -> IncrementalPlan:
         return self._make_plan()
 
     @names_table
-    def plan(self) -> ChangesPlan:
+    def plan(self) -> IncrementalPlan:
         """Return which files hold the changes, snapshot by snapshot. Reads metadata only."""
         return self._plan
 

@@ -68,7 +68,7 @@ from lakehouse_core.execution.commit.compact_manifests import compact_manifests
 from lakehouse_core.execution.commit.loop import CommitResult, commit, commit_once
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.compaction.compact import compact
-from lakehouse_core.execution.compaction.scope import AskedFor
+from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.expiry.expire import expire
@@ -506,7 +506,7 @@ class Table:
             self._log,
             self._schemas,
             self._engine,
-            AskedFor(
+            RequestedBuckets(
                 condition=partition_condition(mapping_of("partition", partition), self.schema),
                 idle_millis=idle_millis(partition_idle),
             ),

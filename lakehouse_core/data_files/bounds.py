@@ -19,15 +19,15 @@ from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
     AtomicType,
     DataField,
-    Root,
+    TypeRoot,
     values_of,
 )
 from lakehouse_core.table.stats import ColumnBounds
 
 # Arrow leaves longer values out of the footer.
 _FOOTER_VALUE_BYTES: Final = 4096
-_FLOATS: Final = frozenset({Root.FLOAT, Root.DOUBLE})
-_UNORDERED: Final = frozenset({Root.VARIANT, Root.BLOB})
+_FLOATS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
+_UNORDERED: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 
 NOTHING_YET: Final = ColumnBounds(None, None, 0)
 
@@ -147,7 +147,7 @@ def _is_silent(column: pa.ChunkedArray, kind: AtomicType) -> bool:
 def _from_footer(raw: Any, kind: AtomicType) -> Any:
     if kind.root in STRING_ROOTS:
         return raw.decode()
-    if kind.root is Root.DECIMAL:
+    if kind.root is TypeRoot.DECIMAL:
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
         return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -(kind.scale or 0)))
     if kind.root in TIMESTAMP_ROOTS:

@@ -11,7 +11,7 @@ from lakehouse_core.errors import LakehouseError
 from lakehouse_core.storage.object_store import ObjectStore
 
 
-class Seal(Protocol):
+class FileChecksum(Protocol):
     """The seal of one file that is written."""
 
     def observe(self, data: Any) -> None:
@@ -23,12 +23,12 @@ class Seal(Protocol):
         ...
 
 
-class SealingSink:
+class ChecksumSink:
     """A sink for one of Arrow's writers. Call `hold` before the writer is closed, `release` after it."""
 
     closed = False
 
-    def __init__(self, sink: IO[bytes], seal: Seal) -> None:
+    def __init__(self, sink: IO[bytes], seal: FileChecksum) -> None:
         self._sink = sink
         self._seal = seal
         self._position = 0
@@ -83,12 +83,14 @@ class ArrowWriter(Protocol):
 W = TypeVar("W", bound=ArrowWriter)
 
 
-class SealedFile(Generic[W]):
+class ChecksummedFile(Generic[W]):
     """One file while `writer` fills it. End it with `finish` or `abandon`."""
 
-    def __init__(self, store: ObjectStore, key: str, seal: Seal, open_writer: Callable[[SealingSink], W]) -> None:
+    def __init__(
+        self, store: ObjectStore, key: str, seal: FileChecksum, open_writer: Callable[[ChecksumSink], W]
+    ) -> None:
         self._stack = ExitStack()
-        self._sink = SealingSink(self._stack.enter_context(store.open_write(key)), seal)
+        self._sink = ChecksumSink(self._stack.enter_context(store.open_write(key)), seal)
         try:
             self._writer = open_writer(self._sink)
         except BaseException as error:

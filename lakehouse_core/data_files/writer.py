@@ -50,7 +50,7 @@ class FileNames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileKind:
+class FileSettings:
     """What the files of one writer have in common."""
 
     prefix: str
@@ -79,7 +79,7 @@ class DataFileWriter:
     Use in a `with` block: leaving it by an exception deletes every file written so far.
     """
 
-    def __init__(self, output: FileOutput, folder: str, kind: FileKind, *, first_sequence_number: int = 0) -> None:
+    def __init__(self, output: FileOutput, folder: str, kind: FileSettings, *, first_sequence_number: int = 0) -> None:
         self._output = output
         self._folder = folder
         self._kind = kind
@@ -243,7 +243,7 @@ class DataFileWriter:
         )
 
 
-def _style(schema: TableSchema, kind: FileKind) -> FileStyle:
+def _style(schema: TableSchema, kind: FileSettings) -> FileStyle:
     options = schema.table_options
     if schema.is_append:
         return options.style

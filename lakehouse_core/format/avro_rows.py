@@ -26,8 +26,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     arrow_type,
     timestamp_unit,
     type_to_sql,
@@ -35,17 +35,17 @@ from lakehouse_core.format.data_types import (
 
 _NAMESPACE: Final = "org.apache.paimon.avro.generated"
 _ROOT_RECORD: Final = "record"
-_COUNT: Final = AtomicType(Root.INT, True)
+_COUNT: Final = AtomicType(TypeRoot.INT, True)
 _FINEST_PRECISION: Final = 6
 _DECIMALS: Final = Context(prec=80)
 # Behind the last byte of a block: a value that claims more than is left ends there, and not where it should.
 _GUARD: Final = b"\0"
-_PRIMITIVES: Final[Mapping[Root, str]] = {
-    Root.BOOLEAN: "boolean",
+_PRIMITIVES: Final[Mapping[TypeRoot, str]] = {
+    TypeRoot.BOOLEAN: "boolean",
     **{root: "int" for root in INTEGER_BITS},
-    Root.BIGINT: "long",
-    Root.FLOAT: "float",
-    Root.DOUBLE: "double",
+    TypeRoot.BIGINT: "long",
+    TypeRoot.FLOAT: "float",
+    TypeRoot.DOUBLE: "double",
     **{root: "string" for root in STRING_ROOTS},
     **{root: "bytes" for root in BINARY_ROOTS},
 }
@@ -120,16 +120,16 @@ def _atomic_schema(data_type: AtomicType, column: str) -> Any:
     root = data_type.root
     if root in _PRIMITIVES:
         return _PRIMITIVES[root]
-    if root is Root.DECIMAL:
+    if root is TypeRoot.DECIMAL:
         parameters = {"precision": data_type.precision, "scale": data_type.scale}
         return {"type": "bytes", "logicalType": "decimal", **parameters}
-    if root is Root.DATE:
+    if root is TypeRoot.DATE:
         return {"type": "int", "logicalType": "date"}
-    if root is Root.TIME:
+    if root is TypeRoot.TIME:
         return {"type": "int", "logicalType": "time-millis"}
     if root in TIMESTAMP_ROOTS and (data_type.precision or 0) <= _FINEST_PRECISION:
         unit = "millis" if (data_type.precision or 0) <= 3 else "micros"
-        prefix = "local-" if root is Root.TIMESTAMP_LTZ else ""
+        prefix = "local-" if root is TypeRoot.TIMESTAMP_LTZ else ""
         return {"type": "long", "logicalType": f"{prefix}timestamp-{unit}"}
     raise UnsupportedFeature(
         f"Column {column}: Avro files cannot hold {type_to_sql(data_type)}. Set file.format to parquet, or declare "
@@ -186,12 +186,12 @@ def _records_of(array: pa.Array, data_type: DataType) -> list[Any]:
 
 
 def _raw_values(array: pa.Array, data_type: AtomicType) -> list[Any]:
-    if data_type.root in (Root.DATE, Root.TIME):
+    if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
         array = array.cast(pa.int32())
     elif data_type.root in TIMESTAMP_ROOTS:
         array = array.cast(pa.int64())
     values: list[Any] = array.to_pylist()
-    if data_type.root is Root.DECIMAL:
+    if data_type.root is TypeRoot.DECIMAL:
         scale = data_type.scale or 0
         return [None if value is None else _unscaled_bytes(value, scale) for value in values]
     return values
@@ -302,7 +302,7 @@ def _branch(schema: Any) -> Any:
 
 
 def _atomic_converter(data_type: AtomicType, schema: Any) -> Callable[[Any], Any] | None:
-    if data_type.root is Root.DECIMAL:
+    if data_type.root is TypeRoot.DECIMAL:
         scale = data_type.scale or 0
         return lambda value: _DECIMALS.scaleb(Decimal(int.from_bytes(value, "big", signed=True)), -scale)
     if data_type.root in TIMESTAMP_ROOTS:

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.format.binary_row import encode_row, hash_row, hash_rows
-from lakehouse_core.format.data_types import AtomicType, DataType, Root, type_to_sql
+from lakehouse_core.format.data_types import AtomicType, DataType, TypeRoot, type_to_sql
 
 Buckets: TypeAlias = npt.NDArray[np.int32]
 
-_TEXTS = (Root.CHAR, Root.VARCHAR, Root.BINARY, Root.VARBINARY)
-_SMALL = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.DATE, Root.TIME)
+_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)
+_SMALL = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.DATE, TypeRoot.TIME)
 
 
 def buckets(columns: Sequence[pa.Array], types: Sequence[DataType], count: int, function: str) -> Buckets:
@@ -65,30 +65,30 @@ def hive_hash(value: Any, type_: DataType) -> int:
     if value is None:
         return 0
     root = type_.root if isinstance(type_, AtomicType) else None
-    if root is Root.BOOLEAN:
+    if root is TypeRoot.BOOLEAN:
         return int(value)
     if root in _SMALL:
         return int(value)
-    if root is Root.BIGINT:
+    if root is TypeRoot.BIGINT:
         return _folded(value)
-    if root is Root.FLOAT:
+    if root is TypeRoot.FLOAT:
         return int(np.float32(value or 0.0).view(np.int32))
-    if root is Root.DOUBLE:
+    if root is TypeRoot.DOUBLE:
         return _folded(int(np.float64(value or 0.0).view(np.int64)))
     if root in _TEXTS:
         return _bytes_hash(value.encode() if isinstance(value, str) else value)
-    if root is Root.DECIMAL:
+    if root is TypeRoot.DECIMAL:
         return _decimal_hash(value)
     raise UnsupportedFeature(f"bucket-function.type=hive cannot hash {type_to_sql(type_)}: use 'default'.")
 
 
 def _hive_hashes(column: pa.Array, type_: DataType) -> Buckets:
     root = type_.root if isinstance(type_, AtomicType) else None
-    if root in _SMALL or root is Root.BIGINT:
-        width = pa.int64() if root is Root.BIGINT else pa.int32()
-        plain = column.view(pa.int32()) if root in (Root.DATE, Root.TIME) else column
+    if root in _SMALL or root is TypeRoot.BIGINT:
+        width = pa.int64() if root is TypeRoot.BIGINT else pa.int32()
+        plain = column.view(pa.int32()) if root in (TypeRoot.DATE, TypeRoot.TIME) else column
         values = pc.fill_null(plain.cast(width), 0).to_numpy(zero_copy_only=False)
-        if root is Root.BIGINT:
+        if root is TypeRoot.BIGINT:
             unsigned = values.view(np.uint64)
             folded: Buckets = (unsigned ^ unsigned >> np.uint64(32)).astype(np.uint32).view(np.int32)
             return folded
@@ -103,7 +103,7 @@ def _hive_hashes(column: pa.Array, type_: DataType) -> Buckets:
 
 def _require_mod(types: Sequence[DataType]) -> None:
     root = types[0].root if len(types) == 1 and isinstance(types[0], AtomicType) else None
-    if root not in (Root.INT, Root.BIGINT):
+    if root not in (TypeRoot.INT, TypeRoot.BIGINT):
         shown = ", ".join(map(type_to_sql, types))
         raise InvalidRequest(f"bucket-function.type=mod takes one INT or BIGINT bucket key, not ({shown}).")
 

@@ -26,8 +26,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     arrow_type,
     column_of,
     timestamp_unit,
@@ -36,45 +36,45 @@ from lakehouse_core.format.data_types import (
 )
 
 _INTEGERS: Final = tuple(INTEGER_BITS)
-_NUMBERS: Final = frozenset({*_INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL})
+_NUMBERS: Final = frozenset({*_INTEGERS, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL})
 _STRINGS: Final = STRING_ROOTS
 _TIMES: Final = TIMESTAMP_ROOTS
 
 # To each type, the other types whose values it takes by itself. Same roots always cast, see `_cast_atomic`.
-_IMPLICIT: Final[dict[Root, frozenset[Root]]] = {
-    Root.VARCHAR: frozenset({Root.CHAR}),
-    Root.VARBINARY: frozenset({Root.BINARY}),
-    Root.SMALLINT: frozenset(_INTEGERS[:1]),
-    Root.INT: frozenset(_INTEGERS[:2]),
-    Root.BIGINT: frozenset(_INTEGERS[:3]),
-    Root.FLOAT: frozenset({*_INTEGERS, Root.DECIMAL}),
-    Root.DOUBLE: _NUMBERS,
-    Root.DECIMAL: _NUMBERS,
-    Root.DATE: frozenset({Root.TIMESTAMP}),
-    Root.TIME: frozenset({Root.TIMESTAMP}),
-    Root.TIMESTAMP: _TIMES,
-    Root.TIMESTAMP_LTZ: _TIMES,
+_IMPLICIT: Final[dict[TypeRoot, frozenset[TypeRoot]]] = {
+    TypeRoot.VARCHAR: frozenset({TypeRoot.CHAR}),
+    TypeRoot.VARBINARY: frozenset({TypeRoot.BINARY}),
+    TypeRoot.SMALLINT: frozenset(_INTEGERS[:1]),
+    TypeRoot.INT: frozenset(_INTEGERS[:2]),
+    TypeRoot.BIGINT: frozenset(_INTEGERS[:3]),
+    TypeRoot.FLOAT: frozenset({*_INTEGERS, TypeRoot.DECIMAL}),
+    TypeRoot.DOUBLE: _NUMBERS,
+    TypeRoot.DECIMAL: _NUMBERS,
+    TypeRoot.DATE: frozenset({TypeRoot.TIMESTAMP}),
+    TypeRoot.TIME: frozenset({TypeRoot.TIMESTAMP}),
+    TypeRoot.TIMESTAMP: _TIMES,
+    TypeRoot.TIMESTAMP_LTZ: _TIMES,
 }
 
 # The casts beyond those that Java carries out when a user asks for them; and of DATE and times to STRING, and of
 # constructed types to any character type, see `can_cast`.
-_EXPLICIT: Final[dict[Root, frozenset[Root]]] = {
-    Root.CHAR: frozenset({*_NUMBERS, *_STRINGS, Root.BOOLEAN, Root.BINARY, Root.VARBINARY}),
-    Root.VARCHAR: frozenset({*_NUMBERS, *_STRINGS, Root.BOOLEAN, Root.BINARY, Root.VARBINARY}),
-    Root.BOOLEAN: frozenset({*_STRINGS, *_INTEGERS}),
-    Root.BINARY: frozenset({*_STRINGS, Root.VARBINARY}),
-    Root.VARBINARY: _STRINGS,
-    Root.DECIMAL: frozenset({*_STRINGS, Root.BOOLEAN}),
-    **{root: frozenset({*_NUMBERS, *_STRINGS, Root.BOOLEAN}) for root in (Root.TINYINT, Root.SMALLINT)},
-    **{root: frozenset({*_NUMBERS, *_STRINGS, *_TIMES, Root.BOOLEAN}) for root in (Root.INT, Root.BIGINT)},
-    Root.FLOAT: frozenset({*_STRINGS, Root.BOOLEAN, Root.DOUBLE}),
-    Root.DOUBLE: frozenset({*_STRINGS, Root.BOOLEAN}),
-    Root.DATE: frozenset({*_STRINGS, Root.TIMESTAMP_LTZ}),
-    Root.TIME: frozenset({*_STRINGS, Root.TIMESTAMP_LTZ}),
-    **{root: frozenset({*_STRINGS, Root.INT, Root.BIGINT, Root.DATE, Root.TIME}) for root in _TIMES},
+_EXPLICIT: Final[dict[TypeRoot, frozenset[TypeRoot]]] = {
+    TypeRoot.CHAR: frozenset({*_NUMBERS, *_STRINGS, TypeRoot.BOOLEAN, TypeRoot.BINARY, TypeRoot.VARBINARY}),
+    TypeRoot.VARCHAR: frozenset({*_NUMBERS, *_STRINGS, TypeRoot.BOOLEAN, TypeRoot.BINARY, TypeRoot.VARBINARY}),
+    TypeRoot.BOOLEAN: frozenset({*_STRINGS, *_INTEGERS}),
+    TypeRoot.BINARY: frozenset({*_STRINGS, TypeRoot.VARBINARY}),
+    TypeRoot.VARBINARY: _STRINGS,
+    TypeRoot.DECIMAL: frozenset({*_STRINGS, TypeRoot.BOOLEAN}),
+    **{root: frozenset({*_NUMBERS, *_STRINGS, TypeRoot.BOOLEAN}) for root in (TypeRoot.TINYINT, TypeRoot.SMALLINT)},
+    **{root: frozenset({*_NUMBERS, *_STRINGS, *_TIMES, TypeRoot.BOOLEAN}) for root in (TypeRoot.INT, TypeRoot.BIGINT)},
+    TypeRoot.FLOAT: frozenset({*_STRINGS, TypeRoot.BOOLEAN, TypeRoot.DOUBLE}),
+    TypeRoot.DOUBLE: frozenset({*_STRINGS, TypeRoot.BOOLEAN}),
+    TypeRoot.DATE: frozenset({*_STRINGS, TypeRoot.TIMESTAMP_LTZ}),
+    TypeRoot.TIME: frozenset({*_STRINGS, TypeRoot.TIMESTAMP_LTZ}),
+    **{root: frozenset({*_STRINGS, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE, TypeRoot.TIME}) for root in _TIMES},
 }
 
-_TO_STRING_ONLY: Final = frozenset({*_TIMES, Root.DATE, Root.TIME})
+_TO_STRING_ONLY: Final = frozenset({*_TIMES, TypeRoot.DATE, TypeRoot.TIME})
 
 _HALF_UP: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 # Integers up to here, and powers of ten up to 10^22, are exact doubles: one division rounds once.
@@ -99,10 +99,10 @@ def can_cast(source: DataType, target: DataType, *, explicit: bool = False) -> b
         case AtomicType(), AtomicType():
             if source.root == target.root:
                 # Java has no cast between precisions of TIME.
-                return source.root is not Root.TIME or source.precision == target.precision
+                return source.root is not TypeRoot.TIME or source.precision == target.precision
             if source.root in _IMPLICIT.get(target.root, ()):
                 return True
-            if target.root is Root.VARCHAR and source.root in _TO_STRING_ONLY:
+            if target.root is TypeRoot.VARCHAR and source.root in _TO_STRING_ONLY:
                 return explicit and target.length == MAX_LENGTH
             return explicit and source.root in _EXPLICIT.get(target.root, ())
         case ((ArrayType() | MapType() | RowType()), AtomicType()):
@@ -164,7 +164,7 @@ def _has_text(data_type: DataType) -> bool:
     """Whether Java makes text of the values."""
     match data_type:
         case AtomicType():
-            return can_cast(data_type, AtomicType(Root.VARCHAR, length=MAX_LENGTH), explicit=True)
+            return can_cast(data_type, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH), explicit=True)
         case ArrayType(element):
             return _has_text(element)
         case MapType(key, value):
@@ -184,18 +184,18 @@ def _cast_explicit(array: pa.Array, source: AtomicType, target: AtomicType) -> p
     if source.root in _STRINGS:
         return from_text(array, target)
     match target.root:
-        case Root.BOOLEAN:
+        case TypeRoot.BOOLEAN:
             return to_boolean(array)
-        case Root.DECIMAL:
-            return _to_decimal(array.cast(pa.int8()), AtomicType(Root.TINYINT), target)
-        case Root.FLOAT | Root.DOUBLE:
-            plain = array.cast(pa.int8()) if source.root is Root.BOOLEAN else array
+        case TypeRoot.DECIMAL:
+            return _to_decimal(array.cast(pa.int8()), AtomicType(TypeRoot.TINYINT), target)
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            plain = array.cast(pa.int8()) if source.root is TypeRoot.BOOLEAN else array
             return plain.cast(arrow_type(target), safe=False)
-        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return to_timestamp(array, source, target)
-        case Root.DATE:
+        case TypeRoot.DATE:
             return zoned_to_date(array, source)
-        case Root.TIME:
+        case TypeRoot.TIME:
             return _cast_timestamp(array, source, target)
     return to_integer(array, source, target)
 
@@ -220,15 +220,15 @@ def _is_same(source: DataType, target: DataType) -> bool:
 
 def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     match target.root:
-        case Root.CHAR | Root.VARCHAR:
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return _fit_text(array, target)
-        case Root.BINARY | Root.VARBINARY:
+        case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return _fit_bytes(array, target)
-        case Root.DECIMAL:
+        case TypeRoot.DECIMAL:
             return _to_decimal(array, source, target)
-        case Root.FLOAT | Root.DOUBLE if source.root is Root.DECIMAL:
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE if source.root is TypeRoot.DECIMAL:
             return _decimal_to_floating(array, source, target)
-        case Root.DATE | Root.TIME | Root.TIMESTAMP | Root.TIMESTAMP_LTZ if source.root in _TIMES:
+        case TypeRoot.DATE | TypeRoot.TIME | TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ if source.root in _TIMES:
             return _cast_timestamp(array, source, target)
         case _:
             # Java rounds integers to the nearest float, too.
@@ -239,7 +239,7 @@ def _fit_text(array: pa.Array, target: AtomicType) -> pa.Array:
     length = target.length
     assert length is not None
     cut = pc.utf8_slice_codeunits(array, 0, length)
-    if target.root is Root.VARCHAR:
+    if target.root is TypeRoot.VARCHAR:
         return cut
     # `utf8_rpad` counts nulls and four bytes for each character, and so refuses what would well fit.
     _check_filled_size(array, target)
@@ -250,7 +250,7 @@ def _fit_bytes(array: pa.Array, target: AtomicType) -> pa.Array:
     length = target.length
     assert length is not None
     cut = pc.binary_slice(array, 0, length)
-    if target.root is Root.VARBINARY:
+    if target.root is TypeRoot.VARBINARY:
         return cut
     _check_filled_size(array, target)
     return pa.array([None if value is None else value.ljust(length, b"\0") for value in cut.to_pylist()], pa.binary())
@@ -267,7 +267,7 @@ def _check_filled_size(array: pa.Array, target: AtomicType) -> None:
 def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     assert target.precision is not None
     assert target.scale is not None
-    if source.root in (Root.FLOAT, Root.DOUBLE):
+    if source.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return _floating_to_decimal(array, target)
     source_scale = source.scale or 0
     # 76 digits hold 38 before and 38 after the point, so that nothing overflows before the check below.
@@ -302,7 +302,7 @@ def _decimal_to_floating(array: pa.Array, source: AtomicType, target: AtomicType
     assert source.precision is not None
     assert source.scale is not None
     exact = source.precision <= _EXACT_DOUBLE_DIGITS and source.scale <= _EXACT_DOUBLE_SCALE
-    if exact and target.root is Root.DOUBLE:
+    if exact and target.root is TypeRoot.DOUBLE:
         unscaled = _unscaled(array, source.scale)
         return pc.divide(unscaled.cast(pa.float64()), float(10**source.scale))
     # Java rounds to double first for FLOAT, too; so does this.
@@ -320,9 +320,9 @@ def _cast_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> 
     assert source.precision is not None
     units = _UNITS_PER_SECOND[timestamp_unit(source.precision)]
     ticks = array.cast(pa.int64())
-    if target.root in (Root.DATE, Root.TIME):
+    if target.root in (TypeRoot.DATE, TypeRoot.TIME):
         millis = _floor_divide(ticks, units // 1_000)
-        if target.root is Root.DATE:
+        if target.root is TypeRoot.DATE:
             # Towards zero, as in Java: a time of day before 1970 belongs to the day after. Of far days, the low bits.
             return pc.divide(millis, MILLIS_PER_DAY).cast(pa.int32(), safe=False).cast(pa.date32())
         days = _floor_divide(millis, MILLIS_PER_DAY)

@@ -16,7 +16,7 @@ from lakehouse_core.format.data_types import (
     MILLIS_PER_DAY,
     TIMESTAMP_ROOTS,
     AtomicType,
-    Root,
+    TypeRoot,
     arrow_type,
     timestamp_unit,
     type_to_sql,
@@ -32,16 +32,16 @@ def to_integer(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Ar
 
     Floating numbers go to the nearest INT or BIGINT first, NaN to 0.
     """
-    if source.root in (*INTEGER_BITS, Root.BOOLEAN):
+    if source.root in (*INTEGER_BITS, TypeRoot.BOOLEAN):
         return array.cast(arrow_type(target), safe=False)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    if source.root is Root.DECIMAL:
+    if source.root is TypeRoot.DECIMAL:
         numbers = np.array([_low_bits(value) for value in array.to_pylist()], dtype=np.int64)
     elif source.root in TIMESTAMP_ROOTS:
         millis = _millis(array, source)
         numbers = (millis - np.fmod(millis, 1_000)) // 1_000
     else:
-        numbers = _saturated(array, is_long=target.root is Root.BIGINT)
+        numbers = _saturated(array, is_long=target.root is TypeRoot.BIGINT)
     narrow = numbers.astype(arrow_type(target).to_pandas_dtype())
     return pa.array(narrow, arrow_type(target), mask=~valid)
 
@@ -58,12 +58,12 @@ def to_timestamp(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.
     Raises UnsupportedFeature for a time that the target's unit cannot hold in 64 bits.
     """
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    kind = pa.int32() if source.root in (Root.DATE, Root.TIME) else array.type
+    kind = pa.int32() if source.root in (TypeRoot.DATE, TypeRoot.TIME) else array.type
     numbers = array.cast(kind).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    if source.root is Root.TIME:
+    if source.root is TypeRoot.TIME:
         step = 10 ** max(0, 3 - (target.precision or 0))
         millis = numbers // step * step
-    elif source.root is Root.DATE:
+    elif source.root is TypeRoot.DATE:
         millis = numbers * MILLIS_PER_DAY
     else:
         # Java's long wraps, too.

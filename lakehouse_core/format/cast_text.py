@@ -27,8 +27,8 @@ from lakehouse_core.format.data_types import (
     AtomicType,
     DataType,
     MapType,
-    Root,
     RowType,
+    TypeRoot,
     arrow_type,
     date_of,
     days_of,
@@ -65,11 +65,11 @@ def to_text(array: pa.Array, source: DataType) -> pa.Array:
         return pa.array(texts, pa.string())
     if source.root in STRING_ROOTS:
         return array
-    if source.root in (*INTEGER_BITS, Root.BOOLEAN):
+    if source.root in (*INTEGER_BITS, TypeRoot.BOOLEAN):
         return array.cast(pa.string())
     if source.root in TIMESTAMP_ROOTS:
         return _timestamp_texts(array, source)
-    if source.root in (Root.DATE, Root.TIME):
+    if source.root in (TypeRoot.DATE, TypeRoot.TIME):
         return _by_distinct(array.cast(pa.int32()), lambda value: value_text(value, source), pa.string())
     return _by_distinct(array, lambda value: value_text(value, source), pa.string())
 
@@ -117,17 +117,17 @@ def _part_text(value: Any, data_type: DataType) -> str:
 
 def _atomic_text(value: Any, data_type: AtomicType) -> str:
     match data_type.root:
-        case Root.BOOLEAN:
+        case TypeRoot.BOOLEAN:
             return "true" if value else "false"
-        case Root.FLOAT | Root.DOUBLE:
-            return floating_text(value, is_single=data_type.root is Root.FLOAT)
-        case Root.DECIMAL:
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return floating_text(value, is_single=data_type.root is TypeRoot.FLOAT)
+        case TypeRoot.DECIMAL:
             return format(value, "f")
-        case Root.DATE:
+        case TypeRoot.DATE:
             return _date_text(value)
-        case Root.TIME:
+        case TypeRoot.TIME:
             return _time_text(value, data_type.precision or 0)
-        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return _timestamp_text(value[0] * 1_000_000 + value[1], data_type.precision or 0)
         case root if root in BINARY_ROOTS:
             return bytes(value).decode(errors="replace")
@@ -228,10 +228,10 @@ def _read_floating(text: str, target: AtomicType) -> float:
     plain = body[:-1] if body[-1:] in ("f", "F", "d", "D") and body[:2].lower() != "0x" else body
     if _FLOATING.fullmatch(plain):
         value = float(plain)
-        return value if target.root is Root.DOUBLE else _single(value, plain)
+        return value if target.root is TypeRoot.DOUBLE else _single(value, plain)
     if _HEX_FLOAT.fullmatch(body):
         value = float.fromhex(body)
-        return value if target.root is Root.DOUBLE else float(np.float32(value))
+        return value if target.root is TypeRoot.DOUBLE else float(np.float32(value))
     raise ValueError
 
 
@@ -287,7 +287,7 @@ def _read_time(text: str, target: AtomicType) -> int:
 def _read_timestamp(text: str, target: AtomicType) -> int:
     precision = target.precision or 0
     unit_nanos = _TICK_NANOS[timestamp_unit(precision)]
-    if _WHOLE.fullmatch(text) and target.root is Root.TIMESTAMP:
+    if _WHOLE.fullmatch(text) and target.root is TypeRoot.TIMESTAMP:
         if precision not in (0, 3, 6, 9):
             raise ValueError
         number = _ranged(int(text), 64)
@@ -313,13 +313,13 @@ def _read_timestamp(text: str, target: AtomicType) -> int:
     return ticks
 
 
-_READERS: Final[dict[Root, Callable[..., Any]]] = {
-    Root.BOOLEAN: _read_boolean,
+_READERS: Final[dict[TypeRoot, Callable[..., Any]]] = {
+    TypeRoot.BOOLEAN: _read_boolean,
     **dict.fromkeys(INTEGER_BITS, _read_integer),
-    Root.DECIMAL: _read_decimal,
-    Root.FLOAT: _read_floating,
-    Root.DOUBLE: _read_floating,
-    Root.DATE: _read_date,
-    Root.TIME: _read_time,
+    TypeRoot.DECIMAL: _read_decimal,
+    TypeRoot.FLOAT: _read_floating,
+    TypeRoot.DOUBLE: _read_floating,
+    TypeRoot.DATE: _read_date,
+    TypeRoot.TIME: _read_time,
     **dict.fromkeys(TIMESTAMP_ROOTS, _read_timestamp),
 }

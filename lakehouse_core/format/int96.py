@@ -19,8 +19,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     arrow_type,
     date_of,
     timestamp_unit,
@@ -56,7 +56,7 @@ def with_timestamps(array: pa.Array, data_type: DataType, place: str) -> pa.Arra
         case MapType(key, value) if pa.types.is_map(kind):
             return _map(array, key, value, place)
         case MultisetType(element) if pa.types.is_map(kind):
-            return _map(array, element, AtomicType(Root.INT, False), place)
+            return _map(array, element, AtomicType(TypeRoot.INT, False), place)
         case RowType(fields) if pa.types.is_struct(kind):
             types = {field.name: field.type for field in fields}
             children, parts = [], []

@@ -19,8 +19,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     atomic_parts,
 )
 
@@ -51,7 +51,7 @@ def _orc_type(kind: pa.DataType) -> pa.DataType:
 
 def has_char(data_type: DataType) -> bool:
     """Whether CHAR occurs in the type, at any depth."""
-    return any(part.root is Root.CHAR for part in atomic_parts(data_type))
+    return any(part.root is TypeRoot.CHAR for part in atomic_parts(data_type))
 
 
 def has_bounded_text(data_type: DataType) -> bool:
@@ -76,7 +76,7 @@ def fitted(array: pa.Array, data_type: DataType) -> pa.Array:
 
 
 def _trimmed(array: pa.Array, kind: AtomicType) -> pa.Array:
-    return pc.utf8_rtrim(array, characters=" ") if kind.root is Root.CHAR else array
+    return pc.utf8_rtrim(array, characters=" ") if kind.root is TypeRoot.CHAR else array
 
 
 def _cut(array: pa.Array, kind: AtomicType) -> pa.Array:
@@ -95,7 +95,7 @@ def _edited(array: pa.Array, data_type: DataType, edit: _Edit) -> pa.Array:
         case MapType(key, value):
             return _map(array, key, value, edit)
         case MultisetType(element):
-            return _map(array, element, AtomicType(Root.INT), edit)
+            return _map(array, element, AtomicType(TypeRoot.INT), edit)
         case RowType(fields):
             parts = [_edited(array.field(index), field.type, edit) for index, field in enumerate(fields)]
             return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=array.is_null())

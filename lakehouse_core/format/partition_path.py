@@ -19,8 +19,8 @@ from lakehouse_core.format.data_types import (
     STRING_ROOTS,
     AtomicType,
     DataType,
-    Root,
     Timestamp,
+    TypeRoot,
     date_of,
     type_to_sql,
 )
@@ -76,20 +76,20 @@ def value_text(value: Any, data_type: DataType, *, legacy: bool) -> str:
     root = data_type.root
     if root in STRING_ROOTS:
         return str(value)
-    if root in INTEGER_BITS or (legacy and root in (Root.DATE, Root.TIME)):
+    if root in INTEGER_BITS or (legacy and root in (TypeRoot.DATE, TypeRoot.TIME)):
         return str(value)
     match root:
-        case Root.BOOLEAN:
+        case TypeRoot.BOOLEAN:
             return "true" if value else "false"
-        case Root.FLOAT | Root.DOUBLE:
-            return _floating_text(value, single=root is Root.FLOAT)
-        case Root.DECIMAL:
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return _floating_text(value, single=root is TypeRoot.FLOAT)
+        case TypeRoot.DECIMAL:
             return _decimal_text(value, data_type)
-        case Root.DATE:
+        case TypeRoot.DATE:
             return _date_text(value)
-        case Root.TIME:
+        case TypeRoot.TIME:
             return _time_text(value, data_type)
-        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return _legacy_timestamp_text(value) if legacy else _timestamp_text(value, data_type)
     if root in BINARY_ROOTS and not legacy:
         return bytes(value).decode("utf-8", errors="replace")

@@ -60,7 +60,7 @@ def strict_json(data: bytes, key: str) -> dict[str, Any]:
     return _unsealed(document, key)
 
 
-def sealed_json(document: Mapping[str, Any]) -> bytes:
+def json_with_checksum(document: Mapping[str, Any]) -> bytes:
     """Return the file that `strict_json` reads back as `document`: `json_text` with the seal as its last field."""
     return json_text({**document, SEAL_FIELD: _seal(document)}).encode("utf-8")
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakehouse_core.format.rows import Rows, row_indices, take, take_all, take_indices
 from lakehouse_core.merge.actions import Kinds
 from lakehouse_core.merge.positions import NONE, Flags
-from lakehouse_core.merge.record_columns import Records
+from lakehouse_core.merge.record_columns import RecordColumns
 
 INSERT: Final = 0
 UPDATE_BEFORE: Final = 1
@@ -43,7 +43,7 @@ def arrivals(results: pa.RecordBatch, rows: Rows) -> pa.RecordBatch | None:
 
 
 def changelog(
-    records: Records, results: pa.RecordBatch, transitions: Transitions, compared: Sequence[str] | None
+    records: RecordColumns, results: pa.RecordBatch, transitions: Transitions, compared: Sequence[str] | None
 ) -> pa.RecordBatch | None:
     """Return the rows that announce the transitions, -U before +U, None when there are none.
 
@@ -78,7 +78,9 @@ def changelog(
     return pa.RecordBatch.from_arrays([column(name) for name in results.schema.names], results.schema.names)
 
 
-def _unchanged(records: Records, results: pa.RecordBatch, transitions: Transitions, compared: Sequence[str]) -> Flags:
+def _unchanged(
+    records: RecordColumns, results: pa.RecordBatch, transitions: Transitions, compared: Sequence[str]
+) -> Flags:
     """Say which keys have the same values before and after; each column is looked at only where all before were."""
     same: Flags = (transitions.before != NONE) & (transitions.after != NONE)
     for name in compared:

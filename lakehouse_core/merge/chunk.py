@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from lakehouse_core.format.rows import Rows, row_indices, take, take_indices
 from lakehouse_core.merge.deduplicate import is_add
-from lakehouse_core.merge.frontier import Part
+from lakehouse_core.merge.frontier import RunSlice
 from lakehouse_core.merge.key_words import Words, fixed_values, integer_words, key_words, sequence_words
 from lakehouse_core.merge.layers import Layers, greatest_in
 from lakehouse_core.merge.order import KeyOrder, TieWords, order_runs, retract_first_words
 from lakehouse_core.merge.positions import NONE
-from lakehouse_core.merge.record_columns import Records
+from lakehouse_core.merge.record_columns import RecordColumns
 from lakehouse_core.merge.reduce import Reduced, reduce
 from lakehouse_core.table.merge_spec import MergeSpec
 
@@ -38,7 +38,7 @@ class MergeRule:
     drops_deletes: bool = False
 
 
-def merge_chunk(parts: Sequence[Part], rule: MergeRule, output: Sequence[str]) -> list[pa.RecordBatch]:
+def merge_chunk(parts: Sequence[RunSlice], rule: MergeRule, output: Sequence[str]) -> list[pa.RecordBatch]:
     """Return the columns `output` of what stays, in key order, as batches; none of them is empty.
 
     Raises InvalidRequest for a record that the merge engine does not take.
@@ -51,7 +51,7 @@ def merge_chunk(parts: Sequence[Part], rule: MergeRule, output: Sequence[str]) -
             for batch in batches
             if batch.num_rows
         ]
-    records = Records([batch for part in parts for batch in part.batches], rule.kind_column)
+    records = RecordColumns([batch for part in parts for batch in part.batches], rule.kind_column)
     reduced = merged(records, order_of(records, rule), rule, output)
     if rule.drops_deletes:
         reduced = reduced.without_deletes(records)
@@ -60,19 +60,19 @@ def merge_chunk(parts: Sequence[Part], rule: MergeRule, output: Sequence[str]) -
     return [reduced.batch(records, output)]
 
 
-def sort_chunk(parts: Sequence[Part], rule: MergeRule, output: Sequence[str]) -> pa.RecordBatch:
+def sort_chunk(parts: Sequence[RunSlice], rule: MergeRule, output: Sequence[str]) -> pa.RecordBatch:
     """Return the columns `output` of all versions in order, none merged."""
-    records = Records([batch for part in parts for batch in part.batches], rule.kind_column)
+    records = RecordColumns([batch for part in parts for batch in part.batches], rule.kind_column)
     return sorted_batch(records, order_of(records, rule), output)
 
 
-def sorted_batch(records: Records, order: KeyOrder, output: Sequence[str]) -> pa.RecordBatch:
+def sorted_batch(records: RecordColumns, order: KeyOrder, output: Sequence[str]) -> pa.RecordBatch:
     """Return the columns `output` of the rows in this order."""
     indices = row_indices(order.rows)
     return pa.RecordBatch.from_arrays([take_indices(records.passing(name), indices) for name in output], list(output))
 
 
-def merged(records: Records, order: KeyOrder, rule: MergeRule, names: Sequence[str]) -> Reduced:
+def merged(records: RecordColumns, order: KeyOrder, rule: MergeRule, names: Sequence[str]) -> Reduced:
     """Return one record for each key, in key order; `names` are the columns that will be asked for."""
     if rule.level is None:
         return reduce(records, order, rule.spec, names)
@@ -88,7 +88,7 @@ def merged(records: Records, order: KeyOrder, rule: MergeRule, names: Sequence[s
     return reduce(records, counting, rule.spec, names, folded=order.starts != order.ends)
 
 
-def order_of(records: Records, rule: MergeRule) -> KeyOrder:
+def order_of(records: RecordColumns, rule: MergeRule) -> KeyOrder:
     """Order the records of several runs, the oldest run first."""
     words = key_words([records.column(name) for name in rule.spec.key_columns])
     return order_runs(words, records.row_count, _tie_words(records, rule))
@@ -99,7 +99,7 @@ def _without_deletes(batch: pa.RecordBatch, rule: MergeRule) -> pa.RecordBatch:
     return batch if kept.all() else batch.filter(pa.array(kept))
 
 
-def _tie_words(records: Records, rule: MergeRule) -> TieWords | None:
+def _tie_words(records: RecordColumns, rule: MergeRule) -> TieWords | None:
     if rule.sequence_number is None and not rule.spec.sequence_fields:
         return None
 

@@ -1,6 +1,6 @@
 """One chunk of a compaction that announces what it changes: the records that stay, and the changelog.
 
-Records carry the level of the file that they come from. Source: Paimon semantics, E.1 and E.2.
+RecordColumns carry the level of the file that they come from. Source: Paimon semantics, E.1 and E.2.
 """
 
 from collections.abc import Sequence
@@ -15,23 +15,23 @@ from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.changelog import Transitions, arrivals, changelog
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
 from lakehouse_core.merge.deduplicate import is_add
-from lakehouse_core.merge.frontier import Part
+from lakehouse_core.merge.frontier import RunSlice
 from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.merge.layers import Layers, greatest_in
 from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE, Flags
-from lakehouse_core.merge.record_columns import Records
+from lakehouse_core.merge.record_columns import RecordColumns
 from lakehouse_core.merge.reduce import Reduced, reduce
 from lakehouse_core.options import MergeEngine
 
-PLACE: Final = "_PLACE"
+ROW_ADDRESS: Final = "_PLACE"
 # Where a looked-up record lies, a BIGINT: the number of its file, and in the low bits its row.
 POSITION_BITS: Final = 40
 NOWHERE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
+class ChangelogFilter:
     """Which changes are told. `compared`: columns one of which an update must change to be told; None: every update."""
 
     compared: tuple[str, ...] | None = None
@@ -46,8 +46,8 @@ class Compacted:
     superseded: Rows | None = None
 
 
-def compact_into_top(
-    parts: Sequence[Part], rule: MergeRule, names: Sequence[str], announcement: Announcement, *, top_level: int
+def merge_full_compaction(
+    parts: Sequence[RunSlice], rule: MergeRule, names: Sequence[str], announcement: ChangelogFilter, *, top_level: int
 ) -> Compacted:
     """Merge a chunk into the top level: what was there is before, what is merged is after (E.1)."""
     records = _records(parts, rule)
@@ -60,10 +60,10 @@ def compact_into_top(
 
 
 def compact_with_lookup(
-    parts: Sequence[Part],
+    parts: Sequence[RunSlice],
     rule: MergeRule,
     names: Sequence[str],
-    announcement: Announcement | None,
+    announcement: ChangelogFilter | None,
     *,
     looked_up: frozenset[int],
 ) -> Compacted:
@@ -96,13 +96,13 @@ def compact_with_lookup(
     rows = _row_or_none(order, high)[keys]
     before = np.where((rows != NONE) & is_add(records.kinds[np.maximum(rows, 0)]), rows, NONE)
     compacted = _compacted(records, reduced, rule, names, _News(before, view.has_level_0[keys], announcement))
-    if PLACE not in records:
+    if ROW_ADDRESS not in records:
         return compacted
     found = high[(high != NONE) & view.is_inside]
     over = np.flatnonzero(beyond & (levels == 0))
     over = over[view.is_inside[np.searchsorted(order.ends, over)]]
     superseded = np.concatenate([found[beyond[found]], over])
-    return replace(compacted, superseded=fixed_values(records.column(PLACE), np.int64)[order.rows[superseded]])
+    return replace(compacted, superseded=fixed_values(records.column(ROW_ADDRESS), np.int64)[order.rows[superseded]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class _News:
 
     before: Rows
     is_told: Flags
-    announcement: Announcement | None
+    announcement: ChangelogFilter | None
 
 
 class _LookupView:
@@ -138,11 +138,11 @@ class _LookupView:
         return np.logical_or.reduceat(flags, self._order.starts) if len(flags) else flags
 
 
-def _records(parts: Sequence[Part], rule: MergeRule) -> Records:
-    return Records([batch for part in parts for batch in part.batches], rule.kind_column)
+def _records(parts: Sequence[RunSlice], rule: MergeRule) -> RecordColumns:
+    return RecordColumns([batch for part in parts for batch in part.batches], rule.kind_column)
 
 
-def _order(parts: Sequence[Part], records: Records, rule: MergeRule) -> KeyOrder:
+def _order(parts: Sequence[RunSlice], records: RecordColumns, rule: MergeRule) -> KeyOrder:
     if len(parts) > 1:
         return order_of(records, rule)
     rows = np.arange(records.row_count, dtype=np.int64)
@@ -157,7 +157,7 @@ def _top_rows(order: KeyOrder, is_top: Flags) -> Rows:
     return rows
 
 
-def _levels(records: Records) -> npt.NDArray[np.int8]:
+def _levels(records: RecordColumns) -> npt.NDArray[np.int8]:
     levels: npt.NDArray[np.int8] = fixed_values(records.column(LEVEL), np.int8)
     return levels
 
@@ -166,7 +166,9 @@ def _row_or_none(order: KeyOrder, positions: Rows) -> Rows:
     return np.where(positions == NONE, NONE, order.rows[np.maximum(positions, 0)])
 
 
-def _compacted(records: Records, reduced: Reduced, rule: MergeRule, names: Sequence[str], news: "_News") -> Compacted:
+def _compacted(
+    records: RecordColumns, reduced: Reduced, rule: MergeRule, names: Sequence[str], news: "_News"
+) -> Compacted:
     results = reduced.batch(records, names)
     adds = is_add(reduced.kinds_in(records))
     told = None

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.merge.deduplicate import is_add
-from lakehouse_core.merge.frontier import Part, frontier_chunks
+from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
 from lakehouse_core.merge.key_words import fixed_values, key_words
 from lakehouse_core.merge.order import order_runs
 
@@ -45,7 +45,7 @@ def differences(
 
 
 def _chunk(
-    parts: Sequence[Part], key_columns: Sequence[str], kind_column: str, *, keeps_deletes: bool
+    parts: Sequence[RunSlice], key_columns: Sequence[str], kind_column: str, *, keeps_deletes: bool
 ) -> pa.RecordBatch:
     rows = pa.Table.from_batches([batch for part in parts for batch in part.batches]).combine_chunks()
     (records,) = rows.to_batches()

@@ -24,7 +24,7 @@ from lakehouse_core.merge.layers import first_in, greatest_in, last_in, last_row
 from lakehouse_core.merge.numeric_fold import Numbers, added, extreme, multiplied, numbers_of, validity
 from lakehouse_core.merge.numeric_fold import column_of as number_column
 from lakehouse_core.merge.positions import NONE, Flags
-from lakehouse_core.merge.version_actions import Acting
+from lakehouse_core.merge.version_actions import VersionActions
 from lakehouse_core.table.merge_spec import AggregateFunction
 
 COPY: Final = "copy"
@@ -40,7 +40,7 @@ class Versions:
     """The versions of one column, `column` by row, and what they do to it."""
 
     column: pa.Array
-    acting: Acting
+    acting: VersionActions
 
     def valid(self) -> Flags:
         """Say in the order of the layers which values are not null."""
@@ -149,7 +149,7 @@ def _first_non_null_value(versions: Versions, function: AggregateFunction) -> tu
     return versions.picked(first_in(versions.acting.layers, adds)), _beyond_first(versions.acting)
 
 
-def _beyond_first(acting: Acting) -> Rows:
+def _beyond_first(acting: VersionActions) -> Rows:
     """Return the keys in which something was set among others: it stands, but is not the first that was added."""
     keys = acting.keys_that_do(Action.SET)
     return np.union1d(_beyond_adding(acting), keys[acting.starts[keys] < acting.ends[keys]])
@@ -212,7 +212,7 @@ _FOLDS: Final[dict[str, _Fold]] = {
 }
 
 
-def _beyond_adding(acting: Acting, *fine: Action) -> Rows:
+def _beyond_adding(acting: VersionActions, *fine: Action) -> Rows:
     """Return the keys with actions other than to add, to keep, to set at first, and those that are `fine`."""
     if acting.actions is None:
         return _NO_KEYS

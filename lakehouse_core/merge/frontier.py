@@ -20,7 +20,7 @@ MAX_CHUNK_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RunSlice:
     """What one run gives to a chunk: rows in key order. `run` counts from 0, the oldest run."""
 
     run: int
@@ -44,7 +44,7 @@ def frontier_chunks(
     max_chunk_bytes: int = MAX_CHUNK_BYTES,
     repeats_keys: bool = False,
     shares: Sequence[float] | None = None,
-) -> Iterator[tuple[Part, ...]]:
+) -> Iterator[tuple[RunSlice, ...]]:
     """Yield chunks in key order, each as non-empty parts, oldest run first.
 
     `runs` are sorted by the columns `key_columns`, each key once unless `repeats_keys`: all rows of one key are then in
@@ -126,13 +126,13 @@ class _RunBuffer:
     def last_key(self) -> Key:
         return self._key(self._batches[-1], -1)
 
-    def take_all(self) -> Part:
-        part = Part(self._index, tuple(self._batches))
+    def take_all(self) -> RunSlice:
+        part = RunSlice(self._index, tuple(self._batches))
         self._batches.clear()
         self.rows = 0
         return part
 
-    def take_until(self, frontier: Key, *, included: bool = True) -> Part:
+    def take_until(self, frontier: Key, *, included: bool = True) -> RunSlice:
         """Give away the rows with keys up to `frontier`, and those of `frontier` itself where it is included."""
         taken: list[pa.RecordBatch] = []
         is_before, bisect = (le, bisect_right) if included else (lt, bisect_left)
@@ -145,14 +145,14 @@ class _RunBuffer:
                 taken.append(batch.slice(0, count))
                 self._batches[0] = batch.slice(count)
         self.rows -= sum(batch.num_rows for batch in taken)
-        return Part(self._index, tuple(taken))
+        return RunSlice(self._index, tuple(taken))
 
     def _key(self, batch: pa.RecordBatch, row: int) -> Key:
         assert self._key_at is not None
         return self._key_at(batch, row if row >= 0 else batch.num_rows + row)
 
 
-def _halved(parts: Sequence[Part], key_columns: Sequence[int], max_bytes: int) -> Iterator[tuple[Part, ...]]:
+def _halved(parts: Sequence[RunSlice], key_columns: Sequence[int], max_bytes: int) -> Iterator[tuple[RunSlice, ...]]:
     """Yield `parts` whole, or cut at keys into pieces of at most `max_bytes` where keys allow."""
     if sum(part.size_bytes for part in parts) <= max_bytes:
         yield tuple(parts)
@@ -173,7 +173,7 @@ def _halved(parts: Sequence[Part], key_columns: Sequence[int], max_bytes: int) -
     yield from _halved(upper, key_columns, max_bytes)
 
 
-def _middle_key(part: Part, key_columns: Sequence[int]) -> Key:
+def _middle_key(part: RunSlice, key_columns: Sequence[int]) -> Key:
     """The key of the last row of the first half."""
     row = (part.row_count - 1) // 2
     for batch in part.batches:

@@ -25,7 +25,7 @@ _UNSETTLED: Final = np.iinfo(np.int64).min
 _SETTLED: Final = np.iinfo(np.int64).max
 
 
-class Settling:
+class LookupProgress:
     """How far the search for some keys has come; they go by their numbers from 0.
 
     `holds_once`: the files have no key twice, so that its first record settles it.

@@ -9,7 +9,7 @@ from lakehouse_core.merge.actions import Kinds
 from lakehouse_core.merge.key_words import fixed_values
 
 
-class Records:
+class RecordColumns:
     """Batches one behind the other; columns that order the rows are joined once and kept."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch], kind_column: str) -> None:

@@ -26,8 +26,8 @@ from lakehouse_core.merge.layers import Layers
 from lakehouse_core.merge.numeric_fold import validity
 from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE, Flags
-from lakehouse_core.merge.record_columns import Records
-from lakehouse_core.merge.version_actions import Acting
+from lakehouse_core.merge.record_columns import RecordColumns
+from lakehouse_core.merge.version_actions import VersionActions
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.table.merge_spec import MergeSpec, SequenceGroup
 
@@ -47,7 +47,7 @@ class Reduced:
     kinds: Kinds | None = None
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
 
-    def kinds_in(self, records: Records) -> Kinds:
+    def kinds_in(self, records: RecordColumns) -> Kinds:
         """Return the kind of each record that stays."""
         return records.kinds[self.rows] if self.kinds is None else self.kinds
 
@@ -63,16 +63,16 @@ class Reduced:
             columns={name: take(column, chosen) for name, column in self.columns.items()},
         )
 
-    def without_deletes(self, records: Records) -> "Reduced":
+    def without_deletes(self, records: RecordColumns) -> "Reduced":
         """Return only what is there: +I and +U."""
         return self.kept(is_add(self.kinds_in(records)))
 
-    def batch(self, records: Records, names: Sequence[str]) -> pa.RecordBatch:
+    def batch(self, records: RecordColumns, names: Sequence[str]) -> pa.RecordBatch:
         """Return these columns of the records that stay."""
         indices = row_indices(self.rows)
         return pa.RecordBatch.from_arrays([self._column(records, name, indices) for name in names], list(names))
 
-    def _column(self, records: Records, name: str, indices: pa.Array) -> pa.Array:
+    def _column(self, records: RecordColumns, name: str, indices: pa.Array) -> pa.Array:
         if name == records.kind_column and self.kinds is not None:
             return pa.array(self.kinds)
         made = self.columns.get(name)
@@ -80,7 +80,7 @@ class Reduced:
 
 
 def reduce(
-    records: Records, order: KeyOrder, spec: MergeSpec, names: Iterable[str], *, folded: Flags | None = None
+    records: RecordColumns, order: KeyOrder, spec: MergeSpec, names: Iterable[str], *, folded: Flags | None = None
 ) -> Reduced:
     """Return one record for each key that has one; `names` are the columns that will be asked for.
 
@@ -109,7 +109,7 @@ def _chosen(order: KeyOrder, positions: Rows) -> Reduced:
 
 
 def _folded(
-    records: Records, order: KeyOrder, spec: MergeSpec, names: Iterable[str], *, folded: Flags | None
+    records: RecordColumns, order: KeyOrder, spec: MergeSpec, names: Iterable[str], *, folded: Flags | None
 ) -> Reduced:
     starts = order.starts
     folded = starts != order.ends if folded is None else folded
@@ -121,7 +121,7 @@ def _folded(
     else:
         decisions = partial_update_decisions(keys, _sequences(records, order, spec), spec)
     made = {each.name for each in spec.fields} - set(spec.key_columns)
-    act = partial(Acting, order, Layers(order), folded)
+    act = partial(VersionActions, order, Layers(order), folded)
     ungrouped = act(decisions.ungrouped)
     grouped = {group: act(actions) for group, actions in decisions.grouped.items()}
     columns = {}
@@ -147,7 +147,7 @@ def _column(name: str, versions: Versions, spec: MergeSpec, group: SequenceGroup
     return fold_plain(versions, SEQUENCE if name in group.fields else COPY)
 
 
-def _sequences(records: Records, order: KeyOrder, spec: MergeSpec) -> dict[SequenceGroup, GroupSequence]:
+def _sequences(records: RecordColumns, order: KeyOrder, spec: MergeSpec) -> dict[SequenceGroup, GroupSequence]:
     sequences = {}
     for group in spec.groups:
         if not all(name in records for name in group.fields):

@@ -11,7 +11,7 @@ from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE, Flags
 
 
-class Acting:
+class VersionActions:
     """The versions of all keys and what they do. The columns ask the same, so answers are kept.
 
     `actions` by position, None: all add. `folded`: which keys are merged; the others have one version, and set it.
@@ -28,19 +28,19 @@ class Acting:
         self._last: dict[tuple[Action, ...], Rows] = {}
 
     @property
-    def without_retracts(self) -> "Acting":
+    def without_retracts(self) -> "VersionActions":
         """The same, but that retracts do nothing."""
         # Not kept where it is this very one: who holds itself holds its arrays until Python looks for cycles.
         return self if self.actions is None else self._without_retracts
 
     @cached_property
-    def _without_retracts(self) -> "Acting":
+    def _without_retracts(self) -> "VersionActions":
         assert self.actions is not None
         table = np.arange(len(Action), dtype=np.uint8)
         table[[Action.RETRACT, Action.RETRACT_OLDER]] = Action.KEEP
         table[Action.SET_RETRACT] = Action.SET
         actions = table[self.actions]
-        return Acting(self.order, self.layers, self.folded, actions if (actions != Action.ADD).any() else None)
+        return VersionActions(self.order, self.layers, self.folded, actions if (actions != Action.ADD).any() else None)
 
     def does(self, *what: Action) -> Flags:
         """Say in the order of the layers which versions do one of `what`. Not to be changed."""

@@ -387,7 +387,7 @@ class SnapshotLog:
 
     def _write_hint(self, key: str, snapshot_id: int) -> None:
         try:
-            self._store.write(key, b"%d" % snapshot_id, lasts=False)
+            self._store.write(key, b"%d" % snapshot_id, durable=False)
         except LakehouseError:
             # The commit or expiry that it tells of has happened all the same.
             return

@@ -19,7 +19,7 @@ from lakehouse_core.table.manifest import ManifestEntry, ManifestFile, Tally
 from lakehouse_core.table.snapshot import NO_WATERMARK, Snapshot
 
 
-class Promise(StrEnum):
+class Invariant(StrEnum):
     """What a table promises, by number. Stored in reports. Never renumber."""
 
     DENSE_IDS = "I1"  # no id between the boundary and the latest is missing
@@ -38,7 +38,7 @@ class Promise(StrEnum):
 class Finding:
     """A promise that is broken: where, what is there, what should be, and what to do."""
 
-    promise: Promise
+    promise: Invariant
     object: str
     found: str
     expected: str
@@ -62,7 +62,7 @@ def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: It
     for id in ids:
         if id < boundary and id not in leaving:
             yield Finding(
-                promise=Promise.DENSE_IDS,
+                promise=Invariant.DENSE_IDS,
                 object=f"{prefix}{snapshot_key(id)}",
                 found=f"its id is below the boundary {boundary}",
                 expected="only ids from the boundary on, for those below count as expired",
@@ -71,7 +71,7 @@ def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: It
     for before, after in pairwise(kept):
         if after != before + 1:
             yield Finding(
-                promise=Promise.DENSE_IDS,
+                promise=Invariant.DENSE_IDS,
                 object=f"{prefix}{snapshot_key(before + 1)}",
                 found=f"snapshots {before + 1} to {after - 1} are missing, {before} and {after} are there",
                 expected="one snapshot for each id from the earliest to the latest",
@@ -91,7 +91,7 @@ def changelog_findings(
         is_there = id in snapshot_ids
         if id >= first and (id < boundary or not is_there):
             yield Finding(
-                promise=Promise.DENSE_IDS,
+                promise=Invariant.DENSE_IDS,
                 object=changelog_key(id),
                 found=f"it is missing, and snapshot {id} has expired",
                 expected="a changelog, as the expiry planned it: without one nobody can read what changed",
@@ -112,7 +112,7 @@ def hint_findings(key: str, content: bytes | None, *, latest_id: int | None) -> 
     else:
         return
     yield Finding(
-        promise=Promise.HINTS,
+        promise=Invariant.HINTS,
         object=key,
         found=found,
         expected=expected,
@@ -135,7 +135,7 @@ def stamp_findings(
         if snapshot.time_millis > written + max_skew_millis and (reached is None or snapshot.time_millis > reached):
             ahead_seconds = (snapshot.time_millis - written) / 1000
             yield Finding(
-                promise=Promise.TRUE_COUNTS,
+                promise=Invariant.TRUE_COUNTS,
                 object=key,
                 found=f"its time is {ahead_seconds:.0f} s ahead of {'now' if is_right else 'its file'}",
                 expected=f"at most {max_skew_millis / 1000:g} s (lakehouse.expire.max-skew)",
@@ -154,7 +154,7 @@ def lineage_findings(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[Find
             identity = (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind.value)
             if identity in committed:
                 yield Finding(
-                    promise=Promise.COMMITTED_ONCE,
+                    promise=Invariant.COMMITTED_ONCE,
                     object=key,
                     found=f"{identity[2]} commit {identity[1]} of {identity[0]} is in {committed[identity]} too",
                     expected="each identifier of a user at most once per kind",
@@ -195,7 +195,7 @@ def vector_findings(
     for name, highest in vectors:
         if name in row_counts and highest >= row_counts[name]:
             yield Finding(
-                promise=Promise.NAMED_FILES,
+                promise=Invariant.NAMED_FILES,
                 object=index_key,
                 found=f"it marks row {highest} of {name} as deleted",
                 expected=f"rows 0 to {row_counts[name] - 1}, which the file has",
@@ -222,7 +222,7 @@ def key_findings(key: str, folder: str, entry: ManifestEntry, key_types: Sequenc
         key_range(entry, key_types)
     except CorruptTable as error:
         yield Finding(
-            promise=Promise.NAMED_FILES,
+            promise=Invariant.NAMED_FILES,
             object=f"{key}, {folder}/{entry.file.file_name}",
             found=f"its smallest or greatest key cannot be decoded: {error}",
             expected="keys of the types that the table's schema has",
@@ -238,7 +238,7 @@ def key_range(entry: ManifestEntry, key_types: Sequence[DataType]) -> tuple[tupl
     return low, high
 
 
-def unreadable(promise: Promise, object: str, error: Exception) -> Finding:
+def unreadable(promise: Invariant, object: str, error: Exception) -> Finding:
     """Return the finding for stored bytes that a reader refuses."""
     return Finding(
         promise=promise,
@@ -252,7 +252,7 @@ def unreadable(promise: Promise, object: str, error: Exception) -> Finding:
 def no_schema(prefix: str) -> Finding:
     """Return the finding for a branch that nobody can read."""
     return Finding(
-        promise=Promise.READABLE_SCHEMAS,
+        promise=Invariant.READABLE_SCHEMAS,
         object=f"{prefix}schema",
         found="the branch has no schema",
         expected="at least one, written before the branch is used",
@@ -263,7 +263,7 @@ def no_schema(prefix: str) -> Finding:
 def schema_missing(object: str, schema_id: int) -> Finding:
     """Return the finding for a snapshot or file whose schema cannot be read."""
     return Finding(
-        promise=Promise.READABLE_SCHEMAS,
+        promise=Invariant.READABLE_SCHEMAS,
         object=object,
         found=f"it needs schema {schema_id}",
         expected="a schema file that can be read",
@@ -273,7 +273,7 @@ def schema_missing(object: str, schema_id: int) -> Finding:
 
 def _count(object: str, found: str, expected: str) -> Finding:
     return Finding(
-        promise=Promise.TRUE_COUNTS,
+        promise=Invariant.TRUE_COUNTS,
         object=object,
         found=found,
         expected=expected,

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.commit_order import crossed_files
-from lakehouse_core.planning.findings import KEEP_EVIDENCE, Finding, Promise, key_range
+from lakehouse_core.planning.findings import KEEP_EVIDENCE, Finding, Invariant, key_range
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
 
@@ -62,7 +62,7 @@ class ReplayedFiles:
                 names = sorted(entry.file.file_name for entry in entries)
                 findings.append(
                     Finding(
-                        promise=Promise.CONSISTENT_DELTAS,
+                        promise=Invariant.CONSISTENT_DELTAS,
                         object=key,
                         found=f"its base {found} {len(names)} files that the snapshot before it"
                         f" {'has' if entries is missing else 'has not'}, the first is {names[0]}",
@@ -92,7 +92,7 @@ class ReplayedFiles:
             if len(totals) > 1 and partition not in told:
                 told.add(partition)
                 yield Finding(
-                    promise=Promise.DISJOINT_LEVELS,
+                    promise=Invariant.DISJOINT_LEVELS,
                     object=f"{key}, partition of {where(partition, bucket)}",
                     found=f"its files were written for {' and '.join(map(str, totals))} buckets",
                     expected="one number of buckets in a partition",
@@ -112,7 +112,7 @@ class ReplayedFiles:
             if crossed is not None:
                 earlier, later = crossed
                 yield Finding(
-                    promise=Promise.LATER_WINS,
+                    promise=Invariant.LATER_WINS,
                     object=f"{key}, {where(*place)}/{later.file_name}",
                     found=f"its sequence numbers begin at {later.min_sequence_number}, and {earlier.file_name}, which "
                     f"was committed before it and may hold the same keys, has numbers up to "
@@ -244,7 +244,7 @@ def _name_findings(key: str, folder: str, entries: Iterable[ManifestEntry]) -> I
     for entry in entries:
         if entry.file.file_name in names:
             yield Finding(
-                promise=Promise.CONSISTENT_DELTAS,
+                promise=Invariant.CONSISTENT_DELTAS,
                 object=f"{key}, {folder}/{entry.file.file_name}",
                 found="the file is live twice",
                 expected="each file once, for its rows would be read twice",
@@ -264,7 +264,7 @@ def _level_findings(
         for (_, high, name), (low, _, other) in pairwise(sorted(ranges)):
             if high >= low:
                 yield Finding(
-                    promise=Promise.DISJOINT_LEVELS,
+                    promise=Invariant.DISJOINT_LEVELS,
                     object=f"{key}, {folder}/{other}",
                     found=f"at level {level} its keys begin at {low}, those of {name} end at {high}",
                     expected="disjoint keys in a level above 0",
@@ -275,7 +275,7 @@ def _level_findings(
 def _delta(key: str, entry: ManifestEntry, *, added: bool) -> Finding:
     name, level = entry.file.file_name, entry.file.level
     return Finding(
-        promise=Promise.CONSISTENT_DELTAS,
+        promise=Invariant.CONSISTENT_DELTAS,
         object=key,
         found=f"it {'adds' if added else 'deletes'} {name} at level {level}, which is"
         f" {'there already' if added else 'not there'}",

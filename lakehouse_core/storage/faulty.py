@@ -114,8 +114,8 @@ class FaultyStore:
     def create_new(self, key: str, data: bytes) -> bool:
         return self._write("create_new", key, data, lambda content: self._inner.create_new(key, content))
 
-    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
-        self._write("write", key, data, lambda content: self._inner.write(key, content, lasts=lasts))
+    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
+        self._write("write", key, data, lambda content: self._inner.write(key, content, durable=durable))
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
         for key in objects:

@@ -110,8 +110,8 @@ class LocalStore:
             sync_folder(os.path.dirname(path))
         return True
 
-    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
-        self._publish([self._write_hidden(self._path(key), data, lasts=lasts)], lasts=lasts)
+    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
+        self._publish([self._write_hidden(self._path(key), data, durable=durable)], durable=durable)
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
         paths = {self._path(key): data for key, data in objects.items()}
@@ -268,13 +268,13 @@ class LocalStore:
             raise
         raise OSError(errno.ENOENT, "its folder vanishes again and again")
 
-    def _write_hidden(self, path: str, data: bytes, *, lasts: bool = True) -> HiddenFile:
+    def _write_hidden(self, path: str, data: bytes, *, durable: bool = True) -> HiddenFile:
         """Return the file in which `data` now lies, under a hidden name."""
         hidden, descriptor = self._open_hidden(path)
         try:
             with FileSink(descriptor, path) as sink:
                 sink.write(data)
-                if lasts:
+                if durable:
                     with writing(path):
                         system_calls.fsync(descriptor)
         except BaseException:
@@ -282,7 +282,7 @@ class LocalStore:
             raise
         return hidden
 
-    def _publish(self, files: Sequence[HiddenFile], *, lasts: bool = True) -> None:
+    def _publish(self, files: Sequence[HiddenFile], *, durable: bool = True) -> None:
         """Give each hidden file its visible name."""
         left = list(files)
         try:
@@ -293,7 +293,7 @@ class LocalStore:
         except BaseException:
             remove_files(file.name for file in left)
             raise
-        if lasts:
+        if durable:
             for folder in {os.path.dirname(file.path) for file in files}:
                 with finishing(folder):
                     sync_folder(folder)

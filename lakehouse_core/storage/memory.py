@@ -87,7 +87,7 @@ class MemoryStore:
             self._put(key, data)
             return True
 
-    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
+    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
         with self._space.lock:
             self._put(key, data)
 

@@ -72,10 +72,10 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
+    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
         """Write the whole object, replacing an older one at once. Raises StorageFull, WriteOutcomeUnknown.
 
-        Without `lasts` it may be older or garbage again after a power cut: enough for a hint, and faster.
+        Without `durable` it may be older or garbage again after a power cut: enough for a hint, and faster.
         """
         ...
 

@@ -18,8 +18,8 @@ from lakehouse_core.format.data_types import (
     AtomicType,
     DataType,
     MapType,
-    Root,
     RowType,
+    TypeRoot,
     type_to_sql,
 )
 
@@ -33,8 +33,8 @@ MERGE_MAP_WITH_KEYTIME: Final = "merge_map_with_keytime"
 # Names that mean another function.
 ALIASES: Final[Mapping[str, str]] = {"first_not_null_value": "first_non_null_value"}
 
-_NUMERIC: Final = frozenset({*INTEGER_BITS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL})
-_NO_ORDER: Final = frozenset({Root.VARIANT, Root.BLOB})
+_NUMERIC: Final = frozenset({*INTEGER_BITS, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL})
+_NO_ORDER: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,16 @@ class _Accepted:
     takes: Callable[[DataType], bool]
 
 
-def _atomic(text: str, *roots: Root) -> _Accepted:
+def _atomic(text: str, *roots: TypeRoot) -> _Accepted:
     return _Accepted(text, lambda data_type: isinstance(data_type, AtomicType) and data_type.root in roots)
 
 
 def _is_string(data_type: DataType) -> bool:
-    return isinstance(data_type, AtomicType) and data_type.root is Root.VARCHAR and data_type.length == MAX_LENGTH
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.VARCHAR and data_type.length == MAX_LENGTH
 
 
 def _has_extremes(data_type: DataType) -> bool:
-    return is_comparable(data_type) and data_type != AtomicType(Root.BOOLEAN, data_type.nullable)
+    return is_comparable(data_type) and data_type != AtomicType(TypeRoot.BOOLEAN, data_type.nullable)
 
 
 def _is_map_of_rows(data_type: DataType) -> bool:
@@ -66,8 +66,8 @@ def _is_array_of_rows(data_type: DataType) -> bool:
 _ANY: Final = _Accepted("any type", lambda _: True)
 _NUMBERS: Final = _atomic("numeric types", *sorted(_NUMERIC))
 _COMPARABLE: Final = _Accepted("types without parts but BOOLEAN", _has_extremes)
-_BOOLEANS: Final = _atomic("BOOLEAN", Root.BOOLEAN)
-_BYTES: Final = _atomic("VARBINARY and BYTES", Root.VARBINARY)
+_BOOLEANS: Final = _atomic("BOOLEAN", TypeRoot.BOOLEAN)
+_BYTES: Final = _atomic("VARBINARY and BYTES", TypeRoot.VARBINARY)
 _ROWS: Final = _Accepted("ARRAY<ROW<…>>", _is_array_of_rows)
 
 FUNCTIONS: Final[Mapping[str, _Accepted]] = {

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
-from lakehouse_core.format.strict_json import sealed_json, strict_json
+from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.table.layout import OWN_FOLDER
 from lakehouse_core.table.root import Root, RootKind
 
@@ -68,7 +68,7 @@ def is_plan_name(name: str) -> bool:
 
 
 def serialize_plan(plan: DeletionPlan) -> bytes:
-    return sealed_json(plan.model_dump(mode="json", exclude_none=True))
+    return json_with_checksum(plan.model_dump(mode="json", exclude_none=True))
 
 
 def parse_plan(data: bytes, key: str) -> DeletionPlan:

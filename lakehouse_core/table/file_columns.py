@@ -13,7 +13,7 @@ from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
     AtomicType,
     DataField,
-    Root,
+    TypeRoot,
     arrow_schema,
     atomic_parts,
     with_nullable,
@@ -25,8 +25,8 @@ KEY_PREFIX: Final = "_KEY_"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
 _KEY_ID_BASE: Final = 1073741823
-_SEQUENCE_NUMBER_FIELD: Final = DataField(2147483646, SEQUENCE_NUMBER, AtomicType(Root.BIGINT, False))
-_VALUE_KIND_FIELD: Final = DataField(2147483645, VALUE_KIND, AtomicType(Root.TINYINT, False))
+_SEQUENCE_NUMBER_FIELD: Final = DataField(2147483646, SEQUENCE_NUMBER, AtomicType(TypeRoot.BIGINT, False))
+_VALUE_KIND_FIELD: Final = DataField(2147483645, VALUE_KIND, AtomicType(TypeRoot.TINYINT, False))
 
 
 @dataclass(frozen=True, slots=True)

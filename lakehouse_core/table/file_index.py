@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pyroaring import BitMap
 
-from lakehouse_core.format.data_types import INTEGER_BITS, AtomicType, DataField, DataType, Root, has_same_kind
+from lakehouse_core.format.data_types import INTEGER_BITS, AtomicType, DataField, DataType, TypeRoot, has_same_kind
 from lakehouse_core.format.file_index import (
     BLOOM_FILTER,
     BloomFilter,
@@ -230,7 +230,7 @@ def _after_prefix(prefix: bytes) -> bytes | None:
 
 def _loses_blanks(kind: DataType, file: DataFile) -> bool:
     """Whether values come without the blanks that their keys may have: CHAR of ORC files does."""
-    return isinstance(kind, AtomicType) and kind.root is Root.CHAR and file.file_name.endswith(".orc")
+    return isinstance(kind, AtomicType) and kind.root is TypeRoot.CHAR and file.file_name.endswith(".orc")
 
 
 def _has_same_keys(source: DataType, target: DataType) -> bool:
@@ -241,5 +241,5 @@ def _has_same_keys(source: DataType, target: DataType) -> bool:
         return False
     if source.root in INTEGER_BITS and target.root in INTEGER_BITS:
         return INTEGER_BITS[source.root] <= INTEGER_BITS[target.root]
-    both_text = source.root is Root.VARCHAR and target.root is Root.VARCHAR
+    both_text = source.root is TypeRoot.VARCHAR and target.root is TypeRoot.VARCHAR
     return both_text and (source.length or 0) <= (target.length or 0)

@@ -29,7 +29,7 @@ class FileKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedFile:
+class FileRef:
     """A file of the table by its key; `size` is what its manifest records, None where nothing does.
 
     Of an object that several changelog files share no entry tells the whole size, but each a least one.
@@ -47,36 +47,36 @@ class NamedFile:
         return f"{self.least_size} at least" if found < self.least_size else None
 
 
-def manifest_file(name: str, size: int, *, named_by: str) -> NamedFile:
-    return NamedFile(key=manifest_key(plain_name(name, named_by)), kind=FileKind.MANIFEST, size=size)
+def manifest_file(name: str, size: int, *, named_by: str) -> FileRef:
+    return FileRef(key=manifest_key(plain_name(name, named_by)), kind=FileKind.MANIFEST, size=size)
 
 
-def index_file(name: str, size: int, *, folder: str | None, named_by: str) -> NamedFile:
+def index_file(name: str, size: int, *, folder: str | None, named_by: str) -> FileRef:
     """Return an index file; `folder` is its bucket's where the table keeps index files beside data files."""
     plain = plain_name(name, named_by)
     key = index_key(plain) if folder is None else f"{folder}/{plain}"
-    return NamedFile(key=key, kind=FileKind.INDEX, size=size)
+    return FileRef(key=key, kind=FileKind.INDEX, size=size)
 
 
 def data_files(
     name: str, size: int, extra_files: Sequence[str], *, kind: FileKind, folder: str, named_by: str
-) -> tuple[NamedFile, ...]:
+) -> tuple[FileRef, ...]:
     """Return a data or changelog file, or the object that it shares with others, and the files that belong to it."""
     found = [stored_file(f"{folder}/{plain_name(name, named_by)}", kind, size)]
     for extra in extra_files:
-        found.append(NamedFile(key=f"{folder}/{plain_name(extra, named_by)}", kind=FileKind.EXTRA, size=None))
+        found.append(FileRef(key=f"{folder}/{plain_name(extra, named_by)}", kind=FileKind.EXTRA, size=None))
     return tuple(found)
 
 
-def stored_file(key: str, kind: FileKind, size: int | None) -> NamedFile:
+def stored_file(key: str, kind: FileKind, size: int | None) -> FileRef:
     """Return the object that holds the file at `key`: the file itself, but for changelog files that share an object."""
     segment = segment_of(key)
     if segment is None:
-        return NamedFile(key=key, kind=kind, size=size)
-    return NamedFile(key=segment.key, kind=kind, size=None, least_size=segment.end)
+        return FileRef(key=key, kind=kind, size=size)
+    return FileRef(key=segment.key, kind=kind, size=None, least_size=segment.end)
 
 
-def message_files(message: CommitMessage, folders: "BucketFolders", *, named_by: str) -> Iterator[NamedFile]:
+def message_files(message: CommitMessage, folders: "BucketFolders", *, named_by: str) -> Iterator[FileRef]:
     """Yield the files that a commit of the message would add, upgraded ones too; none that lies outside the table."""
     data = (*message.new_files, *message.compact_after)
     changelog = (*message.changelog_files, *message.compact_changelog_files)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lakehouse_core.format.data_types import AtomicType, DataField, DataType, Root, has_same_kind
+from lakehouse_core.format.data_types import AtomicType, DataField, DataType, TypeRoot, has_same_kind
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.predicate import (
     ColumnRange,
@@ -33,7 +33,7 @@ def file_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataF
 
 def _as_read(stored: ColumnRange, kind: DataType) -> ColumnRange:
     """Return the range of the values as reads give them: CHAR may come without the blanks that its bounds have."""
-    if isinstance(kind, AtomicType) and kind.root is Root.CHAR and stored.minimum is not None:
+    if isinstance(kind, AtomicType) and kind.root is TypeRoot.CHAR and stored.minimum is not None:
         return replace(stored, minimum=stored.minimum.rstrip(" "))
     return stored
 
@@ -50,15 +50,15 @@ def keeps_order(source: DataType, target: DataType) -> bool:
     return pair in _WIDENING
 
 
-_INTEGERS: Final = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
+_INTEGERS: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 
 
 _WIDENING: Final = frozenset(
     {
-        (Root.FLOAT, Root.DOUBLE),
-        (Root.TINYINT, Root.DOUBLE),
-        (Root.SMALLINT, Root.DOUBLE),
-        (Root.INT, Root.DOUBLE),
+        (TypeRoot.FLOAT, TypeRoot.DOUBLE),
+        (TypeRoot.TINYINT, TypeRoot.DOUBLE),
+        (TypeRoot.SMALLINT, TypeRoot.DOUBLE),
+        (TypeRoot.INT, TypeRoot.DOUBLE),
     }
 )
 

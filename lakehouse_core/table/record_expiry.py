@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakehouse_core.format.data_types import AtomicType, DataField, Root
+from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot
 from lakehouse_core.table.schema import TableSchema, time_field
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -64,7 +64,7 @@ def expired_rows(batch: pa.RecordBatch, expiry: RecordExpiry) -> Mask:
 def _is_millis(value: Any, field: DataField) -> Any:
     """Of one value or of many."""
     assert isinstance(field.type, AtomicType)
-    return (value >= _LEAST_MILLIS) & (field.type.root is Root.BIGINT)
+    return (value >= _LEAST_MILLIS) & (field.type.root is TypeRoot.BIGINT)
 
 
 def _whole_seconds(millis: int) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from lakehouse_core.table.file_refs import FileKind, NamedFile, plain_name
+from lakehouse_core.table.file_refs import FileKind, FileRef, plain_name
 from lakehouse_core.table.layout import manifest_key, statistics_key
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
@@ -123,16 +123,16 @@ def lineages(roots: Iterable[Root]) -> Iterator[tuple[Root, ...]]:
         yield tuple(run)
 
 
-def metadata_files(root: Root) -> tuple[NamedFile, ...]:
+def metadata_files(root: Root) -> tuple[FileRef, ...]:
     """Return the files that `root` names itself; manifests, data and index files are named one step further."""
     found = [
-        NamedFile(key=manifest_key(plain_name(named.name, root.key)), kind=FileKind.MANIFEST_LIST, size=named.size)
+        FileRef(key=manifest_key(plain_name(named.name, root.key)), kind=FileKind.MANIFEST_LIST, size=named.size)
         for named in root.lists
     ]
     if root.index_manifest is not None:
         key = manifest_key(plain_name(root.index_manifest, root.key))
-        found.append(NamedFile(key=key, kind=FileKind.INDEX_MANIFEST, size=None))
+        found.append(FileRef(key=key, kind=FileKind.INDEX_MANIFEST, size=None))
     if root.statistics is not None:
         key = statistics_key(plain_name(root.statistics, root.key))
-        found.append(NamedFile(key=key, kind=FileKind.STATISTICS, size=None))
+        found.append(FileRef(key=key, kind=FileKind.STATISTICS, size=None))
     return tuple(found)

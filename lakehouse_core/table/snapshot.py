@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.stored import is_file_name
-from lakehouse_core.format.strict_json import sealed_json, strict_json
+from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_from_text
 from lakehouse_core.table.commit_message import CommitKind
 
@@ -141,7 +141,7 @@ def parse_snapshot(data: bytes, key: str) -> Snapshot:
 
 def serialize_snapshot(snapshot: Snapshot) -> bytes:
     """Return the file of a snapshot or changelog. Java 1.x and 2.x read it: no field is ever an explicit null."""
-    return sealed_json(_fields(snapshot))
+    return json_with_checksum(_fields(snapshot))
 
 
 def snapshot_checksums(snapshot: Snapshot, key: str) -> Mapping[str, str]:
@@ -171,7 +171,7 @@ def serialize_tag(tag: Tag) -> bytes:
         document["tagTimeRetained"] = tag.tag_time_retained.quantize(_NANO)
     if tag.name is not None:
         document[TAG_NAME_FIELD] = tag.name
-    return sealed_json(document)
+    return json_with_checksum(document)
 
 
 def parse_consumer(data: bytes, key: str) -> int:
@@ -183,7 +183,7 @@ def parse_consumer(data: bytes, key: str) -> int:
 
 
 def serialize_consumer(next_snapshot_id: int) -> bytes:
-    return sealed_json({"nextSnapshot": next_snapshot_id})
+    return json_with_checksum({"nextSnapshot": next_snapshot_id})
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

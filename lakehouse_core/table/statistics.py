@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.format.strict_json import sealed_json, strict_json
+from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 
 # Statistics are replaced as a whole, never edited, so ignoring the fields of newer writers loses nothing.
 _CONFIG = ConfigDict(
@@ -59,7 +59,7 @@ def parse_statistics(data: bytes, key: str) -> TableStatistics:
 
 
 def serialize_statistics(statistics: TableStatistics) -> bytes:
-    return sealed_json(statistics.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return json_with_checksum(statistics.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def _without_nulls(value: Any) -> Any:

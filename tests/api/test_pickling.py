@@ -13,7 +13,7 @@ from pyspark.serializers import CPickleSerializer
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.planning.read.splits import Splits
+from lakehouse_core.planning.read.splits import LazySplits
 from lakehouse_core.storage import MemoryStore
 
 
@@ -133,4 +133,4 @@ def test_a_plan_that_is_made_anew_each_time_is_not_pickled(orders: lc.Table) -> 
     splits = planned(orders.scan()).plan().splits
 
     with pytest.raises(lc.PlanTooLarge, match="pickle the scan before it is first used"):
-        pickle.dumps(Splits(lambda: iter(splits), keeps=False))
+        pickle.dumps(LazySplits(lambda: iter(splits), keeps=False))

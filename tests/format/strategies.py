@@ -16,8 +16,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     assign_field_ids,
 )
 
@@ -28,17 +28,17 @@ NAMES = st.text(string.ascii_letters + "_é€ .`'", min_size=1, max_size=8).fil
 LENGTHS = st.one_of(st.integers(1, 40), st.just(MAX_LENGTH))
 
 
-ATOMIC_ROOTS = [root for root in Root if root not in (Root.VARIANT, Root.BLOB)]
+ATOMIC_ROOTS = [root for root in TypeRoot if root not in (TypeRoot.VARIANT, TypeRoot.BLOB)]
 
 
-def of_root(root: Root) -> st.SearchStrategy[AtomicType]:
+def of_root(root: TypeRoot) -> st.SearchStrategy[AtomicType]:
     """Any type of that root."""
     match root:
-        case Root.CHAR | Root.VARCHAR | Root.BINARY | Root.VARBINARY:
+        case TypeRoot.CHAR | TypeRoot.VARCHAR | TypeRoot.BINARY | TypeRoot.VARBINARY:
             return LENGTHS.map(lambda length: AtomicType(root, length=length))
-        case Root.TIME | Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIME | TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return st.integers(0, 9).map(lambda precision: AtomicType(root, precision=precision))
-        case Root.DECIMAL:
+        case TypeRoot.DECIMAL:
             digits = st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p)))
             return digits.map(lambda both: AtomicType(root, precision=both[0], scale=both[1]))
     return st.just(AtomicType(root))
@@ -100,21 +100,21 @@ def _atomic_values(data_type: AtomicType) -> st.SearchStrategy[Any]:
         limit = 1 << (INTEGER_BITS[root] - 1)
         return st.integers(-limit, limit - 1)
     match root:
-        case Root.BOOLEAN:
+        case TypeRoot.BOOLEAN:
             return st.booleans()
-        case Root.FLOAT | Root.DOUBLE:
-            return st.floats(width=32 if root is Root.FLOAT else 64, allow_nan=False)
-        case Root.CHAR | Root.VARCHAR:
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return st.floats(width=32 if root is TypeRoot.FLOAT else 64, allow_nan=False)
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return st.text(max_size=min(data_type.length or 1, 12))
-        case Root.BINARY | Root.VARBINARY:
+        case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return st.binary(max_size=min(data_type.length or 1, 12))
-        case Root.DECIMAL:
+        case TypeRoot.DECIMAL:
             assert data_type.precision is not None
             limit = 10**data_type.precision - 1
             return st.integers(-limit, limit).map(lambda unscaled: Decimal(f"{unscaled}E-{data_type.scale}"))
-        case Root.DATE:
+        case TypeRoot.DATE:
             return st.integers(-719162, 2932896)
-        case Root.TIME:
+        case TypeRoot.TIME:
             return st.integers(0, MILLIS_PER_DAY - 1)
         case _:
             return _timestamps(data_type.precision or 0)

@@ -18,8 +18,8 @@ from lakehouse_core.format.data_types import (
     DataField,
     DataType,
     MapType,
-    Root,
     RowType,
+    TypeRoot,
     arrow_type,
     column_of,
     from_internal,
@@ -155,7 +155,7 @@ TICK_NANOS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 def is_held(value: Any, source: AtomicType, target: AtomicType) -> bool:
     """Whether Arrow and decimals have room for the value at all."""
     if isinstance(value, float):
-        return target.root is not Root.DECIMAL or math.isfinite(value)
+        return target.root is not TypeRoot.DECIMAL or math.isfinite(value)
     if value is not None and target.root in TIMESTAMP_ROOTS:
         millis, nanos = cast_value(value, source, target)
         return -(2**63) <= (millis * 1_000_000 + nanos) // TICK_NANOS[timestamp_unit(target.precision or 0)] < 2**63
@@ -173,7 +173,7 @@ def castable(draw: st.DrawFn) -> tuple[AtomicType, AtomicType, list[Any]]:
 
 
 def is_too_wide(target: AtomicType) -> bool:
-    return target.root in (Root.CHAR, Root.BINARY) and (target.length or 0) > 1_000_000
+    return target.root in (TypeRoot.CHAR, TypeRoot.BINARY) and (target.length or 0) > 1_000_000
 
 
 @given(castable())

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.format.data_types import Root, parse_literal, parse_type, to_internal
+from lakehouse_core.format.data_types import TypeRoot, parse_literal, parse_type, to_internal
 from lakehouse_core.format.partition_path import escape, partition_path, partition_spec_text
 from tests.format.strategies import atomic_types, values
 from tests.vectors.values import comparable, section
@@ -104,12 +104,12 @@ def test_people_read_dates_not_day_numbers() -> None:
 
 @given(
     atomic_types()
-    .filter(lambda data_type: data_type.root not in (Root.BINARY, Root.VARBINARY))
+    .filter(lambda data_type: data_type.root not in (TypeRoot.BINARY, TypeRoot.VARBINARY))
     .flatmap(lambda data_type: st.tuples(st.just(data_type), values(data_type).filter(lambda value: value is not None)))
 )
 def test_the_text_of_a_partition_value_can_be_typed_in_again(case: tuple[Any, Any]) -> None:
     data_type, value = case
-    if data_type.root is Root.TIME:
+    if data_type.root is TypeRoot.TIME:
         # The text has the digits of the precision, the value milliseconds in any case.
         value -= value % 10 ** max(0, 3 - data_type.precision)
 

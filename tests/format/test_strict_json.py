@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.format.strict_json import MAX_JSON_BYTES, json_text, sealed_json, strict_json
+from lakehouse_core.format.strict_json import MAX_JSON_BYTES, json_text, json_with_checksum, strict_json
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(st.characters(exclude_categories=["Cs"])),
@@ -18,7 +18,7 @@ _VALUES = st.recursive(
 
 @given(st.dictionaries(st.text("xyz", min_size=1), _VALUES, max_size=4))
 def test_what_is_written_is_read_back(document):
-    assert strict_json(sealed_json(document), "f") == document
+    assert strict_json(json_with_checksum(document), "f") == document
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_the_layout_is_javas():
 
 
 def test_a_changed_value_breaks_the_seal():
-    sealed = sealed_json({"count": 100, "name": "a"})
+    sealed = json_with_checksum({"count": 100, "name": "a"})
 
     with pytest.raises(CorruptTable, match="checksum"):
         strict_json(sealed.replace(b"100", b"101"), "f")
 
 
 def test_the_seal_survives_another_layout_and_order():
-    sealed = strict_json(sealed_json({"a": 1, "b": {"c": [1, 2]}}), "f")
-    reordered = b'{"lakehouseCrc32":"%s","b":{"c":[1,2]},"a":1}' % _seal_of(sealed_json(sealed))
+    sealed = strict_json(json_with_checksum({"a": 1, "b": {"c": [1, 2]}}), "f")
+    reordered = b'{"lakehouseCrc32":"%s","b":{"c":[1,2]},"a":1}' % _seal_of(json_with_checksum(sealed))
 
     assert strict_json(reordered, "f") == sealed
 

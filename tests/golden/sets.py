@@ -16,8 +16,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
 )
 
 HERE = Path(__file__).parent
@@ -73,15 +73,15 @@ def _printed_value(value: Any, type_: DataType) -> str:
             return f"map{len(value)}"
         case RowType():
             return "row"
-        case AtomicType(root=Root.BOOLEAN):
+        case AtomicType(root=TypeRoot.BOOLEAN):
             return str(value).lower()
-        case AtomicType(root=Root.DATE):
+        case AtomicType(root=TypeRoot.DATE):
             return str((date.fromisoformat(value) - date(1970, 1, 1)).days)
-        case AtomicType(root=Root.TIME):
+        case AtomicType(root=TypeRoot.TIME):
             moment = time.fromisoformat(value)
             seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
             return str(seconds * 1000 + moment.microsecond // 1000)
-        case AtomicType(root=Root.TIMESTAMP | Root.TIMESTAMP_LTZ):
+        case AtomicType(root=TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ):
             return value.removesuffix("Z")  # type: ignore[no-any-return]
         case _:
             return str(value)

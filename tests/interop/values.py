@@ -16,8 +16,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     arrow_schema,
     date_of,
 )
@@ -71,17 +71,17 @@ def java_value(value: Any, type_: DataType) -> Any:
         case RowType(fields=fields):
             return {field.name: java_value(value[field.name], field.type) for field in fields}
         case AtomicType(root=root):
-            if root in (Root.FLOAT, Root.DOUBLE):
+            if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
                 return _floating(value)
-            if root is Root.DECIMAL:
+            if root is TypeRoot.DECIMAL:
                 return format(value, "f")
             if isinstance(value, bytes):
                 return value.hex()
-            if root is Root.DATE:
+            if root is TypeRoot.DATE:
                 return value.isoformat()
-            if root is Root.TIME:
+            if root is TypeRoot.TIME:
                 return _fraction(value.isoformat(timespec="seconds"), value.microsecond * 1000, type_.precision or 0)
-            if root in (Root.TIMESTAMP, Root.TIMESTAMP_LTZ):
+            if root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
                 return _timestamp(value, type_)
             return value
 
@@ -105,7 +105,7 @@ def _timestamp(value: Any, type_: AtomicType) -> str:
     year, month, day = date_of(days)
     text = f"{year:04}-{month:02}-{day:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
     precision = 6 if type_.precision is None else type_.precision
-    return _fraction(text, fraction, precision) + ("Z" if type_.root is Root.TIMESTAMP_LTZ else "")
+    return _fraction(text, fraction, precision) + ("Z" if type_.root is TypeRoot.TIMESTAMP_LTZ else "")
 
 
 def _fraction(text: str, nanos: int, precision: int) -> str:
@@ -136,17 +136,17 @@ def python_value(value: Any, type_: DataType) -> Any:
         case RowType(fields=fields):
             return {field.name: python_value(value[field.name], field.type) for field in fields}
         case AtomicType(root=root):
-            if root in (Root.FLOAT, Root.DOUBLE):
+            if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
                 return float(value)
-            if root is Root.DECIMAL:
+            if root is TypeRoot.DECIMAL:
                 return decimal.Decimal(value)
-            if root in (Root.BINARY, Root.VARBINARY):
+            if root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
                 return bytes.fromhex(value)
-            if root is Root.DATE:
+            if root is TypeRoot.DATE:
                 return datetime.date.fromisoformat(value)
-            if root is Root.TIME:
+            if root is TypeRoot.TIME:
                 return datetime.time.fromisoformat(value)
-            if root in (Root.TIMESTAMP, Root.TIMESTAMP_LTZ):
-                zone = datetime.UTC if root is Root.TIMESTAMP_LTZ else None
+            if root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+                zone = datetime.UTC if root is TypeRoot.TIMESTAMP_LTZ else None
                 return datetime.datetime.fromisoformat(value.removesuffix("Z")).replace(tzinfo=zone)
             return value

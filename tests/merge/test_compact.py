@@ -13,14 +13,14 @@ from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.merge.chunk import LEVEL, MergeRule
 from lakehouse_core.merge.compact import (
     NOWHERE,
-    PLACE,
     POSITION_BITS,
-    Announcement,
+    ROW_ADDRESS,
+    ChangelogFilter,
     Compacted,
-    compact_into_top,
     compact_with_lookup,
+    merge_full_compaction,
 )
-from lakehouse_core.merge.frontier import Part
+from lakehouse_core.merge.frontier import RunSlice
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.schema import new_schema
 
@@ -36,7 +36,7 @@ def rule(*, drops_deletes: bool = True, **options: str) -> MergeRule:
     return MergeRule(spec=merge_spec(schema), kind_column="kind", drops_deletes=drops_deletes)
 
 
-def parts(*keys: str, places: bool = False) -> tuple[list[Part], frozenset[int]]:
+def parts(*keys: str, places: bool = False) -> tuple[list[RunSlice], frozenset[int]]:
     """Return one run for each place of a version, and which runs lie beyond; keys are numbered from 0.
 
     A value is the text and, behind a `/`, the number.
@@ -55,8 +55,8 @@ def parts(*keys: str, places: bool = False) -> tuple[list[Part], frozenset[int]]
         }
         if places:
             row_places = [(run << POSITION_BITS) + k if "^" in level else NOWHERE for k, level, *_ in rows]
-            columns[PLACE] = pa.array(row_places, pa.int64())
-        runs.append(Part(run, (pa.RecordBatch.from_pydict(columns),)))
+            columns[ROW_ADDRESS] = pa.array(row_places, pa.int64())
+        runs.append(RunSlice(run, (pa.RecordBatch.from_pydict(columns),)))
     return runs, frozenset(beyond)
 
 
@@ -65,7 +65,7 @@ def shown(batch: pa.RecordBatch | None) -> str:
     return " ".join(f"{KINDS[row['kind']]}:{row['v']}{'/' + str(row['n']) if row['n'] else ''}" for row in rows) or "-"
 
 
-def looked_up(by: MergeRule, *keys: str, announcement: Announcement | None = Announcement()) -> Compacted:  # noqa: B008
+def looked_up(by: MergeRule, *keys: str, announcement: ChangelogFilter | None = ChangelogFilter()) -> Compacted:  # noqa: B008
     runs, beyond = parts(*keys)
     return compact_with_lookup(runs, by, NAMES, announcement, looked_up=beyond)
 
@@ -87,7 +87,7 @@ INTO_TOP = [
 
 @pytest.mark.parametrize(("versions", "told", "stays"), INTO_TOP)
 def test_a_full_compaction_tells_what_changes_in_the_top_level(versions: str, told: str, stays: str) -> None:
-    compacted = compact_into_top(parts(versions)[0], rule(), NAMES, Announcement(), top_level=TOP)
+    compacted = merge_full_compaction(parts(versions)[0], rule(), NAMES, ChangelogFilter(), top_level=TOP)
 
     assert (shown(compacted.changelog), shown(compacted.records)) == (told, stays)
 
@@ -95,7 +95,7 @@ def test_a_full_compaction_tells_what_changes_in_the_top_level(versions: str, to
 def test_all_keys_of_a_chunk_are_told_in_key_order_each_before_its_after() -> None:
     keys = ["5:+I:a 0:+U:b", "5:+I:c", ".:: 0:+I:d", "5:+I:e 0:-D:e"]
 
-    compacted = compact_into_top(parts(*keys)[0], rule(), NAMES, Announcement(), top_level=TOP)
+    compacted = merge_full_compaction(parts(*keys)[0], rule(), NAMES, ChangelogFilter(), top_level=TOP)
 
     assert shown(compacted.changelog) == "-U:a +U:b +I:d -D:e"
     assert shown(compacted.records) == "+U:b +I:c +I:d"
@@ -114,13 +114,13 @@ def test_all_keys_of_a_chunk_are_told_in_key_order_each_before_its_after() -> No
 def test_updates_of_equal_values_go_untold_where_the_table_says_so(compared: tuple[str, ...] | None, told: str) -> None:
     for level in ("5", "5^"):
         keys = [f"{level}:+I:a/1 0:+I:{value}" for value in ("a/1", "a/2", "b/1")]
-        announcement = Announcement(compared=compared)
+        announcement = ChangelogFilter(compared=compared)
         runs, beyond = parts(*keys)
 
         if beyond:
             compacted = compact_with_lookup(runs, rule(), NAMES, announcement, looked_up=beyond)
         else:
-            compacted = compact_into_top(runs, rule(), NAMES, announcement, top_level=TOP)
+            compacted = merge_full_compaction(runs, rule(), NAMES, announcement, top_level=TOP)
 
         assert shown(compacted.changelog) == told
 
@@ -130,8 +130,13 @@ def test_partial_updates_and_sums_are_told_as_they_are_merged() -> None:
     summed = rule(merge_engine="aggregation", fields__n__aggregate_function="sum")
     runs, _ = parts("5:+I:a/1 0:+I:b/2 0:+I:c/3")
 
-    assert shown(compact_into_top(runs, partial, NAMES, Announcement(), top_level=TOP).changelog) == "-U:a/1 +U:c/3"
-    assert shown(compact_into_top(runs, summed, NAMES, Announcement(), top_level=TOP).changelog) == "-U:a/1 +U:c/6"
+    assert (
+        shown(merge_full_compaction(runs, partial, NAMES, ChangelogFilter(), top_level=TOP).changelog)
+        == "-U:a/1 +U:c/3"
+    )
+    assert (
+        shown(merge_full_compaction(runs, summed, NAMES, ChangelogFilter(), top_level=TOP).changelog) == "-U:a/1 +U:c/6"
+    )
 
 
 WITH_LOOKUP = [
@@ -235,7 +240,7 @@ def test_records_beyond_that_answer_for_nothing_are_superseded_all_the_same() ->
     # By an update, by a delete, by nothing.
     runs, beyond = parts("0^:+I:a 0:+I:b", "0^:+I:a 0:-D:a", "0^:+I:a", places=True)
 
-    compacted = compact_with_lookup(runs, rule(), NAMES, Announcement(), looked_up=beyond)
+    compacted = compact_with_lookup(runs, rule(), NAMES, ChangelogFilter(), looked_up=beyond)
 
     assert compacted.superseded is not None
     assert [divmod(place, 1 << POSITION_BITS) for place in compacted.superseded.tolist()] == [(0, 0), (0, 1)]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse_core.merge.frontier import Part, frontier_chunks
+from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
 from tests.merge.test_order import KEY_TYPES, array
 from tests.oracle import merge as oracle
 
@@ -36,7 +36,7 @@ def runs_of_batches(
     return runs, batches
 
 
-def rows_of(part: Part) -> list[str]:
+def rows_of(part: RunSlice) -> list[str]:
     return [value for batch in part.batches for value in batch.column(batch.num_columns - 1).to_pylist()]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_core.merge.lookup_progress import Settling
+from lakehouse_core.merge.lookup_progress import LookupProgress
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
@@ -39,7 +39,7 @@ def file_of(rows: Rows) -> DataFile:
     )
 
 
-def searched(files: list[Rows], settling: Settling) -> list[tuple[int, int]]:
+def searched(files: list[Rows], settling: LookupProgress) -> list[tuple[int, int]]:
     """Return the key and the index of the file of every look at a file."""
     described = [file_of(rows) for rows in files]
     looks = []
@@ -77,7 +77,7 @@ def some_files(draw: st.DrawFn) -> list[Rows]:
 )
 @given(files=some_files())
 def test_the_version_that_stays_of_a_key_is_always_among_those_found(spec, ignores_deletes, oldest_wins, files):
-    looks = searched(files, Settling(spec, KEY_COUNT, holds_once=False))
+    looks = searched(files, LookupProgress(spec, KEY_COUNT, holds_once=False))
 
     def winner(indices: list[int], key: int) -> tuple[int, int] | None:
         versions = [files[index][key] for index in indices if key in files[index]]
@@ -100,7 +100,7 @@ def test_the_version_that_stays_of_a_key_is_always_among_those_found(spec, ignor
 )
 @given(files=some_files())
 def test_all_files_are_searched_where_every_version_counts(spec, files):
-    looks = searched(files, Settling(spec, KEY_COUNT, holds_once=False))
+    looks = searched(files, LookupProgress(spec, KEY_COUNT, holds_once=False))
 
     assert sorted(looks) == [(key, index) for key in range(KEY_COUNT) for index in range(len(files))]
 
@@ -108,14 +108,16 @@ def test_all_files_are_searched_where_every_version_counts(spec, files):
 def test_the_newest_file_is_searched_first_and_what_it_has_is_sought_no_further():
     files: list[Rows] = [{0: (0, 0), 1: (1, 0), 2: (2, 0)}, {0: (3, 0)}, {1: (4, DELETE)}]
 
-    newest_first = searched(files, Settling(spec_of("deduplicate"), KEY_COUNT, holds_once=False))
-    oldest_first = searched(files, Settling(spec_of("first-row", ignore_delete="true"), KEY_COUNT, holds_once=False))
+    newest_first = searched(files, LookupProgress(spec_of("deduplicate"), KEY_COUNT, holds_once=False))
+    oldest_first = searched(
+        files, LookupProgress(spec_of("first-row", ignore_delete="true"), KEY_COUNT, holds_once=False)
+    )
 
     assert newest_first == [(0, 2), (1, 2), (2, 2), (3, 2), (0, 1), (2, 1), (3, 1), (2, 0), (3, 0)]
     assert oldest_first == [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)]
 
 
 def test_a_key_that_files_hold_once_is_sought_until_it_is_found():
-    looks = searched([{0: (5, 0)}, {1: (7, 0)}], Settling(spec_of("aggregation"), KEY_COUNT, holds_once=True))
+    looks = searched([{0: (5, 0)}, {1: (7, 0)}], LookupProgress(spec_of("aggregation"), KEY_COUNT, holds_once=True))
 
     assert looks == [(0, 0), (1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (3, 1)]

@@ -14,7 +14,7 @@ from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import arrow_schema
 from lakehouse_core.merge.key_words import key_words
 from lakehouse_core.merge.order import order_rows
-from lakehouse_core.merge.record_columns import Records
+from lakehouse_core.merge.record_columns import RecordColumns
 from lakehouse_core.merge.reduce import reduce
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.schema import TableSchema, new_schema
@@ -119,7 +119,7 @@ def reduced(schema: TableSchema, rows: list[Row]) -> list[oracle.Record]:
     arrays = [pa.array(column, field.type) for column, field in zip(columns, types, strict=True)]
     arrays.append(pa.array([KINDS.index(kind) for _, kind, _ in rows], pa.int8()))
     names = [*COLUMNS, "kind"]
-    records = Records([pa.RecordBatch.from_arrays(arrays, names)], "kind")
+    records = RecordColumns([pa.RecordBatch.from_arrays(arrays, names)], "kind")
     order = order_rows(key_words([records.column("k")]), len(rows))
 
     left = reduce(records, order, merge_spec(schema), names)

@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.expiry.tags import create_tag
-from lakehouse_core.format.data_types import AtomicType, DataField, Root
+from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.staged_commits import keep_pending
 from lakehouse_core.storage import MemoryStore
@@ -15,7 +15,7 @@ from lakehouse_core.table.schema import TableSchema
 from tests.execution.commit.commit_vocabulary import commit_table
 
 LONG = "x" * (17 << 20)
-FIELD: Any = DataField(0, "a", AtomicType(Root.INT))
+FIELD: Any = DataField(0, "a", AtomicType(TypeRoot.INT))
 FIRST: Any = TableSchema(id=0, fields=(FIELD,), highest_field_id=0)
 
 

@@ -14,7 +14,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.compaction.compact import compact
-from lakehouse_core.execution.compaction.scope import AskedFor
+from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
@@ -160,7 +160,7 @@ def partitioned():
     def overtaken_by(before):
         inner = store.at("db.db/t")
         log = SnapshotLog(inner, clock)
-        return compact(log, SchemaLog(inner), lambda: Overtaken(clock, before), AskedFor(), full=True)
+        return compact(log, SchemaLog(inner), lambda: Overtaken(clock, before), RequestedBuckets(), full=True)
 
     return table, store, overtaken_by
 

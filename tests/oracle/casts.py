@@ -15,8 +15,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
 )
 
 
@@ -42,31 +42,35 @@ def cast_value(value: Any, source: DataType, target: DataType) -> Any:
 def _atomic(value: Any, source: AtomicType, target: AtomicType) -> Any:
     if source == target:
         return value
-    if target.root in (*INTEGER_BITS, Root.BOOLEAN):
-        return value != 0 if target.root is Root.BOOLEAN else _wrapped(_whole(value, target), INTEGER_BITS[target.root])
+    if target.root in (*INTEGER_BITS, TypeRoot.BOOLEAN):
+        return (
+            value != 0
+            if target.root is TypeRoot.BOOLEAN
+            else _wrapped(_whole(value, target), INTEGER_BITS[target.root])
+        )
     if isinstance(value, bytes) and target.root in STRING_ROOTS:
         return value.decode(errors="replace")
     value = value.encode() if isinstance(value, str) and target.root in BINARY_ROOTS else value
     match target.root:
-        case Root.CHAR | Root.VARCHAR:
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
             cut = value[: target.length]
-            return cut.ljust(target.length or 0) if target.root is Root.CHAR else cut
-        case Root.BINARY | Root.VARBINARY:
+            return cut.ljust(target.length or 0) if target.root is TypeRoot.CHAR else cut
+        case TypeRoot.BINARY | TypeRoot.VARBINARY:
             cut = value[: target.length]
-            return cut.ljust(target.length or 0, b"\0") if target.root is Root.BINARY else cut
-        case Root.DECIMAL:
+            return cut.ljust(target.length or 0, b"\0") if target.root is TypeRoot.BINARY else cut
+        case TypeRoot.DECIMAL:
             return _decimal(value, target)
-        case Root.FLOAT:
+        case TypeRoot.FLOAT:
             return _single(float(value))
-        case Root.DOUBLE:
+        case TypeRoot.DOUBLE:
             return float(value)
-        case Root.DATE:
+        case TypeRoot.DATE:
             days = abs(value[0]) // MILLIS_PER_DAY
             towards_zero = days if value[0] >= 0 else -days
-            return _wrapped(value[0] // MILLIS_PER_DAY if source.root is Root.TIMESTAMP_LTZ else towards_zero, 32)
-        case Root.TIME:
+            return _wrapped(value[0] // MILLIS_PER_DAY if source.root is TypeRoot.TIMESTAMP_LTZ else towards_zero, 32)
+        case TypeRoot.TIME:
             return value[0] % MILLIS_PER_DAY
-        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return _timestamp(value, source, target.precision or 0)
     return value
 
@@ -83,7 +87,7 @@ def _whole(value: Any, target: AtomicType) -> int:
     if isinstance(value, tuple):
         return -(-value[0] // 1000) if value[0] < 0 else value[0] // 1000
     if isinstance(value, float):
-        limit = 1 << (63 if target.root is Root.BIGINT else 31)
+        limit = 1 << (63 if target.root is TypeRoot.BIGINT else 31)
         if math.isnan(value):
             return 0
         return int(max(-limit, min(limit - 1, value if math.isinf(value) else int(value))))
@@ -107,8 +111,8 @@ def _timestamp(value: Any, source: AtomicType, precision: int) -> tuple[int, int
     if source.root in INTEGER_BITS:
         # Milliseconds beyond 64 bits are cut, and no digits after that.
         return _wrapped(value * 1000, 64), 0
-    if source.root in (Root.DATE, Root.TIME):
-        value = (value * (MILLIS_PER_DAY if source.root is Root.DATE else 1), 0)
+    if source.root in (TypeRoot.DATE, TypeRoot.TIME):
+        value = (value * (MILLIS_PER_DAY if source.root is TypeRoot.DATE else 1), 0)
     millis, nanos = value
     if precision >= 3:
         step = 10 ** (9 - precision)

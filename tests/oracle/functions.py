@@ -10,10 +10,10 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
-from lakehouse_core.format.data_types import AtomicType, DataType, Root
+from lakehouse_core.format.data_types import AtomicType, DataType, TypeRoot
 from tests.oracle.merge import compare_values
 
-BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
+BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 # What an older release does otherwise.
 WRAPS, KEEPS_BLANKS = "integers wrap around", "listagg keeps blanks"
 NESTS_BLINDLY = "nested functions take the first array as it is and count before they look at keys"
@@ -95,7 +95,7 @@ class Sum(Function):
         return self._fitted(_exact(lambda: -value if acc is None else acc - value))
 
     def _fitted(self, value):
-        if _root(self.type) is Root.DECIMAL and self.type.precision <= 18:
+        if _root(self.type) is TypeRoot.DECIMAL and self.type.precision <= 18:
             return value  # Java adds the unscaled longs and does not look at the precision.
         return _fitted(value, self.type, self.quirks)
 
@@ -331,16 +331,16 @@ def _float_division(left: float, right: float) -> float:
     return float("nan") if not left else float("inf") if left > 0 else float("-inf")
 
 
-def _root(type_: DataType) -> Root | None:
+def _root(type_: DataType) -> TypeRoot | None:
     return type_.root if isinstance(type_, AtomicType) else None
 
 
 def _fitted(value: Any, type_: DataType, quirks: frozenset[str]) -> Any:
     """Return a result of arithmetic as a value of the column; Java refuses what is too large for an integer."""
     assert isinstance(type_, AtomicType)
-    if type_.root is Root.FLOAT:
+    if type_.root is TypeRoot.FLOAT:
         return struct.unpack("<f", struct.pack("<f", value))[0]
-    if type_.root is Root.DECIMAL:
+    if type_.root is TypeRoot.DECIMAL:
         with localcontext(prec=100):
             rounded = Decimal(value).quantize(Decimal(f"1E-{type_.scale}"), rounding=ROUND_HALF_UP)
             return rounded if abs(rounded) < Decimal(10) ** (type_.precision - type_.scale) else None

@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from lakehouse_core.format.data_types import AtomicType, Root
+from lakehouse_core.format.data_types import AtomicType, TypeRoot
 from tests.oracle.casts import cast_value
 from tests.oracle.engines import ENGINES, Record, Schema
 from tests.oracle.functions import Refused
@@ -331,6 +331,6 @@ def _converted(record: Record, source: Schema, target: Schema) -> Record:
 def _cast(source, value, target):
     if source == target:
         return value
-    if isinstance(target, AtomicType) and target.root is Root.VARCHAR and isinstance(value, int | float):
+    if isinstance(target, AtomicType) and target.root is TypeRoot.VARCHAR and isinstance(value, int | float):
         return str(value)
     return cast_value(value, source, target)

@@ -80,8 +80,8 @@ class StoreContract:
         }
 
     def test_a_hint_that_need_not_last_is_read_like_any_other_object(self, store: ObjectStore) -> None:
-        store.write("snapshot/LATEST", b"1", lasts=False)
-        store.write("snapshot/LATEST", b"12", lasts=False)
+        store.write("snapshot/LATEST", b"1", durable=False)
+        store.write("snapshot/LATEST", b"12", durable=False)
 
         assert store.read("snapshot/LATEST") == b"12"
 

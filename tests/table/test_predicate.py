@@ -17,16 +17,16 @@ from lakehouse_core.table.predicate import (
     Comparison,
     In,
     Not,
-    beyond,
     bind,
     col,
     columns_of,
     holds,
     may_match,
+    only_columns,
     point_values,
     simplify,
     to_expression,
-    within,
+    without_columns,
 )
 from tests.oracle.conditions import truth, users_truth
 from tests.table.condition_strategies import PREDICATES, ROW, TYPES
@@ -113,7 +113,7 @@ def test_bounds_never_hide_a_row_that_matches(predicate, rows, loose):
 
 @given(predicate=PREDICATES, rows=ROWS, columns=st.sets(st.sampled_from(sorted(TYPES))))
 def test_the_parts_within_and_beyond_some_columns_are_together_the_condition(predicate, rows, columns):
-    inner, outer = within(predicate, columns), beyond(predicate, columns)
+    inner, outer = only_columns(predicate, columns), without_columns(predicate, columns)
 
     assert inner is None or columns_of(inner) <= columns
     for row in rows:

@@ -8,7 +8,7 @@ from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.planning.expiry.deletion import deletion_order
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.data_file import EMPTY_ROW
-from lakehouse_core.table.file_refs import FileKind, NamedFile, data_files, plain_name
+from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, plain_name
 from lakehouse_core.table.root import NamedList, Root, RootKind, lineages, metadata_files, needed
 from lakehouse_core.table.schema import TableSchema, new_schema
 
@@ -84,8 +84,7 @@ def test_lineages_are_runs_of_consecutive_ids_oldest_first():
 
 def test_what_is_named_goes_before_what_names_it():
     files = {
-        kind.value: NamedFile(key=kind.value, kind=kind, size=1)
-        for kind in sorted(FileKind, key=lambda kind: kind.value)
+        kind.value: FileRef(key=kind.value, kind=kind, size=1) for kind in sorted(FileKind, key=lambda kind: kind.value)
     }
 
     batches = [{file.key for file in batch} for batch in deletion_order(files)]
@@ -174,6 +173,6 @@ def test_changelog_files_that_share_an_object_are_that_object(name: str, bucket:
 def test_a_size_is_wrong_when_it_is_another_or_too_small(
     size: int | None, least_size: int, found: int, expected: str | None
 ):
-    file = NamedFile(key="k", kind=FileKind.CHANGELOG, size=size, least_size=least_size)
+    file = FileRef(key="k", kind=FileKind.CHANGELOG, size=size, least_size=least_size)
 
     assert file.size_fault(found) == expected

@@ -15,8 +15,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     arrow_type,
 )
 
@@ -56,10 +56,10 @@ def comparable(value: Any, type_: DataType) -> Any:
 def column(values: list[Any], type_: AtomicType) -> pa.Array:
     """Return comparable values as the Arrow column of their type. Raises OverflowError for what Arrow cannot hold."""
     arrow = arrow_type(type_)
-    if type_.root in (Root.TIMESTAMP, Root.TIMESTAMP_LTZ):
+    if type_.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         scale, per_unit = {"ms": (1, 10**6), "us": (10**3, 10**3), "ns": (10**6, 1)}[arrow.unit]
         ticks = [None if value is None else value[0] * scale + value[1] // per_unit for value in values]
         return pa.array(ticks, pa.int64()).cast(arrow)
-    if type_.root in (Root.DATE, Root.TIME):
+    if type_.root in (TypeRoot.DATE, TypeRoot.TIME):
         return pa.array(values, pa.int32()).cast(arrow)
     return pa.array(values, arrow)

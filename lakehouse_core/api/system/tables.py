@@ -30,7 +30,7 @@ from lakehouse_core.api.system.rows import (
 )
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
-from lakehouse_core.execution.read.scan import ReadRequest, guarded, plan_read, read_point, read_tasks
+from lakehouse_core.execution.read.scan import ReadRequest, explain_missing_files, plan_read, read_point, read_tasks
 from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.execution.tasks.binlog import binlog_batches, binlog_schema, by_bucket
 from lakehouse_core.execution.tasks.read import read_split
@@ -167,7 +167,7 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
     def batches() -> Iterator[pa.RecordBatch]:
         found = scan.plan()
         for tasks in by_bucket(read_tasks(found)):
-            rows = chain.from_iterable(guarded(read_split(task), source.log, found) for task in tasks)
+            rows = chain.from_iterable(explain_missing_files(read_split(task), source.log, found) for task in tasks)
             yield from binlog_batches(rows, packs=found.is_increment)
 
     def frame(session: SparkSession) -> DataFrame:

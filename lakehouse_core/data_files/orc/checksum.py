@@ -27,7 +27,7 @@ _FOOTER_LENGTH: Final = 1
 _METADATA_LENGTH: Final = 5
 
 
-class OrcSeal:
+class OrcChecksum:
     """The seal of one file that is written, before its tail."""
 
     def __init__(self, file_name: str) -> None:

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakehouse_core.data_files.bounds import ObservedBounds
-from lakehouse_core.data_files.checksummed_file import SealedFile
+from lakehouse_core.data_files.checksummed_file import ChecksummedFile
 from lakehouse_core.data_files.file_name import file_name_of
-from lakehouse_core.data_files.orc.checksum import OrcSeal
+from lakehouse_core.data_files.orc.checksum import OrcChecksum
 from lakehouse_core.data_files.written_file import RowFacts, WrittenFile
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.format.data_types import type_to_sql
@@ -46,10 +46,10 @@ class OrcFileWriter:
         self._key_names = frozenset(name for names in deciding for name in names)
         self._facts = RowFacts(schema)
         self._bounds = ObservedBounds(schema.fields)
-        self._file = SealedFile(
+        self._file = ChecksummedFile(
             store,
             key,
-            OrcSeal(file_name_of(key)),
+            OrcChecksum(file_name_of(key)),
             lambda sink: orc.ORCWriter(
                 sink,
                 compression=_COMPRESSIONS.get(compression, compression),

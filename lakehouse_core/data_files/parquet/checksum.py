@@ -15,7 +15,7 @@ SEAL_BYTES: Final = len(_MARK) + _DIGEST_BYTES
 _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
 
 
-class FooterSeal:
+class FooterChecksum:
     """The seal of one file that is written, before its footer."""
 
     def observe(self, data: Any) -> None:

@@ -27,7 +27,7 @@ from lakehouse_core.data_files.reader import (
 )
 from lakehouse_core.data_files.row_selection import chosen_rows
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, has_same_kind
+from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, has_same_kind
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.parquet_footer import int96_as_bytes
 from lakehouse_core.storage.object_store import ObjectStore
@@ -209,7 +209,7 @@ class ParquetFileReader:
     def _is_comparable(self, projection: ColumnProjection) -> bool:
         """Whether the footer's bounds of a column speak of the reader's values. Those of floats leave out NaN."""
         source, kind = projection.source, projection.target_type
-        if source is None or not isinstance(kind, AtomicType) or kind.root in (Root.FLOAT, Root.DOUBLE):
+        if source is None or not isinstance(kind, AtomicType) or kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
             return False
         # Bounds are raw: those of a time stored in another unit than its precision has would be read in that.
         stored, plain = self._file.schema_arrow.field(source.name).type, arrow_type(source.type)

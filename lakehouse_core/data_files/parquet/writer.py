@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_core.data_files.bounds import BoundsCollector
-from lakehouse_core.data_files.checksummed_file import SealedFile, SealingSink
+from lakehouse_core.data_files.checksummed_file import ChecksummedFile, ChecksumSink
 from lakehouse_core.data_files.file_name import FILE_NAME_KEY, file_name_of
-from lakehouse_core.data_files.parquet.checksum import FooterSeal
+from lakehouse_core.data_files.parquet.checksum import FooterChecksum
 from lakehouse_core.data_files.written_file import RowFacts, WrittenFile
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.file_columns import file_columns, uses_int96
@@ -37,7 +37,7 @@ class Encoding:
         self._described = [field.name for field in self.columns.schema if not _may_hold_nan(field.type)]
 
     def writer(
-        self, sink: SealingSink, compression: str, sample: pa.Table, footers: list[pq.FileMetaData]
+        self, sink: ChecksumSink, compression: str, sample: pa.Table, footers: list[pq.FileMetaData]
     ) -> pq.ParquetWriter:
         """Open a writer whose footer is appended to `footers` when it is closed."""
         options = self.schema.table_options
@@ -80,8 +80,8 @@ class ParquetFileWriter:
         self._facts = RowFacts(encoding.schema)
         self._collector = BoundsCollector(encoding.schema.fields)
         self._footers: list[pq.FileMetaData] = []
-        self._file = SealedFile(
-            store, key, FooterSeal(), lambda sink: encoding.writer(sink, compression, sample, self._footers)
+        self._file = ChecksummedFile(
+            store, key, FooterChecksum(), lambda sink: encoding.writer(sink, compression, sample, self._footers)
         )
         with self._file.filling() as writer:
             writer.add_key_value_metadata({FILE_NAME_KEY: file_name_of(key)})

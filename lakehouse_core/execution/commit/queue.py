@@ -51,7 +51,7 @@ class CommitQueue:
                 return
             # Two that join at once may get one number; then their names decide.
             ticket = f"{QUEUE_FOLDER}/{max(map(_number, names), default=0) + 1:010}-{self._clock.uuid()}"
-            self._store.write(ticket, b"", lasts=False)
+            self._store.write(ticket, b"", durable=False)
         except _NO_QUEUE:
             return
         self._ticket = ticket

@@ -23,7 +23,7 @@ from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan, MarkedRows
 from lakehouse_core.planning.compaction.bucket import expired_files, plan_bucket
 from lakehouse_core.planning.compaction.plan import CompactionPlan
-from lakehouse_core.planning.compaction.universal import Occasion
+from lakehouse_core.planning.compaction.universal import PickTime
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.progress import NOBODY, Watch
@@ -109,7 +109,7 @@ def compact(
     if found is None:
         return CompactionResult(noop_reason="the table is empty")
     snapshot, by_bucket, indexes = found
-    occasion = Occasion(local_now_millis=log.clock.local_now_millis())
+    occasion = PickTime(local_now_millis=log.clock.local_now_millis())
     deletions = deletion_files(indexes, BucketFolders(schema))
     buckets = _plan_buckets(
         by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry, tells=tells
@@ -160,7 +160,7 @@ def _plan_buckets(
     deletions: Mapping[str, DeletionFile],
     *,
     full: bool,
-    occasion: Occasion,
+    occasion: PickTime,
     expiry: RecordExpiry | None,
     tells: bool,
 ) -> tuple[BucketCompaction, ...]:

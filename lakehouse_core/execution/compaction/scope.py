@@ -21,7 +21,7 @@ FilesByBucket: TypeAlias = dict[tuple[bytes, int, int], list[DataFile]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedFor:
+class RequestedBuckets:
     """The partitions that satisfy the bound `condition`, all without one, and had no new file for `idle_millis`.
 
     Not those whose time is over, where the table has compactions pass over them.
@@ -32,7 +32,7 @@ class AskedFor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenTo:
+class WrittenBuckets:
     """These places (serialized partition, bucket), everywhere without any; where more than `above_runs` sorted runs
     have piled up. As in Java, partitions whose time is over too.
     """
@@ -41,13 +41,13 @@ class WrittenTo:
     above_runs: int = 0
 
 
-Scope: TypeAlias = AskedFor | WrittenTo
+Scope: TypeAlias = RequestedBuckets | WrittenBuckets
 
 
 def files_in(scope: Scope, log: SnapshotLog, snapshot: Snapshot, schema: TableSchema) -> FilesByBucket:
     """Return the live files of the buckets in scope. Raises CorruptTable, UnsupportedFeature."""
     now_millis = log.clock.local_now_millis()
-    if isinstance(scope, WrittenTo):
+    if isinstance(scope, WrittenBuckets):
         files = _live_files(log, snapshot, _in_places(scope.places))
         return {place: found for place, found in files.items() if run_count(found) > scope.above_runs}
     over = skipped_by_compaction(schema, local_now_millis=now_millis)
@@ -58,7 +58,7 @@ def files_in(scope: Scope, log: SnapshotLog, snapshot: Snapshot, schema: TableSc
 def why_none(scope: Scope, schema: TableSchema) -> str:
     """Say why there is no file in scope."""
     reasons = []
-    if isinstance(scope, AskedFor):
+    if isinstance(scope, RequestedBuckets):
         if scope.idle_millis:
             reasons.append("had a new file within the idle time")
         if skipped_by_compaction(schema, local_now_millis=0) is not None:

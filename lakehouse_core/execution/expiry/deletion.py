@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
-from lakehouse_core.execution.expiry.reachability import FileReader, dead_files, live_among, pending_files
+from lakehouse_core.execution.expiry.reachability import FileReader, pending_files, reachable_among, unlinked_files
 from lakehouse_core.metadata.deletion_plans import load_plans
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.metadata.roots import Roots, collect_roots, ids_in
@@ -22,7 +22,7 @@ from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import begun, created, replaced
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
-from lakehouse_core.table.file_refs import FileKind, NamedFile
+from lakehouse_core.table.file_refs import FileKind, FileRef
 from lakehouse_core.table.layout import BOUNDARY_KEY, CHANGELOG_FOLDER, changelog_key, snapshot_key
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.schema import TableSchema
@@ -36,7 +36,7 @@ _AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsal:
+class DryRun:
     """What a run would change among the roots before it proves anything: roots unlinked by key, changelogs made.
 
     `waiting`: of these plans readers would be waited for, so that they keep their files for now.
@@ -59,7 +59,7 @@ class Deleted:
     `waiting_keys`: the files for which readers are waited for, named where some came to them now.
     """
 
-    files: tuple[NamedFile, ...] = ()
+    files: tuple[FileRef, ...] = ()
     plan_keys: tuple[str, ...] = ()
     waiting: tuple[DeletionPlan, ...] = ()
     waiting_keys: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def interrupted(log: SnapshotLog) -> tuple[DeletionPlan, ...]:
     return tuple(plan for plan in _plans(log.store) if _is_unlinking(log.store, plan, boundary))
 
 
-def settle(
+def finish_deletions(
     log: SnapshotLog,
     schema: TableSchema,
     *,
@@ -112,7 +112,7 @@ def settle(
         for plan in begun:
             earlier, now_millis = _waiting_plans(_plans(store)), store.now_millis()
             waiting, waiting_keys = _waiting(
-                log, schema, plan, earlier, Rehearsal(), boundary=boundary, now_millis=now_millis
+                log, schema, plan, earlier, DryRun(), boundary=boundary, now_millis=now_millis
             )
             _advance(store, plan, waiting)
     plans, now_millis = _plans(store), store.now_millis()
@@ -131,8 +131,8 @@ def settle(
     )
 
 
-def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, boundary: int) -> Deleted:
-    """Return what `settle` would answer after the unlinking of `rehearsal`, without doing it."""
+def preview(log: SnapshotLog, schema: TableSchema, dry_run: DryRun, *, boundary: int) -> Deleted:
+    """Return what `finish_deletions` would answer after the unlinking of `dry_run`, without doing it."""
     store = log.store
     grace_millis, now_millis = schema.table_options.read_grace_millis, storage_now_millis(log)
     stored = _plans(store)
@@ -140,9 +140,9 @@ def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, bou
         plan
         for plan in stored
         if plan.stage is DeletionStage.UNLINKING
-        and (plan.roots[0].key in rehearsal.all_unlinked_keys or _is_unlinking(store, plan, boundary))
+        and (plan.roots[0].key in dry_run.all_unlinked_keys or _is_unlinking(store, plan, boundary))
     ]
-    begun += rehearsal.plans
+    begun += dry_run.plans
     covered = [plan for plan in begun if _is_covered(store, plan, boundary)]
     begun = [plan for plan in begun if plan not in covered]
     due = [plan for plan in stored if is_due(plan, grace_millis=grace_millis, now_millis=now_millis)]
@@ -151,16 +151,14 @@ def rehearse(log: SnapshotLog, schema: TableSchema, rehearsal: Rehearsal, *, bou
     if grace_millis == 0:
         due += begun
     else:
-        rehearsal = replace(rehearsal, waiting=tuple(begun))
+        dry_run = replace(dry_run, waiting=tuple(begun))
         for plan in begun:
-            new, waiting_keys = _waiting(
-                log, schema, plan, waiting, rehearsal, boundary=boundary, now_millis=now_millis
-            )
+            new, waiting_keys = _waiting(log, schema, plan, waiting, dry_run, boundary=boundary, now_millis=now_millis)
             waiting = [*waiting, new]
     ended = [plan.key for plan in covered if plan in stored]
     if not due:
         return Deleted(plan_keys=tuple(ended), waiting=tuple(waiting), waiting_keys=tuple(sorted(waiting_keys)))
-    dead, held = _proven(log, schema, due, rehearsal, boundary=boundary)
+    dead, held = _unreachable_files(log, schema, due, dry_run, boundary=boundary)
     files = _existing(store, dead)
     if held:
         files = deletion_order({file.key: file for file in files})[0]
@@ -291,14 +289,14 @@ def _waiting(
     schema: TableSchema,
     plan: DeletionPlan,
     earlier: Sequence[DeletionPlan],
-    rehearsal: Rehearsal,
+    dry_run: DryRun,
     *,
     boundary: int,
     now_millis: int,
 ) -> tuple[DeletionPlan, frozenset[str]]:
     """Return `plan` as it waits, its roots gone, and all files that wait then; it counts what `earlier` ones do not."""
     store = log.store
-    dead, _ = _proven(log, schema, (plan, *earlier), rehearsal, boundary=boundary)
+    dead, _ = _unreachable_files(log, schema, (plan, *earlier), dry_run, boundary=boundary)
     files = _existing(store, dead)
     waiting = plan.model_copy(
         update={
@@ -316,7 +314,7 @@ def _delete(
 ) -> Deleted:
     store = log.store
     watch.at("looking for what is still needed")
-    dead, held = _proven(log, schema, due, Rehearsal(), boundary=boundary)
+    dead, held = _unreachable_files(log, schema, due, DryRun(), boundary=boundary)
     files = _existing(store, dead)
     if files:
         for plan in due:
@@ -338,14 +336,14 @@ def _delete(
     return Deleted(files=files, plan_keys=keys)
 
 
-def _proven(
+def _unreachable_files(
     log: SnapshotLog,
     schema: TableSchema,
     due: Sequence[DeletionPlan],
-    rehearsal: Rehearsal,
+    dry_run: DryRun,
     *,
     boundary: int,
-) -> tuple[dict[str, NamedFile], bool]:
+) -> tuple[dict[str, FileRef], bool]:
     """Return the files that died with the roots of `due`, and whether a pending commit holds further ones.
 
     Raises CorruptTable when a root, or something that a root needs, cannot be read: then nothing is proven.
@@ -355,9 +353,9 @@ def _proven(
     while True:
         roots = collect_roots(log.store, boundary=boundary)
         reader = FileReader(log.store, BucketFolders(schema))
-        dead = dead_files(reader, due)
+        dead = unlinked_files(reader, due)
         try:
-            live = live_among(reader, _living(roots, due, rehearsal), dead, delta_is_changelog=delta_is_changelog)
+            live = reachable_among(reader, _living(roots, due, dry_run), dead, delta_is_changelog=delta_is_changelog)
         except NotFound as error:
             if roots == before:
                 raise CorruptTable(
@@ -370,18 +368,18 @@ def _proven(
         return {key: file for key, file in dead.items() if key not in live and key not in held}, bool(held)
 
 
-def _living(roots: Roots, due: Sequence[DeletionPlan], rehearsal: Rehearsal) -> Iterable[Root]:
-    unlinked = rehearsal.all_unlinked_keys
+def _living(roots: Roots, due: Sequence[DeletionPlan], dry_run: DryRun) -> Iterable[Root]:
+    unlinked = dry_run.all_unlinked_keys
     ending = {plan.uuid for plan in due}
     yield from (root for root in roots.roots if root.key not in unlinked)
-    yield from rehearsal.made_changelogs
+    yield from dry_run.made_changelogs
     stored = {plan.uuid for plan in roots.plans}
-    for plan in (*roots.plans, *(plan for plan in rehearsal.waiting if plan.uuid not in stored)):
+    for plan in (*roots.plans, *(plan for plan in dry_run.waiting if plan.uuid not in stored)):
         if plan.uuid not in ending and plan.stage is not DeletionStage.DELETING:
             yield from as_roots(plan)
 
 
-def _existing(store: ObjectStore, files: Mapping[str, NamedFile]) -> tuple[NamedFile, ...]:
+def _existing(store: ObjectStore, files: Mapping[str, FileRef]) -> tuple[FileRef, ...]:
     """Return those of `files` that are there, all with a size."""
     folders = {key.rpartition("/")[0] for key in files}
     there = {f"{folder}/{name}" for folder in folders for name in store.children(folder).files}
@@ -417,7 +415,7 @@ def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
         )
 
 
-def _remove_empty_folders(store: ObjectStore, files: Iterable[NamedFile]) -> None:
+def _remove_empty_folders(store: ObjectStore, files: Iterable[FileRef]) -> None:
     kinds = (FileKind.DATA, FileKind.CHANGELOG)
     folders = {file.key.rpartition("/")[0] for file in files if file.kind in kinds}
     while folders:

@@ -11,15 +11,15 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.expiry.deletion import (
     Deleted,
-    Rehearsal,
+    DryRun,
     begin,
     deleting,
+    finish_deletions,
     interrupted,
     make_changelogs,
+    preview,
     read_root,
-    rehearse,
     resume,
-    settle,
     storage_now_millis,
     unlink,
 )
@@ -121,12 +121,12 @@ def expire(
     deletions = (*tags, *_deletions(clock, state, plan))
     if dry_run:
         made = {**resumed.made_changelogs, **{id: state.snapshots[id] for id in plan.made_changelog_ids}}
-        rehearsal = Rehearsal(
+        planned = DryRun(
             plans=deletions,
             unlinked_keys=resumed.root_keys,
             made_changelogs=tuple(_root(made[id], RootKind.CHANGELOG) for id in sorted(made)),
         )
-        deleted = rehearse(log, schema, rehearsal, boundary=max(plan.first_kept_id, state.boundary))
+        deleted = preview(log, schema, planned, boundary=max(plan.first_kept_id, state.boundary))
         return _result(state, plan, resumed, deletions, deleted)
     unlinked = watch.counting("unlinking", sum(len(deletion.roots) for deletion in deletions), "snapshots")
     with deleting():
@@ -137,7 +137,9 @@ def expire(
                 log.raise_boundary(deletion.first_kept_id)
                 log.write_earliest_hint(deletion.first_kept_id)
             unlink(log, deletion, unlinked)
-        deleted = settle(log, schema, boundary=log.boundary(), unlinked=(*resumed.plans, *deletions), watch=watch)
+        deleted = finish_deletions(
+            log, schema, boundary=log.boundary(), unlinked=(*resumed.plans, *deletions), watch=watch
+        )
     return _result(state, plan, resumed, deletions, deleted)
 
 

@@ -13,7 +13,7 @@ from lakehouse_core.table.checksums import verify_bytes
 from lakehouse_core.table.commit_message import StagedCommit
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.deletion_plan import DeletionPlan
-from lakehouse_core.table.file_refs import FileKind, NamedFile, data_files, index_file, manifest_file, message_files
+from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file, manifest_file, message_files
 from lakehouse_core.table.joined_changelog import object_name
 from lakehouse_core.table.layout import (
     manifest_key,
@@ -60,7 +60,7 @@ class FileReader:
         data = self._read(manifest.file_name, manifest.file_size, manifest.checksum)
         return decode_manifest(data, manifest.file_name)
 
-    def index_files(self, index_manifest: str, checksum: str | None) -> Iterator[NamedFile]:
+    def index_files(self, index_manifest: str, checksum: str | None) -> Iterator[FileRef]:
         for entry in decode_index_manifest(self._read(index_manifest, None, checksum), index_manifest):
             if entry.external_path is None:
                 folder = self._folders.of_index(entry.partition, entry.bucket)
@@ -68,7 +68,7 @@ class FileReader:
 
     def data_files(
         self, partition: bytes, bucket: int, file: DataFile, *, kind: FileKind, named_by: str
-    ) -> tuple[NamedFile, ...]:
+    ) -> tuple[FileRef, ...]:
         """Return a data file and its extra files; none when it lies outside the table, where nothing is deleted."""
         if file.external_path is not None:
             return ()
@@ -82,12 +82,12 @@ class FileReader:
         return data
 
 
-def dead_files(reader: FileReader, plans: Iterable[DeletionPlan]) -> dict[str, NamedFile]:
+def unlinked_files(reader: FileReader, plans: Iterable[DeletionPlan]) -> dict[str, FileRef]:
     """Return the files that the unlinked roots of `plans` named and that may be dead now, by key.
 
     What is missing was deleted by an earlier attempt: lists go after their manifests, manifests after their files.
     """
-    found: dict[str, NamedFile] = {}
+    found: dict[str, FileRef] = {}
     for plan in plans:
         for root in plan.roots:
             found.update((file.key, file) for file in _dead_metadata(reader, root))
@@ -96,7 +96,7 @@ def dead_files(reader: FileReader, plans: Iterable[DeletionPlan]) -> dict[str, N
     return found
 
 
-def _dead_metadata(reader: FileReader, root: Root) -> Iterator[NamedFile]:
+def _dead_metadata(reader: FileReader, root: Root) -> Iterator[FileRef]:
     yield from metadata_files(root)
     for named in root.lists:
         for manifest in _missing_is_none(reader.manifests, named):
@@ -107,7 +107,7 @@ def _dead_metadata(reader: FileReader, root: Root) -> Iterator[NamedFile]:
         )
 
 
-def _dead_data(reader: FileReader, plan: DeletionPlan) -> Iterator[NamedFile]:
+def _dead_data(reader: FileReader, plan: DeletionPlan) -> Iterator[FileRef]:
     """Yield the data files that may have died with the roots of `plan`.
 
     A file that was live in an expired snapshot and is not live in the next was deleted by a delta in between.
@@ -129,7 +129,7 @@ def _dead_data(reader: FileReader, plan: DeletionPlan) -> Iterator[NamedFile]:
 
 def _named_data(
     reader: FileReader, lists: Iterable[NamedList | None], kinds: Container[EntryKind], kind: FileKind
-) -> Iterator[NamedFile]:
+) -> Iterator[FileRef]:
     for named in lists:
         if named is None:
             continue
@@ -148,10 +148,10 @@ def _missing_is_none(read: Callable[[T], list[R]], what: T) -> list[R]:
         return []
 
 
-def live_among(
+def reachable_among(
     reader: FileReader,
     roots: Iterable[Root],
-    candidates: Mapping[str, NamedFile],
+    candidates: Mapping[str, FileRef],
     *,
     delta_is_changelog: bool,
 ) -> set[str]:
@@ -190,7 +190,7 @@ def pending_files(reader: FileReader, pending: Iterable[tuple[str, StagedCommit]
 class _Search:
     """Which of some candidates are live, root by root."""
 
-    def __init__(self, reader: FileReader, candidates: Mapping[str, NamedFile]) -> None:
+    def __init__(self, reader: FileReader, candidates: Mapping[str, FileRef]) -> None:
         self._reader = reader
         self._candidates = candidates
         kinds = (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA)
@@ -275,7 +275,7 @@ class _Search:
         for file in self._reader.data_files(entry.partition, entry.bucket, entry.file, kind=kind, named_by=root.key):
             self._mark(file)
 
-    def _mark(self, file: NamedFile) -> None:
+    def _mark(self, file: FileRef) -> None:
         if file.key in self._candidates:
             self.live.add(file.key)
 

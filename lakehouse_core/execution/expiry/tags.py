@@ -13,9 +13,17 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
     shown,
 )
-from lakehouse_core.execution.expiry.deletion import Rehearsal, begin, deleting, rehearse, settle, skip_wait, unlink
+from lakehouse_core.execution.expiry.deletion import (
+    DryRun,
+    begin,
+    deleting,
+    finish_deletions,
+    preview,
+    skip_wait,
+    unlink,
+)
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
-from lakehouse_core.format.strict_json import sealed_json, strict_json
+from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
@@ -79,12 +87,12 @@ def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *,
     check_understood(log.store.uri(""), schema)
     deletion = tag_deletion(name, log.tag(name).snapshot, clock)
     if dry_run:
-        rehearsal = Rehearsal(plans=(deletion,))
-        return deletion_result([deletion], rehearse(log, schema, rehearsal, boundary=log.boundary()))
+        planned = DryRun(plans=(deletion,))
+        return deletion_result([deletion], preview(log, schema, planned, boundary=log.boundary()))
     begin(log.store, deletion)
     with deleting():
         unlink(log, deletion)
-        return deletion_result([deletion], settle(log, schema, boundary=log.boundary(), unlinked=[deletion]))
+        return deletion_result([deletion], finish_deletions(log, schema, boundary=log.boundary(), unlinked=[deletion]))
 
 
 def _check_name(name: str) -> None:
@@ -141,7 +149,7 @@ def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_mi
     own = strict_json(serialize_tag(tag), source_key)
     document |= {each: own[each] for each in _OWN_FIELDS if each in own}
     return readable_file(
-        tag, lambda _: sealed_json(document), lambda data: parse_tag(data, source_key), what="The tag"
+        tag, lambda _: json_with_checksum(document), lambda data: parse_tag(data, source_key), what="The tag"
     ), tag
 
 

@@ -32,9 +32,9 @@ from lakehouse_core.merge.chunk import LEVEL, MergeRule, merged, order_of
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.key_filter import KeyFilter, key_filter, key_hashes
 from lakehouse_core.merge.key_words import Words, fixed_values
-from lakehouse_core.merge.lookup_progress import Settling
+from lakehouse_core.merge.lookup_progress import LookupProgress
 from lakehouse_core.merge.positions import Flags
-from lakehouse_core.merge.record_columns import Records
+from lakehouse_core.merge.record_columns import RecordColumns
 from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.merge.search import SortedKeys, search, sorted_keys
 from lakehouse_core.options import LookupOptions
@@ -62,7 +62,7 @@ class LocalFile:
     absent_count: int = 0
     filter: KeyFilter | None = None
 
-    def without_absent(self, sought: "_Sought") -> "_Sought":
+    def without_absent(self, sought: "_LookupKeys") -> "_LookupKeys":
         """Return the keys that the file may hold."""
         return sought if self.filter is None else sought.only(self.filter.may_hold(sought.hashes))
 
@@ -110,7 +110,7 @@ class _Hashes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
+class _LookupKeys:
     """Keys in their order, as columns and to be searched for, with their numbers among all that are looked up."""
 
     columns: tuple[pa.Array, ...]
@@ -122,16 +122,16 @@ class _Sought:
     def hashes(self) -> Words:
         return self.of_all.all[self.numbers]
 
-    def slice(self, start: int, stop: int) -> "_Sought":
+    def slice(self, start: int, stop: int) -> "_LookupKeys":
         columns = tuple(column.slice(start, stop - start) for column in self.columns)
-        return _Sought(columns, self.keys.slice(start, stop), self.numbers[start:stop], self.of_all)
+        return _LookupKeys(columns, self.keys.slice(start, stop), self.numbers[start:stop], self.of_all)
 
-    def only(self, flags: Flags) -> "_Sought":
+    def only(self, flags: Flags) -> "_LookupKeys":
         if flags.all():
             return self
         rows = np.flatnonzero(flags)
         columns = tuple(take_all(list(self.columns), rows))
-        return _Sought(columns, self.keys.taken(rows), self.numbers[rows], self.of_all)
+        return _LookupKeys(columns, self.keys.taken(rows), self.numbers[rows], self.of_all)
 
 
 class BucketLookup:
@@ -171,7 +171,7 @@ class BucketLookup:
         `columns`: those of the trimmed primary key, in key order, each key once. No key has two rows.
         """
         keys = sorted_keys(columns)
-        sought = _Sought(tuple(columns), keys, np.arange(keys.row_count), _Hashes(keys))
+        sought = _LookupKeys(tuple(columns), keys, np.arange(keys.row_count), _Hashes(keys))
         output = [*self._read.columns, KEY_NUMBER]
         for split, (lows, highs) in zip(self._splits, self._ranges, strict=True):
             first, _ = search(keys, lows)
@@ -182,10 +182,12 @@ class BucketLookup:
             found: Iterable[pa.RecordBatch] = map(_adds, hits) if split.raw else self._merged(hits)
             yield from (batch.select(output) for batch in found if batch.num_rows)
 
-    def _hits(self, split: Split, sought: _Sought, starts: Sequence[int], stops: Sequence[int]) -> list[pa.RecordBatch]:
+    def _hits(
+        self, split: Split, sought: _LookupKeys, starts: Sequence[int], stops: Sequence[int]
+    ) -> list[pa.RecordBatch]:
         """Return the records that count, file by file; the keys from `starts` to `stops` may be in each."""
         hits: list[list[pa.RecordBatch]] = [[] for _ in split.files]
-        settling = Settling(self._spec, sought.keys.row_count, holds_once=split.raw)
+        settling = LookupProgress(self._spec, sought.keys.row_count, holds_once=split.raw)
         for index in settling.search_order(split.files):
             file, start, stop = split.files[index], starts[index], stops[index]
             is_open = settling.is_open(file, start, stop)
@@ -197,12 +199,12 @@ class BucketLookup:
         return [batch for found in hits for batch in found]
 
     def _merged(self, hits: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        records = Records(hits, VALUE_KIND)
+        records = RecordColumns(hits, VALUE_KIND)
         output = [*self._read.columns, KEY_NUMBER]
         reduced = merged(records, order_of(records, self._rule), self._rule, output)
         yield reduced.without_deletes(records).batch(records, output)
 
-    def _records(self, split: Split, file: DataFile, sought: _Sought) -> Iterator[pa.RecordBatch]:
+    def _records(self, split: Split, file: DataFile, sought: _LookupKeys) -> Iterator[pa.RecordBatch]:
         """Yield the records of a file for keys."""
         source = BucketFiles(
             store=self._read.store,
@@ -214,13 +216,13 @@ class BucketLookup:
         local = self._local(file)
         if local is None:
             condition = key_condition(sought.columns, self._schema.key_fields)
-            if self._is_denied(source, file, condition):
+            if self._index_excludes(source, file, condition):
                 return
             reader = source.open(file)
             try:
                 local = self._built(reader, file, condition)
                 if local is None:
-                    yield from self._probed(reader, source, file, condition=condition, sought=sought)
+                    yield from self._read_row_groups(reader, source, file, condition=condition, sought=sought)
                     return
             finally:
                 reader.close()
@@ -236,7 +238,7 @@ class BucketLookup:
                     yield found
         local.count_absent(sought.keys.row_count - found_count, self._schema.table_options.lookup)
 
-    def _is_denied(self, source: BucketFiles, file: DataFile, condition: Predicate | None) -> bool:
+    def _index_excludes(self, source: BucketFiles, file: DataFile, condition: Predicate | None) -> bool:
         """Whether the index of a file, such as a bloom filter of its keys, tells that it has none of them."""
         file_schema = source.schemas.get(file.schema_id)
         if condition is None or file_schema is None or not self._schema.table_options.file_index_read:
@@ -246,14 +248,14 @@ class BucketLookup:
         )
         return rows is not None and not rows
 
-    def _probed(
+    def _read_row_groups(
         self,
         reader: DataFileReader,
         source: BucketFiles,
         file: DataFile,
         *,
         condition: Predicate | None,
-        sought: _Sought,
+        sought: _LookupKeys,
     ) -> Iterator[pa.RecordBatch]:
         """Search the row groups of the data file itself that may hold the keys."""
         for batch in reader.batches(
@@ -267,7 +269,7 @@ class BucketLookup:
             yield from self._found(keyed_batch(batch, self._keys, file.file_name), sought, file, None)
 
     def _found(
-        self, batch: KeyedBatch, sought: _Sought, file: DataFile, deleted: Positions | None
+        self, batch: KeyedBatch, sought: _LookupKeys, file: DataFile, deleted: Positions | None
     ) -> Iterator[pa.RecordBatch]:
         rows, is_there = search(batch.keys, sought.keys)
         if deleted is not None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.tasks.write.input import arrow_source, input_batches
-from lakehouse_core.format.data_types import AtomicType, DataField, Root, arrow_type, type_to_sql
+from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, type_to_sql
 from lakehouse_core.interchange.pandas_frames import array_of, frame_columns, frame_of, series_of, values_of
 from lakehouse_core.table.schema import TableSchema
 
@@ -109,16 +109,16 @@ def _rows(keys: Sequence[Sequence[Any]], fields: Sequence[DataField]) -> object:
     return [dict(zip([field.name for field in fields], key, strict=True)) for key in keys]
 
 
-_PLAIN: Final[Mapping[Root | None, type]] = {
-    Root.INT: int,
-    Root.BIGINT: int,
-    Root.CHAR: str,
-    Root.VARCHAR: str,
-    Root.DATE: date,
+_PLAIN: Final[Mapping[TypeRoot | None, type]] = {
+    TypeRoot.INT: int,
+    TypeRoot.BIGINT: int,
+    TypeRoot.CHAR: str,
+    TypeRoot.VARCHAR: str,
+    TypeRoot.DATE: date,
 }
 
 
-def _root(field: DataField) -> Root | None:
+def _root(field: DataField) -> TypeRoot | None:
     return field.type.root if isinstance(field.type, AtomicType) else None
 
 

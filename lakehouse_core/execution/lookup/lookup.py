@@ -14,7 +14,7 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.lookup.bucket import KEY_NUMBER, BucketLookup, LocalFile, LookupRead, data_file_digest
 from lakehouse_core.execution.lookup.keys import key_columns
 from lakehouse_core.execution.lookup.local_files import LookupCache
-from lakehouse_core.execution.read.scan import ReadRequest, ScanPlan, guarded, plan_read, scan_schema
+from lakehouse_core.execution.read.scan import ReadRequest, ScanPlan, explain_missing_files, plan_read, scan_schema
 from lakehouse_core.execution.tasks.write.router import Router
 from lakehouse_core.format.rows import Rows, take_all
 from lakehouse_core.merge.key_words import fixed_values, key_words
@@ -88,7 +88,7 @@ class TableLookup:
         row_of = np.full(batch.num_rows, -1, dtype=np.int64)
         parts: list[pa.Table] = []
         count = 0
-        for found, places in guarded(self._found(batch), self._log, self._plan):
+        for found, places in explain_missing_files(self._found(batch), self._log, self._plan):
             is_there = found.row_of >= 0
             row_of[(np.arange(batch.num_rows) if places is None else places)[is_there]] = found.row_of[is_there] + count
             parts.append(found.rows)

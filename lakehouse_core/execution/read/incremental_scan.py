@@ -31,7 +31,7 @@ from lakehouse_core.table.split import Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ChangesPlan:
+class IncrementalPlan:
     """The files that hold the changes of the snapshots (after, until], in the order of the snapshots.
 
     `tags`: the tags that keep the files, by the ids of their snapshots, when both ends were named by tags.
@@ -46,10 +46,10 @@ class ChangesPlan:
     tags: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return line("ChangesPlan", self.table, self._facts())
+        return line("IncrementalPlan", self.table, self._facts())
 
     def _repr_html_(self) -> str:
-        return page("ChangesPlan", self.table, self._facts())
+        return page("IncrementalPlan", self.table, self._facts())
 
     def _facts(self) -> dict[str, object]:
         return {"after": self.after, "until": self.until, "splits": len(self.tasks)}
@@ -63,7 +63,7 @@ class ChangesPlan:
         return sum(split.row_count for split in self.splits)
 
 
-def plan_changes(log: SnapshotLog, schemas: SchemaLog, after: int, until: int | None, *, table: str) -> ChangesPlan:
+def plan_changes(log: SnapshotLog, schemas: SchemaLog, after: int, until: int | None, *, table: str) -> IncrementalPlan:
     """Plan to read what the snapshots (after, until] changed; `until` None is the latest.
 
     Raises SnapshotExpired when a part of the range is gone, NotFound when it is not there yet, InvalidRequest.
@@ -75,7 +75,9 @@ def plan_changes(log: SnapshotLog, schemas: SchemaLog, after: int, until: int | 
     return _plan(log, schemas, schema, increment, after=after, until=last, table=table)
 
 
-def plan_diff(log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int | str, *, table: str) -> ChangesPlan:
+def plan_diff(
+    log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int | str, *, table: str
+) -> IncrementalPlan:
     """Plan to read what differs between the states of two snapshots, or of two tags.
 
     Raises SnapshotExpired, NotFound, InvalidRequest; UnsupportedFeature for files that cannot be read.
@@ -93,13 +95,13 @@ def plan_diff(log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int
     return _plan(log, schemas, schema, increment, after=low, until=high, table=table)
 
 
-def change_batches(plan: ChangesPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+def change_batches(plan: IncrementalPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
     """Yield the changes, snapshot by snapshot. Raises SnapshotExpired when a file went with its snapshot."""
     for task in plan.tasks:
         yield from task_changes(task, plan, log)
 
 
-def task_changes(task: ReadTask, plan: ChangesPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+def task_changes(task: ReadTask, plan: IncrementalPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
     """Yield the changes of one task of the plan. Raises as `change_batches` does."""
     try:
         yield from read_split(task)
@@ -135,7 +137,7 @@ def _plan(
     after: int,
     until: int,
     table: str,
-) -> ChangesPlan:
+) -> IncrementalPlan:
     # What was written is told at once, also where a read of the table waits for the compaction.
     scope = ScanScope(schema, None, every_level=True)
     splits = [] if increment is None else increment_splits(log, schemas, schema, increment, scope)
@@ -152,7 +154,7 @@ def _plan(
         )
         for split in (empty, *splits)
     ]
-    return ChangesPlan(
+    return IncrementalPlan(
         table=table,
         after=after,
         until=until,

@@ -20,7 +20,7 @@ from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.options import SCAN_KEYS
-from lakehouse_core.planning.read.limit import cut, needed_splits
+from lakehouse_core.planning.read.limit import first_rows, needed_splits
 from lakehouse_core.planning.read.options import point_of
 from lakehouse_core.planning.read.read_point import (
     Between,
@@ -32,11 +32,11 @@ from lakehouse_core.planning.read.read_point import (
     is_pinned,
 )
 from lakehouse_core.planning.read.scope import ScanScope
-from lakehouse_core.planning.read.splits import Splits, plan_splits
+from lakehouse_core.planning.read.splits import LazySplits, plan_splits
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.table.bucket_folders import BucketFolders
-from lakehouse_core.table.predicate import Predicate, beyond, columns_of
+from lakehouse_core.table.predicate import Predicate, columns_of, without_columns
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.split import Split
@@ -113,7 +113,7 @@ class ScanPlan:
             "columns": list(self.columns),
             "predicate": self.predicate,
             "limit": self.limit,
-            "splits": "many" if isinstance(self.splits, Splits) and not self.splits.is_kept else len(self.splits),
+            "splits": "many" if isinstance(self.splits, LazySplits) and not self.splits.is_kept else len(self.splits),
             "manifests_read": self.manifests_read,
             "manifests_total": self.manifests_total,
         }
@@ -199,7 +199,7 @@ def scan_batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
 
     Raises SnapshotExpired or NotFound when what was planned is gone, CorruptTable when a file is not what it should be.
     """
-    yield from cut(_batches(plan, log), plan.limit)
+    yield from first_rows(_batches(plan, log), plan.limit)
 
 
 def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
@@ -212,11 +212,11 @@ def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
         if known is not None:
             total += known
         else:
-            total += sum(batch.num_rows for batch in guarded(read_split(task), log, plan))
+            total += sum(batch.num_rows for batch in explain_missing_files(read_split(task), log, plan))
     return total if plan.limit is None else min(total, plan.limit)
 
 
-def guarded(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan) -> Iterator[R]:
+def explain_missing_files(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan) -> Iterator[R]:
     """Yield `rows` of the plan; a missing file of a snapshot that has expired meanwhile is told as such."""
     try:
         yield from rows
@@ -229,7 +229,7 @@ def guarded(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan) -> Iterator[R]:
 
 def _batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
     for task in _tasks(plan):
-        yield from guarded(read_split(task), log, plan)
+        yield from explain_missing_files(read_split(task), log, plan)
 
 
 def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> ScanPlan:
@@ -296,7 +296,7 @@ def _state_plan(
     entries = log.manifests.columns(wanted, keep=keep, with_stats=scope.needs_statistics)
     deletions = deletion_files(log.index_entries(snapshot), BucketFolders(schema))
     planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema, deletions=deletions)
-    predicate = beyond(empty.predicate, schema.partition_keys)
+    predicate = without_columns(empty.predicate, schema.partition_keys)
     return replace(
         empty,
         snapshot=snapshot,
@@ -318,7 +318,7 @@ def _increment_plan(log: SnapshotLog, schemas: SchemaLog, point: IncrementPoint,
     return replace(
         empty,
         snapshot=log.latest(),
-        predicate=beyond(empty.predicate, empty.schema.partition_keys),
+        predicate=without_columns(empty.predicate, empty.schema.partition_keys),
         splits=tuple(splits),
         file_schemas=schemas_of(splits, schemas),
         is_increment=True,

@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles, RunScan, chunks_of
-from lakehouse_core.format.data_types import AtomicType, Root
+from lakehouse_core.format.data_types import AtomicType, TypeRoot
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.chunk import LEVEL, MergeRule
 from lakehouse_core.merge.compact import (
     POSITION_BITS,
-    Announcement,
+    ChangelogFilter,
     Compacted,
-    compact_into_top,
     compact_with_lookup,
+    merge_full_compaction,
 )
 from lakehouse_core.options import MergeEngine
-from lakehouse_core.planning.compaction.plan import CompactionPlan, Telling
+from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import And, Compare, Comparison, Predicate
@@ -31,7 +31,7 @@ from lakehouse_core.table.sorted_run import SortedRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnnouncedMerge:
+class ChangelogMerge:
     """What is merged: sections of one plan, by the schema to write with."""
 
     files: BucketFiles
@@ -45,10 +45,10 @@ class AnnouncedMerge:
         numbers, rows = places >> POSITION_BITS, places & ((1 << POSITION_BITS) - 1)
         return {names[number]: np.sort(rows[numbers == number]) for number in np.unique(numbers).tolist()}
 
-    def chunks(self, sections: Sequence[Section], telling: Telling) -> Iterator[Compacted]:
+    def chunks(self, sections: Sequence[Section], telling: ChangelogMode) -> Iterator[Compacted]:
         """Yield what becomes of the sections, chunk by chunk in key order; batches may be empty."""
         for section in sections:
-            if telling is Telling.TOP_LEVEL:
+            if telling is ChangelogMode.TOP_LEVEL:
                 yield from self._into_top(section)
             else:
                 yield from self._with_lookup(section)
@@ -57,7 +57,7 @@ class AnnouncedMerge:
         runs, is_decided = oldest_first(section)
         rule = self._rule(is_decided=is_decided)
         for chunk in chunks_of([(self._scan(), run) for run in runs], rule.spec):
-            yield compact_into_top(chunk, rule, self._names, self._announcement, top_level=self.plan.output_level)
+            yield merge_full_compaction(chunk, rule, self._names, self._announcement, top_level=self.plan.output_level)
 
     def _with_lookup(self, section: Section) -> Iterator[Compacted]:
         beyond = self._beyond(section)
@@ -112,12 +112,12 @@ class AnnouncedMerge:
         return [*self.schema.column_names, SEQUENCE_NUMBER, VALUE_KIND]
 
     @property
-    def _announcement(self) -> Announcement:
+    def _announcement(self) -> ChangelogFilter:
         options = self.schema.table_options
         if not options.changelog_row_deduplicate:
-            return Announcement()
+            return ChangelogFilter()
         ignored = {*options.changelog_ignored_fields, *self.schema.trimmed_primary_keys}
-        return Announcement(compared=tuple(name for name in self.schema.column_names if name not in ignored))
+        return ChangelogFilter(compared=tuple(name for name in self.schema.column_names if name not in ignored))
 
     def _scan(self, row_filter: Predicate | None = None) -> RunScan:
         return RunScan(
@@ -142,7 +142,7 @@ class AnnouncedMerge:
 def _key_range(section: Section, schema: TableSchema) -> Predicate | None:
     """Return a condition that all keys of the section satisfy, by their first column."""
     first = schema.key_fields[0]
-    if isinstance(first.type, AtomicType) and first.type.root in (Root.FLOAT, Root.DOUBLE):
+    if isinstance(first.type, AtomicType) and first.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         # Keys compare floating point otherwise than conditions do.
         return None
     low = min(run.min_key for run in section)[0]

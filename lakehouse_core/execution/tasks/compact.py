@@ -12,14 +12,14 @@ import pyarrow as pa
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.data_files.deletion_vector_writer import IndexChange, IndexFolder, change_vectors
 from lakehouse_core.data_files.parquet.writer import Encoding
-from lakehouse_core.data_files.writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.tasks.changelog_merge import AnnouncedMerge
+from lakehouse_core.execution.tasks.changelog_merge import ChangelogMerge
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
 from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
-from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge, Telling, Upgrade
+from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan, Merge, Upgrade
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
@@ -79,7 +79,7 @@ def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
         deletions=task.deletions,
     )
     output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
-    made = _Made()
+    made = RewriteOutput()
     try:
         _carry_out(task, files, output, made)
         indexes = _marked(task, store, made, clock)
@@ -99,7 +99,7 @@ def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
 
 
 @dataclass(slots=True)
-class _Made:
+class RewriteOutput:
     """What a task has made so far: `after` and `changelog` go into its answer, `written` lies on disk because of it."""
 
     after: list[DataFile] = field(default_factory=list)
@@ -120,7 +120,7 @@ class _Made:
             self.marks.setdefault(name, []).append(positions)
 
 
-def _marked(task: RewriteTask, store: ObjectStore, made: _Made, clock: Clock) -> IndexChange:
+def _marked(task: RewriteTask, store: ObjectStore, made: RewriteOutput, clock: Clock) -> IndexChange:
     """Write the bucket's deletion vectors anew, with the rows that are superseded, without the files that go."""
     if task.vectors is None:
         return IndexChange()
@@ -133,19 +133,19 @@ def _marked(task: RewriteTask, store: ObjectStore, made: _Made, clock: Clock) ->
     return change_vectors(folder, task.vectors, clock, marks=marks, removed=removed)
 
 
-def _carry_out(task: RewriteTask, files: BucketFiles, output: FileOutput, made: _Made) -> None:
+def _carry_out(task: RewriteTask, files: BucketFiles, output: FileOutput, made: RewriteOutput) -> None:
     if isinstance(task.plan, AppendCompactionPlan):
         for group in task.plan.groups:
             made.add(_packed(task, group, files, output))
         return
-    merge = AnnouncedMerge(files=files, schema=task.schema, plan=task.plan, expiry=task.expiry)
+    merge = ChangelogMerge(files=files, schema=task.schema, plan=task.plan, expiry=task.expiry)
     for step in task.plan.steps:
         match step:
             case Upgrade(file, telling):
-                if telling is not Telling.NOTHING:
+                if telling is not ChangelogMode.NOTHING:
                     made.add((), _told(task, merge, step, output, made))
                 made.after.append(replace(file, level=task.plan.output_level))
-            case Merge(_, Telling.NOTHING):
+            case Merge(_, ChangelogMode.NOTHING):
                 made.add(_merged(task, task.plan, step, files, output))
             case Merge():
                 made.add(*_merged_and_told(task, merge, step, output, made))
@@ -170,7 +170,7 @@ def _merged(
 
 
 def _merged_and_told(
-    task: RewriteTask, merge: AnnouncedMerge, step: Merge, output: FileOutput, made: _Made
+    task: RewriteTask, merge: ChangelogMerge, step: Merge, output: FileOutput, made: RewriteOutput
 ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
     """Write the merged records and the changelog."""
     with (
@@ -187,7 +187,7 @@ def _merged_and_told(
 
 
 def _told(
-    task: RewriteTask, merge: AnnouncedMerge, step: Upgrade, output: FileOutput, made: _Made
+    task: RewriteTask, merge: ChangelogMerge, step: Upgrade, output: FileOutput, made: RewriteOutput
 ) -> tuple[DataFile, ...]:
     """Write the changelog of a file that itself stays as it is."""
     alone = sections(keyed_files([step.file], [each.type for each in task.schema.key_fields]))
@@ -233,9 +233,9 @@ def _storable(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     return batch
 
 
-def _file_kind(schema: TableSchema, *, level: int) -> FileKind:
+def _file_kind(schema: TableSchema, *, level: int) -> FileSettings:
     options = schema.table_options
-    return FileKind(
+    return FileSettings(
         prefix=options.data_file_prefix,
         target_bytes=options.target_file_size_bytes(has_key=not schema.is_append),
         level=level,
@@ -243,10 +243,10 @@ def _file_kind(schema: TableSchema, *, level: int) -> FileKind:
     )
 
 
-def _changelog_kind(schema: TableSchema, *, level: int) -> FileKind:
+def _changelog_kind(schema: TableSchema, *, level: int) -> FileSettings:
     options = schema.table_options
     target_bytes = options.target_file_size_bytes(has_key=True)
-    return FileKind(
+    return FileSettings(
         prefix=options.changelog_file_prefix,
         is_changelog=True,
         target_bytes=target_bytes,

@@ -18,8 +18,8 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
-from lakehouse_core.merge.compact import NOWHERE, PLACE, POSITION_BITS
-from lakehouse_core.merge.frontier import Part, frontier_chunks
+from lakehouse_core.merge.compact import NOWHERE, POSITION_BITS, ROW_ADDRESS
+from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
 from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
@@ -121,7 +121,7 @@ def merged_records(
             yield from merge_chunk(chunk, rule, output)
 
 
-def chunks_of(runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec) -> Iterator[tuple[Part, ...]]:
+def chunks_of(runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec) -> Iterator[tuple[RunSlice, ...]]:
     """Yield key-complete chunks of the runs, the oldest of which comes first; all have the same columns."""
     names = [field.name for field in runs[0][0].fields]
     shares = _shares([run.row_count for _, run in runs])
@@ -227,7 +227,7 @@ def _placed(batches: Iterable[pa.RecordBatch], file_number: int | None) -> Itera
         else:
             places = np.arange(position, position + batch.num_rows) + (file_number << POSITION_BITS)
         position += batch.num_rows
-        yield batch.append_column(PLACE, pa.array(places, pa.int64()))
+        yield batch.append_column(ROW_ADDRESS, pa.array(places, pa.int64()))
 
 
 def _unexpired(batches: Iterable[pa.RecordBatch], expiry: RecordExpiry) -> Iterator[pa.RecordBatch]:

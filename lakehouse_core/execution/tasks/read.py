@@ -23,7 +23,7 @@ from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
-from lakehouse_core.table.predicate import Predicate, columns_of, to_expression, within
+from lakehouse_core.table.predicate import Predicate, columns_of, only_columns, to_expression
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import sections
 from lakehouse_core.table.sorted_run import keyed_files
@@ -136,7 +136,7 @@ def _merged(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> 
         fields,
         with_sequence_number=False,
         drops_deletes=not task.with_row_kinds,
-        key_filter=within(task.predicate, schema.trimmed_primary_keys),
+        key_filter=only_columns(task.predicate, schema.trimmed_primary_keys),
         row_filter=task.predicate,
     )
 

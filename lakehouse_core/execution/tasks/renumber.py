@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.data_files.parquet.writer import Encoding
-from lakehouse_core.data_files.writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows
 from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
@@ -73,7 +73,7 @@ def renumbered(task: RenumberTask, clock: Clock) -> CommitMessage:
 
 def _shifted(task: RenumberTask, file: DataFile, files: BucketFiles, output: FileOutput) -> DataFile:
     schema = output.encoding.schema
-    kind = FileKind(prefix=schema.table_options.data_file_prefix, target_bytes=_NEVER_FULL, level=file.level)
+    kind = FileSettings(prefix=schema.table_options.data_file_prefix, target_bytes=_NEVER_FULL, level=file.level)
     reader = files.open(file)
     try:
         with DataFileWriter(output, task.folder, kind) as writer:

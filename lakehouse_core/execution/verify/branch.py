@@ -8,7 +8,7 @@ from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.findings import (
     Finding,
-    Promise,
+    Invariant,
     key_findings,
     lineage_findings,
     row_count_findings,
@@ -19,7 +19,7 @@ from lakehouse_core.planning.replayed_files import ReplayedFiles
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_file import FileSource
-from lakehouse_core.table.file_refs import FileKind, NamedFile, data_files, index_file
+from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
@@ -194,7 +194,9 @@ class _BranchCheck:
                 continue
             key = rooted.root.key
             named_by = manifest_key(rooted.root.index_manifest or "")
-            file = self._inspection.read(Promise.NAMED_FILES, named_by, partial(self._index_file, index, named_by), key)
+            file = self._inspection.read(
+                Invariant.NAMED_FILES, named_by, partial(self._index_file, index, named_by), key
+            )
             if file is None:
                 continue
             self._inspection.exist([file], key)
@@ -239,7 +241,7 @@ class _BranchCheck:
             for manifest in self._inspection.manifests(rooted, named) or ():
                 self._inspection.tally(rooted, named, manifest)
 
-    def _index_file(self, entry: IndexManifestEntry, named_by: str) -> NamedFile:
+    def _index_file(self, entry: IndexManifestEntry, named_by: str) -> FileRef:
         folder = self._folders.of_index(entry.partition, entry.bucket)
         return index_file(entry.file_name, entry.file_size, folder=folder, named_by=named_by)
 
@@ -254,7 +256,7 @@ class _BranchCheck:
                 self._inspection.report(key_findings(key, folder, entry, self._key_types), key)
             if entry.file.external_path is None:
                 files = self._inspection.read(
-                    Promise.NAMED_FILES,
+                    Invariant.NAMED_FILES,
                     f"{key}, {entry.file.file_name}",
                     partial(self._files_of, entry, kind, key),
                     key,
@@ -262,7 +264,7 @@ class _BranchCheck:
                 self._inspection.exist(files or (), key)
                 self._inspection.content(folder, entry.file, self._branch.schemas, key)
 
-    def _files_of(self, entry: ManifestEntry, kind: FileKind, key: str) -> tuple[NamedFile, ...]:
+    def _files_of(self, entry: ManifestEntry, kind: FileKind, key: str) -> tuple[FileRef, ...]:
         file = entry.file
         folder = self._folders.of(entry.partition, entry.bucket)
         return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=key)

@@ -13,13 +13,13 @@ from lakehouse_core.data_files.file_index import check_indexes
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles
 from lakehouse_core.metadata.manifest_reader import ManifestReader
-from lakehouse_core.planning.findings import Finding, Promise, manifest_findings, unreadable, vector_findings
+from lakehouse_core.planning.findings import Finding, Invariant, manifest_findings, unreadable, vector_findings
 from lakehouse_core.planning.readable import READABLE_FORMATS
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import index_file_name
-from lakehouse_core.table.file_refs import NamedFile
+from lakehouse_core.table.file_refs import FileRef
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
@@ -65,7 +65,7 @@ class Inspection:
         self._store = store
         self._reads_data = reads_data
         self._data_read: set[str] = set()
-        self._found: dict[tuple[Promise, str], tuple[Finding, str | None]] = {}
+        self._found: dict[tuple[Invariant, str], tuple[Finding, str | None]] = {}
         self._files: Mapping[str, int] = {}
         # By key, when the files of snapshots were written, by the storage's clock.
         self.modified_millis: Mapping[str, int] = {}
@@ -98,7 +98,7 @@ class Inspection:
         for finding in findings:
             self._found.setdefault((finding.promise, finding.object), (finding, root_key))
 
-    def read(self, promise: Promise, object: str, read: Callable[[], T], root_key: str | None = None) -> T | None:
+    def read(self, promise: Invariant, object: str, read: Callable[[], T], root_key: str | None = None) -> T | None:
         """Return what `read` finds, or None after reporting why it finds nothing."""
         try:
             return read()
@@ -110,7 +110,7 @@ class Inspection:
         """Return the manifests of a list, None where it cannot be read."""
         expected = rooted.checksums.get(named.name)
         return self.read(
-            Promise.NAMED_FILES,
+            Invariant.NAMED_FILES,
             manifest_key(named.name),
             lambda: self._manifests.listed(named.name, named.size, expected),
             rooted.root.key,
@@ -123,7 +123,7 @@ class Inspection:
         """
         if manifest not in self._tallies:
             columns = self.read(
-                Promise.NAMED_FILES,
+                Invariant.NAMED_FILES,
                 manifest_key(manifest.file_name),
                 lambda: self._manifests.columns([manifest]),
                 rooted.root.key,
@@ -136,7 +136,7 @@ class Inspection:
         if manifest in self._tallies and self._tallies[manifest] is None:
             return None
         entries = self.read(
-            Promise.NAMED_FILES,
+            Invariant.NAMED_FILES,
             manifest_key(manifest.file_name),
             lambda: self._manifests.entries(manifest),
             rooted.root.key,
@@ -158,7 +158,7 @@ class Inspection:
             return None
         self._indexes_read.add((name, expected))
         return self.read(
-            Promise.NAMED_FILES,
+            Invariant.NAMED_FILES,
             manifest_key(name),
             lambda: self._manifests.index_entries(name, expected),
             rooted.root.key,
@@ -176,10 +176,10 @@ class Inspection:
             found = read_vectors(self._store.read(key), key, index.deletion_vectors or ())
             return [(name, int(rows[-1])) for name, rows in found if len(rows)]
 
-        highest = self.read(Promise.NAMED_FILES, key, read, root_key)
+        highest = self.read(Invariant.NAMED_FILES, key, read, root_key)
         self.report(vector_findings(key, highest or (), row_counts()), root_key)
 
-    def exist(self, files: Iterable[NamedFile], root_key: str) -> None:
+    def exist(self, files: Iterable[FileRef], root_key: str) -> None:
         """Report which of `files` are missing, or have another size than recorded."""
         for file in files:
             size = self._files.get(file.key)
@@ -192,7 +192,7 @@ class Inspection:
             self.report(
                 [
                     Finding(
-                        promise=Promise.NAMED_FILES,
+                        promise=Invariant.NAMED_FILES,
                         object=file.key,
                         found=found,
                         expected=expected,
@@ -211,7 +211,7 @@ class Inspection:
         self._data_read.add(key)
         if file.schema_id in schemas and file.format in READABLE_FORMATS:
             files = BucketFiles(store=self._store, folder=folder, schemas=schemas)
-            self.read(Promise.NAMED_FILES, key, partial(_decode, files, file), root_key)
+            self.read(Invariant.NAMED_FILES, key, partial(_decode, files, file), root_key)
         if file.schema_id in schemas:
             self._indexes(folder, file, schemas[file.schema_id], root_key)
 
@@ -221,7 +221,7 @@ class Inspection:
         key = f"{folder}/{file.file_name if name is None else name}"
         if key in self._files:
             check = partial(check_indexes, self._store, folder, file, schema)
-            self.read(Promise.NAMED_FILES, key, check, root_key)
+            self.read(Invariant.NAMED_FILES, key, check, root_key)
 
     def _is_whole(self, key: str, file: DataFile) -> bool:
         segment = segment_of(key)

@@ -17,7 +17,14 @@ from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_files import tag_in
 from lakehouse_core.options import ChangelogProducer
-from lakehouse_core.planning.findings import Finding, Promise, changelog_findings, hint_findings, id_findings, no_schema
+from lakehouse_core.planning.findings import (
+    Finding,
+    Invariant,
+    changelog_findings,
+    hint_findings,
+    id_findings,
+    no_schema,
+)
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
@@ -107,31 +114,31 @@ class _Verification:
         return content is not None and hash(content) == self._roots.get(root_key)
 
     def _boundary(self) -> int:
-        return self._inspection.read(Promise.DENSE_IDS, BOUNDARY_KEY, self._log.boundary) or 0
+        return self._inspection.read(Invariant.DENSE_IDS, BOUNDARY_KEY, self._log.boundary) or 0
 
     def _plans(self) -> frozenset[int]:
         """Return the ids of snapshots that deletions under way have yet to unlink, or are unlinking."""
-        plans = self._inspection.read(Promise.READABLE_ROOTS, OWN_FOLDER, lambda: _steady(load_plans, self._store))
+        plans = self._inspection.read(Invariant.READABLE_ROOTS, OWN_FOLDER, lambda: _steady(load_plans, self._store))
         self._made = frozenset(id for plan in plans or () for id in plan.made_changelog_ids)
         return frozenset(
             root.snapshot_id for plan in plans or () if plan.kind is RootKind.SNAPSHOT for root in plan.roots
         )
 
     def _pending(self) -> None:
-        self._inspection.read(Promise.READABLE_ROOTS, PENDING_FOLDER, lambda: _steady(pending_commits, self._store))
+        self._inspection.read(Invariant.READABLE_ROOTS, PENDING_FOLDER, lambda: _steady(pending_commits, self._store))
 
     def _consumers(self) -> None:
         for name in self._store.children(CONSUMER_FOLDER).files:
             if name.startswith(CONSUMER_PREFIX):
                 key = f"{CONSUMER_FOLDER}/{name}"
-                self._inspection.read(Promise.READABLE_ROOTS, key, partial(_consumer, self._store, key))
+                self._inspection.read(Invariant.READABLE_ROOTS, key, partial(_consumer, self._store, key))
 
     def _branch(self, prefix: str, *, boundary: int, unlinking: frozenset[int]) -> Branch | None:
         store = self._store
         schemas = self._schemas if not prefix else SchemaLog(store.at(prefix.rstrip("/")))
         read = {
             id: self._inspection.read(
-                Promise.READABLE_SCHEMAS, f"{prefix}{schema_key(id)}", partial(schemas.schema, id)
+                Invariant.READABLE_SCHEMAS, f"{prefix}{schema_key(id)}", partial(schemas.schema, id)
             )
             for id in schemas.ids()
         }
@@ -170,12 +177,12 @@ class _Verification:
         )
 
     def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool) -> Rooted | None:
-        snapshot = self._inspection.read(Promise.READABLE_ROOTS, key, partial(self._snapshot, key, kind), key)
+        snapshot = self._inspection.read(Invariant.READABLE_ROOTS, key, partial(self._snapshot, key, kind), key)
         if snapshot is None:
             return None
         # Read too: what its writer recorded of the lists may not be what it should be.
         whole = self._inspection.read(
-            Promise.READABLE_ROOTS, key, partial(root_of, snapshot, key, kind, lineage=lineage), key
+            Invariant.READABLE_ROOTS, key, partial(root_of, snapshot, key, kind, lineage=lineage), key
         )
         if whole is None:
             return None

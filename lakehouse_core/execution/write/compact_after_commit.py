@@ -8,7 +8,7 @@ from typing import Final
 from lakehouse_core.errors import CommitConflict, LakehouseError
 from lakehouse_core.execution.commit.loop import together
 from lakehouse_core.execution.compaction.compact import CompactionResult, compact
-from lakehouse_core.execution.compaction.scope import WrittenTo
+from lakehouse_core.execution.compaction.scope import WrittenBuckets
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
@@ -62,7 +62,7 @@ def compact_written(
     if trigger is Trigger.NOTHING or not places:
         return outcome()
     stop = schema.table_options.compaction.stop_run_count
-    scope = WrittenTo(
+    scope = WrittenBuckets(
         places=None if trigger is Trigger.FULL else places, above_runs=stop if trigger is Trigger.BACK_PRESSURE else 0
     )
     identity = None if replayed else (staged.commit_user, staged.commit_identifier)

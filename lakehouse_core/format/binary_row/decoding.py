@@ -26,8 +26,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
 )
 
 
@@ -65,7 +65,7 @@ def decode_array(data: bytes, element: DataType, *, name: str = "array") -> tupl
 
 _ADVICE = "Keep the file it is from as evidence; restore it, or read a snapshot that does not name it."
 _EXACT = Context(prec=100)
-_COUNT = AtomicType(Root.INT, nullable=False)
+_COUNT = AtomicType(TypeRoot.INT, nullable=False)
 
 
 class _Bad(ValueError):
@@ -146,7 +146,7 @@ def _atomic(data: bytes, at: int, data_type: AtomicType, fixed_size: int) -> Any
     root = data_type.root
     if root in _FIXED:
         return _FIXED[root](data, at)[0]
-    if root is Root.BOOLEAN:
+    if root is TypeRoot.BOOLEAN:
         if data[at] > 1:
             raise _Bad(f"a boolean is {data[at]}, expected 0 or 1")
         return data[at] == 1
@@ -159,7 +159,7 @@ def _atomic(data: bytes, at: int, data_type: AtomicType, fixed_size: int) -> Any
         return _text_or_binary(data, at, fixed_size)
     if root in TIMESTAMP_ROOTS:
         return _timestamp(data, at, data_type, fixed_size)
-    if root is Root.DECIMAL:
+    if root is TypeRoot.DECIMAL:
         return _decimal(data, at, data_type, fixed_size)
     content = _variable(data, at, fixed_size)
     value_size = int.from_bytes(content[:4], "little", signed=True)
@@ -211,13 +211,13 @@ def _decimal(data: bytes, at: int, data_type: AtomicType, fixed_size: int) -> De
 
 _LONG = struct.Struct("<q").unpack_from
 _SIZE_AND_OFFSET = struct.Struct("<II").unpack_from
-_FIXED: Mapping[Root, Callable[[bytes, int], tuple[Any, ...]]] = {
-    Root.TINYINT: struct.Struct("<b").unpack_from,
-    Root.SMALLINT: struct.Struct("<h").unpack_from,
-    Root.INT: struct.Struct("<i").unpack_from,
-    Root.DATE: struct.Struct("<i").unpack_from,
-    Root.TIME: struct.Struct("<i").unpack_from,
-    Root.BIGINT: _LONG,
-    Root.FLOAT: struct.Struct("<f").unpack_from,
-    Root.DOUBLE: struct.Struct("<d").unpack_from,
+_FIXED: Mapping[TypeRoot, Callable[[bytes, int], tuple[Any, ...]]] = {
+    TypeRoot.TINYINT: struct.Struct("<b").unpack_from,
+    TypeRoot.SMALLINT: struct.Struct("<h").unpack_from,
+    TypeRoot.INT: struct.Struct("<i").unpack_from,
+    TypeRoot.DATE: struct.Struct("<i").unpack_from,
+    TypeRoot.TIME: struct.Struct("<i").unpack_from,
+    TypeRoot.BIGINT: _LONG,
+    TypeRoot.FLOAT: struct.Struct("<f").unpack_from,
+    TypeRoot.DOUBLE: struct.Struct("<d").unpack_from,
 }

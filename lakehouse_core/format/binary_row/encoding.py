@@ -25,8 +25,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     type_to_sql,
 )
 
@@ -101,13 +101,13 @@ def unscaled(value: Decimal, data_type: AtomicType) -> int:
 
 _EXACT = Context(prec=100)
 _SHORT_DIGITS = 18
-_COUNT = AtomicType(Root.INT, nullable=False)
+_COUNT = AtomicType(TypeRoot.INT, nullable=False)
 
 
 def _reserved_size(data_type: DataType) -> int:
     if not isinstance(data_type, AtomicType) or is_compact(data_type):
         return 0
-    return 16 if data_type.root is Root.DECIMAL else 8
+    return 16 if data_type.root is TypeRoot.DECIMAL else 8
 
 
 def _encode(value: Any, data_type: DataType, offset: int) -> tuple[bytes, bytes]:
@@ -145,7 +145,7 @@ def _encode_atomic(value: Any, data_type: AtomicType, offset: int) -> tuple[byte
         if not 0 <= nanos < 1_000_000:
             raise _misfit(value, data_type)
         return struct.pack("<II", nanos, offset), struct.pack("<q", millis)
-    if root is Root.DECIMAL:
+    if root is TypeRoot.DECIMAL:
         number = unscaled(value, data_type)
         if is_compact(data_type):
             return struct.pack("<q", number), b""
@@ -166,16 +166,16 @@ def _variable(data: bytes, offset: int) -> tuple[bytes, bytes]:
     return struct.pack("<II", len(data), offset), data.ljust(padded_size(len(data)), b"\0")
 
 
-_FIXED: Mapping[Root, Callable[[Any], bytes]] = {
-    Root.BOOLEAN: struct.Struct("<?7x").pack,
-    Root.TINYINT: struct.Struct("<b7x").pack,
-    Root.SMALLINT: struct.Struct("<h6x").pack,
-    Root.INT: struct.Struct("<i4x").pack,
-    Root.DATE: struct.Struct("<i4x").pack,
-    Root.TIME: struct.Struct("<i4x").pack,
-    Root.BIGINT: struct.Struct("<q").pack,
-    Root.FLOAT: struct.Struct("<f4x").pack,
-    Root.DOUBLE: struct.Struct("<d").pack,
+_FIXED: Mapping[TypeRoot, Callable[[Any], bytes]] = {
+    TypeRoot.BOOLEAN: struct.Struct("<?7x").pack,
+    TypeRoot.TINYINT: struct.Struct("<b7x").pack,
+    TypeRoot.SMALLINT: struct.Struct("<h6x").pack,
+    TypeRoot.INT: struct.Struct("<i4x").pack,
+    TypeRoot.DATE: struct.Struct("<i4x").pack,
+    TypeRoot.TIME: struct.Struct("<i4x").pack,
+    TypeRoot.BIGINT: struct.Struct("<q").pack,
+    TypeRoot.FLOAT: struct.Struct("<f4x").pack,
+    TypeRoot.DOUBLE: struct.Struct("<d").pack,
 }
 
 

@@ -1,19 +1,19 @@
 """Sizes that encoder, decoder and the vectorised hash share. Source: Paimon format, "Row layout"."""
 
-from lakehouse_core.format.data_types import TIMESTAMP_ROOTS, AtomicType, DataType, Root
+from lakehouse_core.format.data_types import TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
 
 # Longer text and binary lies in the variable part. Hashed and compared: never change.
 LONGEST_INLINE = 7
 MAX_DEPTH = 32
 
 _ELEMENT_SIZES = {
-    Root.BOOLEAN: 1,
-    Root.TINYINT: 1,
-    Root.SMALLINT: 2,
-    Root.INT: 4,
-    Root.FLOAT: 4,
-    Root.DATE: 4,
-    Root.TIME: 4,
+    TypeRoot.BOOLEAN: 1,
+    TypeRoot.TINYINT: 1,
+    TypeRoot.SMALLINT: 2,
+    TypeRoot.INT: 4,
+    TypeRoot.FLOAT: 4,
+    TypeRoot.DATE: 4,
+    TypeRoot.TIME: 4,
 }
 
 
@@ -29,7 +29,7 @@ def padded_size(size: int) -> int:
 
 def is_compact(data_type: AtomicType) -> bool:
     """True unless the value of a DECIMAL or timestamp needs more than its slot."""
-    if data_type.root is Root.DECIMAL:
+    if data_type.root is TypeRoot.DECIMAL:
         return (data_type.precision or 0) <= 18
     return data_type.root not in TIMESTAMP_ROOTS or (data_type.precision or 0) <= 3
 

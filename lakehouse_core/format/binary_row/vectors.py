@@ -24,7 +24,7 @@ from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
     AtomicType,
     DataType,
-    Root,
+    TypeRoot,
     arrow_type,
     to_internal,
     type_to_sql,
@@ -143,7 +143,7 @@ class _Text:
 
 
 def _is_vectorised(data_type: DataType) -> bool:
-    return isinstance(data_type, AtomicType) and data_type.root is not Root.VARIANT
+    return isinstance(data_type, AtomicType) and data_type.root is not TypeRoot.VARIANT
 
 
 def _prepared(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> pa.Array:
@@ -262,9 +262,9 @@ def _field(column: pa.Array, data_type: DataType) -> _Field:
         return _text_field(column, valid)
     if root in TIMESTAMP_ROOTS:
         return _timestamp_field(column, valid, data_type)
-    if root is Root.DECIMAL:
+    if root is TypeRoot.DECIMAL:
         return _decimal_field(column, valid, data_type)
-    if root is Root.BOOLEAN:
+    if root is TypeRoot.BOOLEAN:
         flags = column.fill_null(False).to_numpy(zero_copy_only=False)
         return _Field(valid, flags.astype(np.uint64))
     # The bits of a number, not sign-extended: what is behind it in the slot is zero.
@@ -333,12 +333,12 @@ def _decimal_field(column: pa.Array, valid: _Flags | None, data_type: AtomicType
 
 
 _BIT_TYPES = {
-    Root.TINYINT: np.uint8,
-    Root.SMALLINT: np.uint16,
-    Root.INT: np.uint32,
-    Root.DATE: np.uint32,
-    Root.TIME: np.uint32,
-    Root.FLOAT: np.uint32,
-    Root.BIGINT: np.uint64,
-    Root.DOUBLE: np.uint64,
+    TypeRoot.TINYINT: np.uint8,
+    TypeRoot.SMALLINT: np.uint16,
+    TypeRoot.INT: np.uint32,
+    TypeRoot.DATE: np.uint32,
+    TypeRoot.TIME: np.uint32,
+    TypeRoot.FLOAT: np.uint32,
+    TypeRoot.BIGINT: np.uint64,
+    TypeRoot.DOUBLE: np.uint64,
 }

@@ -19,8 +19,8 @@ from lakehouse_core.format.data_types.types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     with_nullable,
 )
 
@@ -30,22 +30,22 @@ FIELD_ID_KEY: Final = b"PARQUET:field_id"
 _NESTED_BASE: Final = 536870911
 _IDS_PER_FIELD: Final = 1024
 
-_PLAIN: Final[dict[Root, pa.DataType]] = {
-    Root.BOOLEAN: pa.bool_(),
-    Root.TINYINT: pa.int8(),
-    Root.SMALLINT: pa.int16(),
-    Root.INT: pa.int32(),
-    Root.BIGINT: pa.int64(),
-    Root.FLOAT: pa.float32(),
-    Root.DOUBLE: pa.float64(),
-    Root.CHAR: pa.string(),
-    Root.VARCHAR: pa.string(),
-    Root.BINARY: pa.binary(),
-    Root.VARBINARY: pa.binary(),
-    Root.BLOB: pa.binary(),
-    Root.DATE: pa.date32(),
-    Root.TIME: pa.time32("ms"),
-    Root.VARIANT: pa.struct([pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False)]),
+_PLAIN: Final[dict[TypeRoot, pa.DataType]] = {
+    TypeRoot.BOOLEAN: pa.bool_(),
+    TypeRoot.TINYINT: pa.int8(),
+    TypeRoot.SMALLINT: pa.int16(),
+    TypeRoot.INT: pa.int32(),
+    TypeRoot.BIGINT: pa.int64(),
+    TypeRoot.FLOAT: pa.float32(),
+    TypeRoot.DOUBLE: pa.float64(),
+    TypeRoot.CHAR: pa.string(),
+    TypeRoot.VARCHAR: pa.string(),
+    TypeRoot.BINARY: pa.binary(),
+    TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.BLOB: pa.binary(),
+    TypeRoot.DATE: pa.date32(),
+    TypeRoot.TIME: pa.time32("ms"),
+    TypeRoot.VARIANT: pa.struct([pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False)]),
 }
 
 
@@ -78,7 +78,7 @@ def _type(data_type: DataType, column: int | None, depth: int) -> pa.DataType:
             return pa.list_(_part("element", element, column, depth + 1))
         case MultisetType(element):
             key = _part("key", with_nullable(element, False), column, depth + 1, sign=-1)
-            return pa.map_(key, _part("value", AtomicType(Root.INT, False), column, depth + 1))
+            return pa.map_(key, _part("value", AtomicType(TypeRoot.INT, False), column, depth + 1))
         case MapType(map_key, value):
             # Parquet has no null keys, whatever the type says.
             key = _part("key", with_nullable(map_key, False), column, depth + 1, sign=-1)
@@ -102,13 +102,13 @@ def _metadata(field_id: int) -> dict[bytes, bytes]:
 
 def _atomic(data_type: AtomicType, *, with_ids: bool) -> pa.DataType:
     match data_type.root:
-        case Root.DECIMAL:
+        case TypeRoot.DECIMAL:
             return pa.decimal128(data_type.precision, data_type.scale)
-        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             assert data_type.precision is not None
-            zone = "UTC" if data_type.root is Root.TIMESTAMP_LTZ else None
+            zone = "UTC" if data_type.root is TypeRoot.TIMESTAMP_LTZ else None
             return pa.timestamp(timestamp_unit(data_type.precision), zone)
-        case Root.VARIANT if with_ids:
+        case TypeRoot.VARIANT if with_ids:
             return pa.struct(
                 [
                     pa.field(name, pa.binary(), False, _metadata(index))
@@ -136,21 +136,22 @@ def field_from_arrow(field: pa.Field) -> DataField:
 
 
 _FROM_ARROW: Final[dict[pa.DataType, AtomicType]] = {
-    pa.bool_(): AtomicType(Root.BOOLEAN),
-    pa.int8(): AtomicType(Root.TINYINT),
-    pa.int16(): AtomicType(Root.SMALLINT),
-    pa.int32(): AtomicType(Root.INT),
-    pa.int64(): AtomicType(Root.BIGINT),
-    pa.float32(): AtomicType(Root.FLOAT),
-    pa.float64(): AtomicType(Root.DOUBLE),
-    pa.date32(): AtomicType(Root.DATE),
-    pa.time32("s"): AtomicType(Root.TIME, precision=0),
-    pa.time32("ms"): AtomicType(Root.TIME, precision=3),
+    pa.bool_(): AtomicType(TypeRoot.BOOLEAN),
+    pa.int8(): AtomicType(TypeRoot.TINYINT),
+    pa.int16(): AtomicType(TypeRoot.SMALLINT),
+    pa.int32(): AtomicType(TypeRoot.INT),
+    pa.int64(): AtomicType(TypeRoot.BIGINT),
+    pa.float32(): AtomicType(TypeRoot.FLOAT),
+    pa.float64(): AtomicType(TypeRoot.DOUBLE),
+    pa.date32(): AtomicType(TypeRoot.DATE),
+    pa.time32("s"): AtomicType(TypeRoot.TIME, precision=0),
+    pa.time32("ms"): AtomicType(TypeRoot.TIME, precision=3),
     **{
-        text: AtomicType(Root.VARCHAR, length=MAX_LENGTH) for text in (pa.string(), pa.large_string(), pa.string_view())
+        text: AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
+        for text in (pa.string(), pa.large_string(), pa.string_view())
     },
     **{
-        data: AtomicType(Root.VARBINARY, length=MAX_LENGTH)
+        data: AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)
         for data in (pa.binary(), pa.large_binary(), pa.binary_view())
     },
 }
@@ -161,12 +162,12 @@ def _from_arrow(arrow: pa.DataType) -> DataType:
     if arrow in _FROM_ARROW:
         return _FROM_ARROW[arrow]
     if pa.types.is_timestamp(arrow):
-        root = Root.TIMESTAMP if arrow.tz is None else Root.TIMESTAMP_LTZ
+        root = TypeRoot.TIMESTAMP if arrow.tz is None else TypeRoot.TIMESTAMP_LTZ
         return AtomicType(root, precision=_UNIT_DIGITS[arrow.unit])
     if pa.types.is_decimal(arrow) and arrow.precision <= MAX_DECIMAL_PRECISION and 0 <= arrow.scale <= arrow.precision:
-        return AtomicType(Root.DECIMAL, precision=arrow.precision, scale=arrow.scale)
+        return AtomicType(TypeRoot.DECIMAL, precision=arrow.precision, scale=arrow.scale)
     if pa.types.is_fixed_size_binary(arrow):
-        return AtomicType(Root.BINARY, length=arrow.byte_width)
+        return AtomicType(TypeRoot.BINARY, length=arrow.byte_width)
     if pa.types.is_dictionary(arrow) or pa.types.is_run_end_encoded(arrow):
         return _from_arrow(arrow.value_type)
     if pa.types.is_map(arrow):

@@ -20,12 +20,12 @@ from lakehouse_core.format.data_types.types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
 )
 
 _PER_MILLI: Final = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}
-_COUNT: Final = AtomicType(Root.INT, False)
+_COUNT: Final = AtomicType(TypeRoot.INT, False)
 # Up to so many digits, a decimal is stored as an integer of so many bits.
 _STORED_BITS: Final = ((9, 32), (18, 64))
 
@@ -67,9 +67,9 @@ def _atomic_values(column: pa.Array, data_type: AtomicType) -> list[Any]:
         if not per_milli:
             return [None if value is None else (value * 1_000, 0) for value in values]
         return [None if value is None else (value // per_milli, value % per_milli * nanos_per) for value in values]
-    if data_type.root is Root.DATE:
+    if data_type.root is TypeRoot.DATE:
         return list(column.view(pa.int32()).to_pylist())
-    if data_type.root is Root.TIME:
+    if data_type.root is TypeRoot.TIME:
         return list(column.cast(pa.time32("ms")).view(pa.int32()).to_pylist())
     return list(column.to_pylist())
 
@@ -123,9 +123,9 @@ def _atomic_column(values: Sequence[Any], data_type: AtomicType, arrow: pa.DataT
         nanos_per = 1_000_000 // per_milli
         units = [None if value is None else value[0] * per_milli + value[1] // nanos_per for value in values]
         return pa.array(units, pa.int64()).view(arrow)
-    if data_type.root in (Root.DATE, Root.TIME):
+    if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
         return pa.array(values, pa.int32()).view(arrow)
-    if data_type.root is Root.DECIMAL:
+    if data_type.root is TypeRoot.DECIMAL:
         return _decimals(values, data_type, arrow)
     return pa.array(values, arrow)
 

@@ -8,24 +8,24 @@ from typing import Any, Final
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types.days import Timestamp
 from lakehouse_core.format.data_types.text import type_to_sql
-from lakehouse_core.format.data_types.types import INTEGER_BITS, AtomicType, DataType, Root
+from lakehouse_core.format.data_types.types import INTEGER_BITS, AtomicType, DataType, TypeRoot
 
 # Wide enough for any product of scaling: quantizing a DECIMAL(38) must never round by context.
 _EXACT: Final = Context(prec=100, Emin=-999999, Emax=999999, traps=[InvalidOperation])
 # What to write where no value can be made of what was written.
 EXAMPLES: Final = {
-    Root.BOOLEAN: "write true or false",
-    Root.TINYINT: "write a whole number",
-    Root.SMALLINT: "write a whole number",
-    Root.INT: "write a whole number",
-    Root.BIGINT: "write a whole number",
-    Root.FLOAT: "write a number such as 1.5, NaN or Infinity",
-    Root.DOUBLE: "write a number such as 1.5, NaN or Infinity",
-    Root.DECIMAL: "write a number such as 12.50",
-    Root.DATE: "write a date such as 2013-01-31",
-    Root.TIME: "write a time such as 23:59:59.999",
-    Root.TIMESTAMP: "write a time such as 2013-01-31 23:59:59.999",
-    Root.TIMESTAMP_LTZ: "write a time such as 2013-01-31T23:59:59Z",
+    TypeRoot.BOOLEAN: "write true or false",
+    TypeRoot.TINYINT: "write a whole number",
+    TypeRoot.SMALLINT: "write a whole number",
+    TypeRoot.INT: "write a whole number",
+    TypeRoot.BIGINT: "write a whole number",
+    TypeRoot.FLOAT: "write a number such as 1.5, NaN or Infinity",
+    TypeRoot.DOUBLE: "write a number such as 1.5, NaN or Infinity",
+    TypeRoot.DECIMAL: "write a number such as 12.50",
+    TypeRoot.DATE: "write a date such as 2013-01-31",
+    TypeRoot.TIME: "write a time such as 23:59:59.999",
+    TypeRoot.TIMESTAMP: "write a time such as 2013-01-31 23:59:59.999",
+    TypeRoot.TIMESTAMP_LTZ: "write a time such as 2013-01-31T23:59:59Z",
 }
 
 
@@ -44,7 +44,7 @@ def fit_integer(value: int, data_type: AtomicType) -> int:
 
 def fit_float(value: float, data_type: AtomicType) -> float:
     """Return a number; FLOAT values are rounded to the nearest single-precision number, as the file holds them."""
-    if data_type.root is Root.DOUBLE or not math.isfinite(value):
+    if data_type.root is TypeRoot.DOUBLE or not math.isfinite(value):
         return value
     try:
         (single,) = struct.unpack("<f", struct.pack("<f", value))

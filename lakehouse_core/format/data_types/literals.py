@@ -17,7 +17,14 @@ from lakehouse_core.format.data_types.fitting import (
     misfit,
 )
 from lakehouse_core.format.data_types.text import type_to_sql
-from lakehouse_core.format.data_types.types import BINARY_ROOTS, INTEGER_BITS, STRING_ROOTS, AtomicType, DataType, Root
+from lakehouse_core.format.data_types.types import (
+    BINARY_ROOTS,
+    INTEGER_BITS,
+    STRING_ROOTS,
+    AtomicType,
+    DataType,
+    TypeRoot,
+)
 from lakehouse_core.format.stored import is_broken
 
 _DATE: Final = re.compile(r"([+-]?\d{1,9})-(\d{1,2})-(\d{1,2})")
@@ -34,7 +41,7 @@ def parse_literal(text: str, data_type: DataType) -> Any:
 
     Strings are taken as they are and binaries as UTF-8. Raises InvalidRequest when the text does not parse or fit.
     """
-    if not isinstance(data_type, AtomicType) or data_type.root is Root.VARIANT:
+    if not isinstance(data_type, AtomicType) or data_type.root is TypeRoot.VARIANT:
         raise InvalidRequest(f"{shown(text)}: text cannot stand for a value of {type_to_sql(data_type)}.")
     root = data_type.root
     if (root in STRING_ROOTS or root in BINARY_ROOTS) and is_broken(text):
@@ -90,7 +97,7 @@ def _parse_timestamp(text: str, data_type: AtomicType) -> Timestamp:
     body, offset_minutes = text, 0
     zone = _ZONE.search(text) if ":" in text else None
     if zone is not None:
-        if data_type.root is Root.TIMESTAMP:
+        if data_type.root is TypeRoot.TIMESTAMP:
             raise misfit(text, data_type, "it has a time zone and the column has none")
         body = text[: zone.start()].rstrip()
         if zone[1] not in "Zz":
@@ -123,14 +130,14 @@ def _nanos_of_day(match: re.Match[str], text: str, data_type: AtomicType) -> int
     return (hour * 3600 + minute * 60 + second) * 1_000_000_000 + int((match[4] or "").ljust(9, "0"))
 
 
-_PARSERS: Final[dict[Root, Callable[[str, AtomicType], Any]]] = {
-    Root.BOOLEAN: _parse_boolean,
+_PARSERS: Final[dict[TypeRoot, Callable[[str, AtomicType], Any]]] = {
+    TypeRoot.BOOLEAN: _parse_boolean,
     **dict.fromkeys(INTEGER_BITS, _parse_integer),
-    Root.FLOAT: _parse_floating,
-    Root.DOUBLE: _parse_floating,
-    Root.DECIMAL: _parse_decimal,
-    Root.DATE: _parse_date,
-    Root.TIME: _parse_time,
-    Root.TIMESTAMP: _parse_timestamp,
-    Root.TIMESTAMP_LTZ: _parse_timestamp,
+    TypeRoot.FLOAT: _parse_floating,
+    TypeRoot.DOUBLE: _parse_floating,
+    TypeRoot.DECIMAL: _parse_decimal,
+    TypeRoot.DATE: _parse_date,
+    TypeRoot.TIME: _parse_time,
+    TypeRoot.TIMESTAMP: _parse_timestamp,
+    TypeRoot.TIMESTAMP_LTZ: _parse_timestamp,
 }

@@ -20,8 +20,8 @@ from lakehouse_core.format.data_types.types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     with_nullable,
 )
 
@@ -110,17 +110,17 @@ def _field_sql(field: DataField) -> str:
 
 def _atomic_sql(data_type: AtomicType) -> str:
     match data_type.root:
-        case Root.VARCHAR if data_type.length == MAX_LENGTH:
+        case TypeRoot.VARCHAR if data_type.length == MAX_LENGTH:
             return "STRING"
-        case Root.VARBINARY if data_type.length == MAX_LENGTH:
+        case TypeRoot.VARBINARY if data_type.length == MAX_LENGTH:
             return "BYTES"
-        case Root.CHAR | Root.VARCHAR | Root.BINARY | Root.VARBINARY:
+        case TypeRoot.CHAR | TypeRoot.VARCHAR | TypeRoot.BINARY | TypeRoot.VARBINARY:
             return f"{data_type.root}({data_type.length})"
-        case Root.DECIMAL:
+        case TypeRoot.DECIMAL:
             return f"DECIMAL({data_type.precision}, {data_type.scale})"
-        case Root.TIME | Root.TIMESTAMP:
+        case TypeRoot.TIME | TypeRoot.TIMESTAMP:
             return f"{data_type.root}({data_type.precision})"
-        case Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIMESTAMP_LTZ:
             return f"TIMESTAMP({data_type.precision}) WITH LOCAL TIME ZONE"
         case _:
             return data_type.root.value
@@ -245,31 +245,31 @@ class _SqlText:
     def _atomic(self, root: str) -> AtomicType:
         match root:
             case "STRING":
-                return AtomicType(Root.VARCHAR, length=MAX_LENGTH)
+                return AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
             case "BYTES":
-                return AtomicType(Root.VARBINARY, length=MAX_LENGTH)
+                return AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)
             case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
                 length = self._parameters(1, (1,), root)[0]
-                return AtomicType(Root(root), length=self._bounded(root, "length", length, 1, MAX_LENGTH))
+                return AtomicType(TypeRoot(root), length=self._bounded(root, "length", length, 1, MAX_LENGTH))
             case "DECIMAL":
                 precision, scale = self._parameters(2, (10, 0), root)
                 self._bounded(root, "precision", precision, 1, MAX_DECIMAL_PRECISION)
                 self._bounded(root, "scale", scale, 0, precision)
-                return AtomicType(Root.DECIMAL, precision=precision, scale=scale)
+                return AtomicType(TypeRoot.DECIMAL, precision=precision, scale=scale)
             case "TIME":
                 precision = self._bounded(root, "precision", self._parameters(1, (0,), root)[0], 0, 9)
                 self._time_zone()
-                return AtomicType(Root.TIME, precision=precision)
+                return AtomicType(TypeRoot.TIME, precision=precision)
             case "TIMESTAMP" | "TIMESTAMP_LTZ":
                 precision = self._bounded(root, "precision", self._parameters(1, (6,), root)[0], 0, 9)
                 local = root == "TIMESTAMP_LTZ" or self._time_zone()
-                return AtomicType(Root.TIMESTAMP_LTZ if local else Root.TIMESTAMP, precision=precision)
+                return AtomicType(TypeRoot.TIMESTAMP_LTZ if local else TypeRoot.TIMESTAMP, precision=precision)
             case "DOUBLE":
                 self._accept_word("PRECISION")
-                return AtomicType(Root.DOUBLE)
-        if root not in Root.__members__:
+                return AtomicType(TypeRoot.DOUBLE)
+        if root not in TypeRoot.__members__:
             raise self._error(f"unknown type {root}")
-        return AtomicType(Root(root))
+        return AtomicType(TypeRoot(root))
 
     def _parameters(self, count: int, defaults: tuple[int, ...], root: str) -> list[int]:
         if not self._accept("("):

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 
-class Root(StrEnum):
+class TypeRoot(StrEnum):
     """The word that begins a type's text."""
 
     BOOLEAN = "BOOLEAN"
@@ -38,10 +38,10 @@ MAX_DECIMAL_PRECISION: Final = 38
 # The id of a nested field that no schema has numbered yet; `assign_ids` gives it one.
 UNASSIGNED: Final = -1
 
-INTEGER_BITS: Final = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
-STRING_ROOTS: Final = frozenset({Root.CHAR, Root.VARCHAR})
-BINARY_ROOTS: Final = frozenset({Root.BINARY, Root.VARBINARY, Root.BLOB})
-TIMESTAMP_ROOTS: Final = frozenset({Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
+INTEGER_BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
+STRING_ROOTS: Final = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
+BINARY_ROOTS: Final = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB})
+TIMESTAMP_ROOTS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class AtomicType:
     """A type without parts. `length` belongs to character and binary types, `precision` to DECIMAL, TIME and
     timestamps, `scale` to DECIMAL; the others are None. STRING is VARCHAR(MAX_LENGTH), BYTES VARBINARY(MAX_LENGTH)."""
 
-    root: Root
+    root: TypeRoot
     nullable: bool = True
     length: int | None = None
     precision: int | None = None

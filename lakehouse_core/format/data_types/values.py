@@ -36,8 +36,8 @@ from lakehouse_core.format.data_types.types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
 )
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
@@ -63,7 +63,7 @@ def to_internal(value: Any, data_type: DataType) -> Any:
         case MapType(key, item_type):
             return _pairs(value, key, item_type, data_type)
         case MultisetType(element):
-            return _pairs(value, element, AtomicType(Root.INT, False), data_type)
+            return _pairs(value, element, AtomicType(TypeRoot.INT, False), data_type)
         case RowType(fields):
             if isinstance(value, Mapping):
                 if unknown := set(value) - {field.name for field in fields}:
@@ -181,7 +181,7 @@ def _to_decimal(value: Any, data_type: AtomicType) -> Decimal:
         return fit_decimal(Decimal(repr(float(value))), data_type)
     if hasattr(value, "__index__") and not isinstance(value, bool):
         return fit_decimal(Decimal(operator.index(value)), data_type)
-    raise misfit(value, data_type, EXAMPLES[Root.DECIMAL])
+    raise misfit(value, data_type, EXAMPLES[TypeRoot.DECIMAL])
 
 
 def _to_days(value: Any, data_type: AtomicType) -> int:
@@ -196,7 +196,7 @@ def _to_days(value: Any, data_type: AtomicType) -> int:
         days = operator.index(value)
         if -(1 << 31) <= days < 1 << 31:
             return days
-    raise misfit(value, data_type, EXAMPLES[Root.DATE])
+    raise misfit(value, data_type, EXAMPLES[TypeRoot.DATE])
 
 
 def _to_millis_of_day(value: Any, data_type: AtomicType) -> int:
@@ -205,14 +205,14 @@ def _to_millis_of_day(value: Any, data_type: AtomicType) -> int:
         return fit_time(seconds * 1_000_000_000 + value.microsecond * 1_000, value, data_type)
     if hasattr(value, "__index__") and not isinstance(value, bool) and 0 <= operator.index(value) < MILLIS_PER_DAY:
         return operator.index(value)
-    raise misfit(value, data_type, EXAMPLES[Root.TIME])
+    raise misfit(value, data_type, EXAMPLES[TypeRoot.TIME])
 
 
 def _to_timestamp(value: Any, data_type: AtomicType) -> Timestamp:
     if isinstance(value, datetime.datetime):
         nanos = _nanoseconds(value, data_type)
         if value.tzinfo is not None:
-            if data_type.root is Root.TIMESTAMP:
+            if data_type.root is TypeRoot.TIMESTAMP:
                 raise misfit(value, data_type, "it has a time zone and the column has none")
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
         micros = (value - _EPOCH) // datetime.timedelta(microseconds=1)
@@ -237,15 +237,15 @@ def _nanoseconds(value: datetime.datetime, data_type: AtomicType) -> int:
 def _to_python(value: Any, data_type: AtomicType) -> Any:
     try:
         match data_type.root:
-            case Root.DATE:
+            case TypeRoot.DATE:
                 return datetime.date.fromordinal(value + EPOCH_DAY)
-            case Root.TIME:
+            case TypeRoot.TIME:
                 return (datetime.datetime.min + datetime.timedelta(milliseconds=value)).time()
             case root if root in TIMESTAMP_ROOTS:
                 millis, nanos = value
                 if nanos % 1_000:
                     raise misfit(value, data_type, "a datetime holds no nanoseconds: read it as Arrow")
-                zone = datetime.UTC if root is Root.TIMESTAMP_LTZ else None
+                zone = datetime.UTC if root is TypeRoot.TIMESTAMP_LTZ else None
                 moment = _EPOCH + datetime.timedelta(milliseconds=millis, microseconds=nanos // 1_000)
                 return moment.replace(tzinfo=zone)
     except (OverflowError, ValueError):
@@ -253,14 +253,14 @@ def _to_python(value: Any, data_type: AtomicType) -> Any:
     return value
 
 
-_CONVERTERS: Final[dict[Root, Callable[[Any, AtomicType], Any]]] = {
-    Root.BOOLEAN: _to_boolean,
+_CONVERTERS: Final[dict[TypeRoot, Callable[[Any, AtomicType], Any]]] = {
+    TypeRoot.BOOLEAN: _to_boolean,
     **dict.fromkeys(INTEGER_BITS, _to_integer),
-    Root.FLOAT: _to_floating,
-    Root.DOUBLE: _to_floating,
-    Root.DECIMAL: _to_decimal,
-    Root.DATE: _to_days,
-    Root.TIME: _to_millis_of_day,
-    Root.TIMESTAMP: _to_timestamp,
-    Root.TIMESTAMP_LTZ: _to_timestamp,
+    TypeRoot.FLOAT: _to_floating,
+    TypeRoot.DOUBLE: _to_floating,
+    TypeRoot.DECIMAL: _to_decimal,
+    TypeRoot.DATE: _to_days,
+    TypeRoot.TIME: _to_millis_of_day,
+    TypeRoot.TIMESTAMP: _to_timestamp,
+    TypeRoot.TIMESTAMP_LTZ: _to_timestamp,
 }

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from lakehouse_core.format.data_types import BINARY_ROOTS, STRING_ROOTS, AtomicType, DataType, Root
+from lakehouse_core.format.data_types import BINARY_ROOTS, STRING_ROOTS, AtomicType, DataType, TypeRoot
 from lakehouse_core.format.file_index.keys import KeyForm, column_keys, float_bits, key_form, literal_key
 
 Hashes: TypeAlias = npt.NDArray[np.int64]
 
-_BYTES: Final = (STRING_ROOTS | BINARY_ROOTS) - {Root.BLOB}
+_BYTES: Final = (STRING_ROOTS | BINARY_ROOTS) - {TypeRoot.BLOB}
 # So many rows at a time stay in the processor's cache.
 _PIECE_ROWS: Final = 16 << 10
-_UNHASHED: Final = frozenset({Root.BOOLEAN, Root.DECIMAL})
+_UNHASHED: Final = frozenset({TypeRoot.BOOLEAN, TypeRoot.DECIMAL})
 
 
 def is_hashed(data_type: DataType) -> bool:

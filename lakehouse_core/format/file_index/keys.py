@@ -21,7 +21,7 @@ from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
     AtomicType,
     DataType,
-    Root,
+    TypeRoot,
     timestamp_unit,
 )
 
@@ -33,18 +33,18 @@ Longs: TypeAlias = npt.NDArray[np.int64]
 # Unscaled decimals of more digits do not fit the 8 bytes that indexes have for them.
 _MOST_DIGITS: Final = 18
 _WIDTHS: Final = {
-    Root.BOOLEAN: 1,
+    TypeRoot.BOOLEAN: 1,
     **{root: bits // 8 for root, bits in INTEGER_BITS.items()},
-    Root.DATE: 4,
-    Root.TIME: 4,
-    Root.FLOAT: 4,
-    Root.DOUBLE: 8,
-    Root.DECIMAL: 8,
-    Root.TIMESTAMP: 8,
-    Root.TIMESTAMP_LTZ: 8,
+    TypeRoot.DATE: 4,
+    TypeRoot.TIME: 4,
+    TypeRoot.FLOAT: 4,
+    TypeRoot.DOUBLE: 8,
+    TypeRoot.DECIMAL: 8,
+    TypeRoot.TIMESTAMP: 8,
+    TypeRoot.TIMESTAMP_LTZ: 8,
 }
 _LENGTH: Final = struct.Struct(">i")
-_FLOATS: Final = frozenset({Root.FLOAT, Root.DOUBLE})
+_FLOATS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 _MICROS_PER_MILLI: Final = 1000
 
 
@@ -84,7 +84,7 @@ def key_form(data_type: DataType) -> KeyForm | None:
     if data_type.root in STRING_ROOTS:
         return KeyForm(data_type, 0, True)
     width = _WIDTHS.get(data_type.root)
-    if width is None or (data_type.root is Root.DECIMAL and (data_type.precision or 0) > _MOST_DIGITS):
+    if width is None or (data_type.root is TypeRoot.DECIMAL and (data_type.precision or 0) > _MOST_DIGITS):
         return None
     is_exact = data_type.root not in TIMESTAMP_ROOTS or (data_type.precision or 0) <= 6
     return KeyForm(data_type, width, is_exact)
@@ -97,13 +97,13 @@ def column_keys(column: pa.Array, form: KeyForm) -> pa.Array:
     if form.is_floating:
         return _float_keys(column, form.width)
     match form.type.root:
-        case Root.BOOLEAN:
+        case TypeRoot.BOOLEAN:
             return column.cast(pa.int8()).cast(pa.int64())
-        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             return _instants(column)
-        case Root.DECIMAL:
+        case TypeRoot.DECIMAL:
             return _unscaled(column)
-        case Root.DATE | Root.TIME:
+        case TypeRoot.DATE | TypeRoot.TIME:
             return column.cast(pa.int32()).cast(pa.int64())
         case _:
             return column.cast(pa.int64())

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from pyroaring import BitMap
 
-from lakehouse_core.format.data_types import AtomicType, DataType, Root
+from lakehouse_core.format.data_types import AtomicType, DataType, TypeRoot
 from lakehouse_core.format.file_index.bitmap_index import BitmapIndex
 from lakehouse_core.format.file_index.bsi_index import BsiIndex
 from lakehouse_core.format.file_index.hashing import is_hashed
@@ -21,7 +21,7 @@ BITMAP: Final = "bitmap"
 BSI: Final = "bsi"
 RANGE_BITMAP: Final = "range-bitmap"
 
-_NOT_SLICED: Final = frozenset({Root.BOOLEAN, Root.FLOAT, Root.DOUBLE, Root.CHAR, Root.VARCHAR})
+_NOT_SLICED: Final = frozenset({TypeRoot.BOOLEAN, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.CHAR, TypeRoot.VARCHAR})
 
 
 class RowIndex(Protocol):
@@ -54,7 +54,7 @@ def takes(kind: str, data_type: DataType) -> bool:
         return False
     match kind:
         case "bitmap":
-            return data_type.root is not Root.DECIMAL
+            return data_type.root is not TypeRoot.DECIMAL
         case "bsi":
             return data_type.root not in _NOT_SLICED
         case _:

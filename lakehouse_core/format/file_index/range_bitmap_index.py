@@ -13,7 +13,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.format.data_types import Root
+from lakehouse_core.format.data_types import TypeRoot
 from lakehouse_core.format.file_index.bit_slices import BitSlices
 from lakehouse_core.format.file_index.container import corrupt
 from lakehouse_core.format.file_index.distinct import DistinctValues
@@ -33,7 +33,7 @@ _DICTIONARY_HEAD_BYTES: Final = _DICTIONARY_HEAD.size - _INT.size
 
 DEFAULT_CHUNK_BYTES: Final = 16 << 10
 # Types of which each key has a chunk of its own unless told otherwise.
-_UNCHUNKED: Final = frozenset({Root.BOOLEAN, Root.TINYINT, Root.SMALLINT})
+_UNCHUNKED: Final = frozenset({TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT})
 
 
 def default_chunk_bytes(form: KeyForm) -> int:

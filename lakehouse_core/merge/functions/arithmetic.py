@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.format.data_types import INTEGER_BITS, AtomicType, Root, type_to_sql
+from lakehouse_core.format.data_types import INTEGER_BITS, AtomicType, TypeRoot, type_to_sql
 from lakehouse_core.merge.functions.aggregator import Aggregator, aggregator_of, skipping_nulls
 from lakehouse_core.table.merge_spec import AggregateFunction
 
@@ -164,11 +164,11 @@ def _arithmetic(function: AggregateFunction) -> "_Integers | _Floats | _Decimals
     assert isinstance(data_type, AtomicType)
     if data_type.root in INTEGER_BITS:
         return _Integers(function, INTEGER_BITS[data_type.root])
-    if data_type.root is Root.DECIMAL:
+    if data_type.root is TypeRoot.DECIMAL:
         assert data_type.precision is not None
         assert data_type.scale is not None
         return _Decimals(function, data_type.precision, data_type.scale)
-    return _Floats(data_type.root is Root.FLOAT)
+    return _Floats(data_type.root is TypeRoot.FLOAT)
 
 
 def _single(value: float) -> float:

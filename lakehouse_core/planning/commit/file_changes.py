@@ -29,7 +29,7 @@ from lakehouse_core.table.commit_message import (
     StaticOverwrite,
 )
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.file_refs import FileKind, NamedFile, stored_file
+from lakehouse_core.table.file_refs import FileKind, FileRef, stored_file
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import index_key, snapshot_key
 from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, ManifestEntry
@@ -349,7 +349,7 @@ def _carried_checksums(previous: Snapshot | None, index_manifest: str | None) ->
     return {name: checksum for name, checksum in checksums.items() if name == index_manifest}
 
 
-def new_files(changes: Changes, folders: BucketFolders) -> Iterator[NamedFile]:
+def new_files(changes: Changes, folders: BucketFolders) -> Iterator[FileRef]:
     """Yield the files that must lie on disk before a snapshot may name them."""
     for entry in (*changes.entries, *changes.changelog):
         if entry.kind is EntryKind.ADD:
@@ -361,7 +361,7 @@ def new_files(changes: Changes, folders: BucketFolders) -> Iterator[NamedFile]:
         if index.kind is EntryKind.ADD:
             beside = folders.of_index(index.partition, index.bucket)
             key = index_key(index.file_name) if beside is None else f"{beside}/{index.file_name}"
-            yield NamedFile(key=key, kind=FileKind.INDEX, size=index.file_size)
+            yield FileRef(key=key, kind=FileKind.INDEX, size=index.file_size)
 
 
 def _index_entries(

@@ -13,9 +13,9 @@ from lakehouse_core.planning.compaction.append import (
     Marked,
     plan_append_compaction,
 )
-from lakehouse_core.planning.compaction.changelog_steps import announced
+from lakehouse_core.planning.compaction.changelog_steps import with_changelog_steps
 from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge, Reason, Step, Upgrade
-from lakehouse_core.planning.compaction.universal import Occasion, last_full_compaction_millis, pick_runs
+from lakehouse_core.planning.compaction.universal import PickTime, last_full_compaction_millis, pick_runs
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_stats import file_ranges
 from lakehouse_core.table.levels import Levels, LevelSortedRun, levels_of
@@ -30,7 +30,7 @@ def plan_bucket(
     schema: TableSchema,
     *,
     full: bool = True,
-    occasion: Occasion | None = None,
+    occasion: PickTime | None = None,
     expired: Collection[str] = frozenset(),
     marked: Marked = NOTHING_MARKED,
     tells: bool = True,
@@ -55,7 +55,7 @@ def plan_bucket(
         waiting = sum(leveled.level == 0 for leveled in levels.runs)
         occasion = replace(occasion, skipped_triggers=max(occasion.skipped_triggers, waiting - 1))
         plan = plan_minor_compaction(levels, options, occasion, expired=expired)
-    return None if plan is None else announced(plan, schema, top_level=levels.max_level, tells=tells)
+    return None if plan is None else with_changelog_steps(plan, schema, top_level=levels.max_level, tells=tells)
 
 
 def expired_files(
@@ -108,7 +108,7 @@ def plan_full_compaction(
 
 
 def plan_minor_compaction(
-    levels: Levels, options: TableOptions, occasion: Occasion, *, expired: Collection[str] = frozenset()
+    levels: Levels, options: TableOptions, occasion: PickTime, *, expired: Collection[str] = frozenset()
 ) -> CompactionPlan | None:
     """Return what the strategy picks next, or None when the runs may stay as they are."""
     pick = pick_runs(levels, options.compaction, occasion)

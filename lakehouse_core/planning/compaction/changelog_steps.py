@@ -8,13 +8,15 @@ from dataclasses import replace
 
 from lakehouse_core.options import ChangelogProducer, MergeEngine, TableOptions
 from lakehouse_core.planning.commit_order import crossed_files
-from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge, Step, Telling, Upgrade
+from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan, Merge, Step, Upgrade
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import sections
 from lakehouse_core.table.sorted_run import KeyedFile, keyed_files
 
 
-def announced(plan: CompactionPlan, schema: TableSchema, *, top_level: int, tells: bool = True) -> CompactionPlan:
+def with_changelog_steps(
+    plan: CompactionPlan, schema: TableSchema, *, top_level: int, tells: bool = True
+) -> CompactionPlan:
     """Return the plan with each step that has something to tell or to look up marked so.
 
     `tells`: whether the changelog that the table's producer asks for is wanted. What is looked up stays the same.
@@ -23,7 +25,7 @@ def announced(plan: CompactionPlan, schema: TableSchema, *, top_level: int, tell
     if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
         if plan.output_level < top_level or not tells:
             return plan
-        return replace(plan, steps=tuple(replace(step, telling=Telling.TOP_LEVEL) for step in plan.steps))
+        return replace(plan, steps=tuple(replace(step, telling=ChangelogMode.TOP_LEVEL) for step in plan.steps))
     if not options.needs_lookup:
         return plan
     tells = tells and options.changelog_producer is ChangelogProducer.LOOKUP
@@ -32,7 +34,7 @@ def announced(plan: CompactionPlan, schema: TableSchema, *, top_level: int, tell
     for step in plan.steps:
         if isinstance(step, Merge):
             from_level_0 = any(file.level == 0 for file in step.files)
-            steps.append(replace(step, telling=Telling.LOOKUP) if from_level_0 else step)
+            steps.append(replace(step, telling=ChangelogMode.LOOKUP) if from_level_0 else step)
         elif step.file.level == 0:
             (keyed,) = keyed_files([step.file], key_types)
             above = [file for run in plan.older for file in run.data_files]
@@ -56,6 +58,6 @@ def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_newest: bool, i
         # Deleted rows are marked where they lie; their records themselves are of no more use.
         keeps_bytes = False
     if not keeps_bytes:
-        return Merge(sections([keyed]), telling=Telling.LOOKUP)
+        return Merge(sections([keyed]), telling=ChangelogMode.LOOKUP)
     is_of_use = tells or (options.deletion_vectors.enabled and not is_top)
-    return Upgrade(keyed.file, telling=Telling.LOOKUP if is_of_use else Telling.NOTHING)
+    return Upgrade(keyed.file, telling=ChangelogMode.LOOKUP if is_of_use else ChangelogMode.NOTHING)

@@ -12,18 +12,18 @@ from lakehouse_core.table.schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BucketFigures:
+class BucketHealth:
     """`small_file_count`: small files that a full compaction would rewrite. Append tables have no sorted runs."""
 
     small_file_count: int
     sorted_run_count: int
 
 
-def bucket_figures(files: Sequence[DataFile], schema: TableSchema) -> BucketFigures:
+def bucket_figures(files: Sequence[DataFile], schema: TableSchema) -> BucketHealth:
     """Return the figures of one bucket's live files. Raises CorruptTable when the files contradict each other."""
     options = schema.table_options
     small_bytes = options.target_file_size_bytes(has_key=not schema.is_append) * options.compaction.small_file_ratio
-    return BucketFigures(
+    return BucketHealth(
         # Asked of the plan, so that nobody starts a compaction for files that it would leave alone.
         small_file_count=sum(file.file_size < small_bytes for file in _rewritten(files, schema)),
         sorted_run_count=0 if schema.is_append else _sorted_run_count(files, schema),

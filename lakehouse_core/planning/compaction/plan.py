@@ -12,7 +12,7 @@ from lakehouse_core.table.sorted_run import SortedRun
 Reason: TypeAlias = PickReason | Literal["full compaction", "expired rows", "deleted rows", "all files asked for"]
 
 
-class Telling(Enum):
+class ChangelogMode(Enum):
     """What a step tells the changelog, and how it finds out what was before."""
 
     NOTHING = "nothing"
@@ -27,7 +27,7 @@ class Upgrade:
     """Move the file to the output level in the metadata; its bytes stay."""
 
     file: DataFile
-    telling: Telling = Telling.NOTHING
+    telling: ChangelogMode = ChangelogMode.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Merge:
     """Read the sections in key order, merge each, and write the rows as new files of the output level."""
 
     sections: tuple[Section, ...]
-    telling: Telling = Telling.NOTHING
+    telling: ChangelogMode = ChangelogMode.NOTHING
 
     @property
     def files(self) -> tuple[DataFile, ...]:

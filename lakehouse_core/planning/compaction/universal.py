@@ -25,7 +25,7 @@ _NO_HOUR: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion:
+class PickTime:
     """When a pick is asked for. Both times are local wall clock as if UTC, as data files note their creation.
 
     `last_full_millis` None: nobody knows of a full compaction, so that one is due. `skipped_triggers`: how often the
@@ -51,7 +51,7 @@ class Pick:
     reason: PickReason
 
 
-def pick_runs(levels: Levels, options: CompactionOptions, occasion: Occasion) -> Pick | None:
+def pick_runs(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
     """Return what the strategy compacts next, or None when the runs may stay as they are."""
     pick = (
         _early_full(levels, options, occasion)
@@ -77,7 +77,7 @@ def last_full_compaction_millis(levels: Levels) -> int | None:
     )
 
 
-def _early_full(levels: Levels, options: CompactionOptions, occasion: Occasion) -> Pick | None:
+def _early_full(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
     runs = levels.runs
     if len(runs) == 1:
         return None
@@ -103,7 +103,7 @@ def _for_size_amplification(levels: Levels, options: CompactionOptions) -> Pick 
     return None
 
 
-def _for_size_ratio(levels: Levels, options: CompactionOptions, occasion: Occasion) -> Pick | None:
+def _for_size_ratio(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
     """The newest runs of like size, when there are two at least."""
     if len(levels.runs) < options.trigger_run_count:
         return None
@@ -111,7 +111,7 @@ def _for_size_ratio(levels: Levels, options: CompactionOptions, occasion: Occasi
     return _newest(levels, count, "size ratio") if count > 1 else None
 
 
-def _for_run_count(levels: Levels, options: CompactionOptions, occasion: Occasion) -> Pick | None:
+def _for_run_count(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
     """So many of the newest that no more than the trigger are left, and those of like size behind them."""
     excess = len(levels.runs) - options.trigger_run_count
     if excess <= 0:
@@ -120,7 +120,7 @@ def _for_run_count(levels: Levels, options: CompactionOptions, occasion: Occasio
     return _newest(levels, count, "number of sorted runs")
 
 
-def _forced(levels: Levels, options: CompactionOptions, occasion: Occasion) -> Pick | None:
+def _forced(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
     """Level 0, where none of it may stay there, and the runs of like size behind it."""
     interval = options.gentle_interval
     if not options.forces_level_0 or (interval is not None and occasion.skipped_triggers + 1 < interval):

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
-from lakehouse_core.table.file_refs import FileKind, NamedFile
+from lakehouse_core.table.file_refs import FileKind, FileRef
 from lakehouse_core.table.root import Root
 
 
-def deletion_order(files: Mapping[str, NamedFile]) -> tuple[tuple[NamedFile, ...], ...]:
+def deletion_order(files: Mapping[str, FileRef]) -> tuple[tuple[FileRef, ...], ...]:
     """Return `files` in batches: each must be gone before the next may go, so that a rest can still be found."""
     ranks = (
         (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA, FileKind.INDEX, FileKind.STATISTICS),

@@ -6,13 +6,13 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.format.data_types import AtomicType, DataField, Root, to_internal
+from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, to_internal
 from lakehouse_core.table.predicate import Compare, Comparison, In, Predicate, all_of
 from lakehouse_core.table.split import Split
 
 # Up to so many keys are told one by one; of more, only between which they lie.
 _MOST_VALUES: Final = 100
-_FLOATS: Final = frozenset({Root.FLOAT, Root.DOUBLE})
+_FLOATS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 BucketId: TypeAlias = tuple[bytes, int, int]
 """A partition, a bucket of it, and how many buckets it is one of."""

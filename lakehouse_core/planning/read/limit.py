@@ -24,7 +24,7 @@ def needed_splits(splits: Sequence[Split], limit: int | None) -> Sequence[Split]
     return tuple(chosen) if rows >= limit else splits
 
 
-def cut(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     """Yield the first `limit` rows of the batches, and ask for no batch more than needed."""
     if limit is None:
         yield from batches

@@ -19,12 +19,12 @@ from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.predicate import (
     ColumnRange,
     Predicate,
-    beyond,
     holds,
     may_match,
+    only_columns,
     point_values,
     simplify,
-    within,
+    without_columns,
 )
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.stats import decode_stats
@@ -65,8 +65,8 @@ class ScanScope:
         self._created_from_millis = created_from_millis
         self._partition_types = [field.type for field in schema.partition_fields]
         self._bucket_types = [field.type for field in schema.bucket_fields]
-        self._partition_part = within(predicate, schema.partition_keys)
-        self._row_part = beyond(predicate, schema.partition_keys)
+        self._partition_part = only_columns(predicate, schema.partition_keys)
+        self._row_part = without_columns(predicate, schema.partition_keys)
         self._partitions: dict[bytes, PartitionScope | None] = {}
         self._buckets: dict[tuple[bytes, int], frozenset[int] | None] = {}
         self._same_buckets: dict[int, bool] = {}

@@ -35,13 +35,13 @@ from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntr
 from lakehouse_core.table.predicate import (
     Predicate,
     may_match,
-    within,
+    only_columns,
 )
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
 
 
-class Splits(Sequence[Split]):
+class LazySplits(Sequence[Split]):
     """Splits in manifest order of their buckets. Of many files they are made anew each time they are asked for.
 
     A million files as objects would take more memory than all else; whoever reads them needs one split at a time.
@@ -93,9 +93,9 @@ class Splits(Sequence[Split]):
         return kept_splits, (self._kept,)
 
 
-def kept_splits(splits: tuple[Split, ...]) -> Splits:
+def kept_splits(splits: tuple[Split, ...]) -> LazySplits:
     """Return splits that are at hand."""
-    return Splits(lambda: iter(splits), keeps=True)
+    return LazySplits(lambda: iter(splits), keeps=True)
 
 
 # As objects these take 12 MB.
@@ -106,7 +106,7 @@ _MOST_KEPT_FILES: Final = 20_000
 class PlannedFiles:
     """The outcome of planning: the splits, and the schemas of the live files."""
 
-    splits: Splits
+    splits: LazySplits
     schema_ids: tuple[int, ...]
 
 
@@ -140,7 +140,7 @@ def plan_splits(
 
     count = sum(len(bucket.rows) for bucket in wanted)
     return PlannedFiles(
-        splits=Splits(make, keeps=count <= _MOST_KEPT_FILES),
+        splits=LazySplits(make, keeps=count <= _MOST_KEPT_FILES),
         schema_ids=tuple(np.unique(entries.schema_ids[live]).tolist()),
     )
 
@@ -229,7 +229,7 @@ def _matching_files(
 
     if _is_read_file_by_file(files, schema) or is_one_level(files):
         return [file for file in files if matches(file) and _index_allows(file, rest, schema, file_schema)]
-    key_part = within(rest, schema.trimmed_primary_keys)
+    key_part = only_columns(rest, schema.trimmed_primary_keys)
     if key_part is not None:
         keys = schema.key_fields
         files = [file for file in files if may_match(key_part, key_ranges(file, file_schema(file.schema_id), keys))]

@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokens import Tokenizer
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.format.data_types import AtomicType, Root, from_internal, parse_literal
+from lakehouse_core.format.data_types import AtomicType, TypeRoot, from_internal, parse_literal
 from lakehouse_core.table.predicate import (
     And,
     Compare,
@@ -172,13 +172,13 @@ def _column(node: Any) -> str:
 
 _ZONE: Final = re.compile(r"(Z|[+-]\d{2}:?\d{2})$", re.IGNORECASE)
 _TYPED: Final = {
-    "DATE": AtomicType(Root.DATE),
-    "TIME": AtomicType(Root.TIME, precision=3),
-    "TIMESTAMP": AtomicType(Root.TIMESTAMP, precision=9),
-    "TIMESTAMPNTZ": AtomicType(Root.TIMESTAMP, precision=9),
-    "DATETIME": AtomicType(Root.TIMESTAMP, precision=9),
-    "TIMESTAMPLTZ": AtomicType(Root.TIMESTAMP_LTZ, precision=9),
-    "TIMESTAMPTZ": AtomicType(Root.TIMESTAMP_LTZ, precision=9),
+    "DATE": AtomicType(TypeRoot.DATE),
+    "TIME": AtomicType(TypeRoot.TIME, precision=3),
+    "TIMESTAMP": AtomicType(TypeRoot.TIMESTAMP, precision=9),
+    "TIMESTAMPNTZ": AtomicType(TypeRoot.TIMESTAMP, precision=9),
+    "DATETIME": AtomicType(TypeRoot.TIMESTAMP, precision=9),
+    "TIMESTAMPLTZ": AtomicType(TypeRoot.TIMESTAMP_LTZ, precision=9),
+    "TIMESTAMPTZ": AtomicType(TypeRoot.TIMESTAMP_LTZ, precision=9),
 }
 
 

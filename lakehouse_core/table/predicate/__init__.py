@@ -14,12 +14,12 @@ from lakehouse_core.table.predicate.conditions import (
     Predicate,
     StartsWith,
     all_of,
-    beyond,
     col,
     columns_of,
     conjuncts,
     is_predicate,
-    within,
+    only_columns,
+    without_columns,
 )
 from lakehouse_core.table.predicate.expression import scalar, to_expression
 from lakehouse_core.table.predicate.points import holds, point_values, simplify
@@ -39,7 +39,6 @@ __all__ = [
     "Predicate",
     "StartsWith",
     "all_of",
-    "beyond",
     "bind",
     "col",
     "columns_of",
@@ -47,10 +46,11 @@ __all__ = [
     "holds",
     "is_predicate",
     "may_match",
+    "only_columns",
     "point_values",
     "possible_rows",
     "scalar",
     "simplify",
     "to_expression",
-    "within",
+    "without_columns",
 ]

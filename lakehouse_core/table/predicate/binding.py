@@ -17,7 +17,7 @@ from lakehouse_core.format.data_types import (
     STRING_ROOTS,
     AtomicType,
     DataField,
-    Root,
+    TypeRoot,
     to_internal,
     type_to_sql,
 )
@@ -35,7 +35,7 @@ from lakehouse_core.table.predicate.conditions import (
 
 _EXACT: Final = Context(prec=400)
 _AT_MOST: Final = frozenset({Comparison.EQUAL, Comparison.LESS, Comparison.LESS_OR_EQUAL})
-_UNORDERED: Final = frozenset({Root.VARIANT, Root.BLOB})
+_UNORDERED: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 
 
 def bind(predicate: Predicate, fields: Sequence[DataField]) -> Predicate:
@@ -177,7 +177,7 @@ def _literal(column: str, value: Any, kind: AtomicType) -> Any:
 
 def _exact(value: Any, kind: AtomicType) -> Decimal | None:
     """Return a finite number meant for an integer or decimal column exactly, None for anything else."""
-    if kind.root not in INTEGER_BITS and kind.root is not Root.DECIMAL:
+    if kind.root not in INTEGER_BITS and kind.root is not TypeRoot.DECIMAL:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         return None
@@ -190,7 +190,7 @@ def _unit(kind: AtomicType) -> Decimal:
 
 
 def _limits(kind: AtomicType) -> tuple[Decimal, Decimal]:
-    if kind.root is Root.DECIMAL:
+    if kind.root is TypeRoot.DECIMAL:
         assert kind.precision is not None
         high = Decimal((0, (9,) * kind.precision, -(kind.scale or 0)))
         return high.copy_negate(), high

@@ -175,13 +175,13 @@ def all_of(parts: Iterable[Predicate]) -> Predicate | None:
     return None if not found else found[0] if len(found) == 1 else And(found)
 
 
-def within(predicate: Predicate | None, columns: Iterable[str]) -> Predicate | None:
+def only_columns(predicate: Predicate | None, columns: Iterable[str]) -> Predicate | None:
     """Return those conjuncts that speak of `columns` only. Dropping the others keeps more rows, never fewer."""
     allowed = frozenset(columns)
     return all_of(part for part in conjuncts(predicate) if columns_of(part) <= allowed)
 
 
-def beyond(predicate: Predicate | None, columns: Iterable[str]) -> Predicate | None:
-    """Return the conjuncts that `within` leaves out."""
+def without_columns(predicate: Predicate | None, columns: Iterable[str]) -> Predicate | None:
+    """Return the conjuncts that `only_columns` leaves out."""
     allowed = frozenset(columns)
     return all_of(part for part in conjuncts(predicate) if not columns_of(part) <= allowed)

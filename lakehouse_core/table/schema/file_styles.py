@@ -15,8 +15,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     atomic_parts,
     nanosecond_columns,
     nested_fields,
@@ -83,7 +83,7 @@ def _check_parquet(schema: TableSchema) -> None:
 
 def _check_orc(schema: TableSchema) -> None:
     for field in schema.fields:
-        if any(part.root is Root.CHAR for key in _map_keys(field.type) for part in atomic_parts(key)):
+        if any(part.root is TypeRoot.CHAR for key in _map_keys(field.type) for part in atomic_parts(key)):
             raise UnsupportedFeature(
                 f"Column {field.name} has CHAR for the keys of a map: ORC files drop the blanks at its end, which may "
                 "make one of two. Declare them as VARCHAR, or set another format."

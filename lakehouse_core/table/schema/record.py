@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.format.data_types import DataField, field_from_json, field_ids, field_to_json
-from lakehouse_core.format.strict_json import sealed_json, strict_json
+from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.options import TableOptions
 
 # Stored in every schema file. Readers refuse newer ones.
@@ -173,7 +173,7 @@ def serialize_schema(schema: TableSchema) -> bytes:
     }
     if schema.comment is not None:
         document["comment"] = schema.comment
-    return sealed_json({**document, "timeMillis": schema.time_millis, **schema.extra})
+    return json_with_checksum({**document, "timeMillis": schema.time_millis, **schema.extra})
 
 
 def _former_defaults(version: int) -> dict[str, str]:

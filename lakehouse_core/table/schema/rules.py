@@ -18,8 +18,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     atomic_parts,
     field_ids,
     nested_fields,
@@ -53,9 +53,9 @@ _TIME_FIELD: Final = "record-level.time-field"
 _MOST_FIELDS: Final = 10_000
 
 # Their values may lie in several columns or in other files.
-_UNSUPPORTED_ROOTS: Final = frozenset({Root.VARIANT, Root.BLOB})
+_UNSUPPORTED_ROOTS: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 # What a row's time may be, by which it expires.
-_TIME_ROOTS: Final = (Root.INT, Root.BIGINT, Root.TIMESTAMP, Root.TIMESTAMP_LTZ)
+_TIME_ROOTS: Final = (TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def check_schema(schema: TableSchema) -> None:
@@ -244,12 +244,12 @@ def _check_buckets(schema: TableSchema) -> None:
 def _check_bucket_function(schema: TableSchema) -> None:
     function, fields = schema.table_options.bucket_function, schema.bucket_fields
     roots = [field.type.root for field in fields if isinstance(field.type, AtomicType)]
-    if function is BucketFunction.MOD and (len(roots) != 1 or roots[0] not in (Root.INT, Root.BIGINT)):
+    if function is BucketFunction.MOD and (len(roots) != 1 or roots[0] not in (TypeRoot.INT, TypeRoot.BIGINT)):
         raise InvalidRequest(
             f"bucket-function.type is mod, which takes one INT or BIGINT column; the bucket key is "
             f"({', '.join(f'{field.name} {type_to_sql(field.type)}' for field in fields)})."
         )
-    if function is BucketFunction.HIVE and {Root.TIMESTAMP, Root.TIMESTAMP_LTZ} & set(roots):
+    if function is BucketFunction.HIVE and {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ} & set(roots):
         raise InvalidRequest("bucket-function.type is hive, which takes no timestamps: use default.")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.format.data_types import Root, atomic_parts
+from lakehouse_core.format.data_types import TypeRoot, atomic_parts
 from lakehouse_core.options import (
     DYNAMIC_BUCKET,
     POSTPONE_BUCKET,
@@ -121,7 +121,7 @@ def read_supported(schema: TableSchema, *, columns: Collection[str] | None = Non
             continue
         for part in atomic_parts(field.type):
             # A VARIANT may be shredded into columns of its own, a BLOB lies in files of its own.
-            if part.root in (Root.VARIANT, Root.BLOB):
+            if part.root in (TypeRoot.VARIANT, TypeRoot.BLOB):
                 subject = f"{table}: column" if table else "Column"
                 raise UnsupportedFeature(f"{subject} {field.name} is a {part.root}, which is not supported yet.")
 

@@ -590,10 +590,10 @@ class TestGivingUp:
 class HintsRefused(MemoryStore):
     """The hint cannot be written under its name, as where it is a link that leads out of the table."""
 
-    def write(self, key: str, data: bytes, *, lasts: bool = True) -> None:
+    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
         if key == "snapshot/LATEST":
             raise InvalidRequest(f"{key}: it leads elsewhere.")
-        super().write(key, data, lasts=lasts)
+        super().write(key, data, durable=durable)
 
 
 def test_a_hint_that_is_refused_leaves_the_commit_as_it_is() -> None:

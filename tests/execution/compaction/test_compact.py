@@ -13,7 +13,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitConflict, TaskFailed
 from lakehouse_core.execution.commit.loop import commit
 from lakehouse_core.execution.compaction.compact import CompactionResult, compact
-from lakehouse_core.execution.compaction.scope import AskedFor, WrittenTo
+from lakehouse_core.execution.compaction.scope import RequestedBuckets, WrittenBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.read.scan import ReadRequest, plan_read, scan_batches
 from lakehouse_core.execution.verify.verify import verify
@@ -77,7 +77,7 @@ class Database:
     def compact(self, engine: LocalEngine | None = None, **arguments: Any) -> CompactionResult:
         chosen = engine or SpyEngine()
         asked = {name: arguments.pop(name) for name in ("condition", "idle_millis") if name in arguments}
-        scope = arguments.pop("scope", AskedFor(**asked))
+        scope = arguments.pop("scope", RequestedBuckets(**asked))
         return compact(self.log, self.schemas, lambda: chosen, scope, **{"full": True, **arguments})
 
     def set_options(self, **options: str) -> None:
@@ -435,7 +435,7 @@ def test_partitions_whose_time_is_over_are_left_alone_by_a_compaction_of_its_own
     assert table.levels() == [0, 0, 5, 5]
     condition = partition_condition({"p": old}, table.schemas.latest())
     assert table.compact(condition=condition).noop_reason == ("every partition is past partition.expiration-time")
-    assert [one.folder for one in table.compact(scope=WrittenTo()).buckets] == ["p=2020-01-01/bucket-0"]
+    assert [one.folder for one in table.compact(scope=WrittenBuckets()).buckets] == ["p=2020-01-01/bucket-0"]
     table.check()
 
 

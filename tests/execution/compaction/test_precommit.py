@@ -20,7 +20,7 @@ from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import CorruptTable, StorageUnavailable
 from lakehouse_core.execution.compaction import compact as compaction
 from lakehouse_core.execution.compaction import precommit
-from lakehouse_core.execution.compaction.scope import WrittenTo
+from lakehouse_core.execution.compaction.scope import WrittenBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.concat_changelogs import run_join
 from lakehouse_core.format.binary_row import serialize_row
@@ -368,7 +368,7 @@ def test_a_compaction_overtaken_in_one_bucket_gives_up_the_buckets_that_share_it
             SnapshotLog(store, SystemClock()),
             SchemaLog(store),
             lambda: LocalEngine(SystemClock()),
-            WrittenTo(places={(first, 0)}),
+            WrittenBuckets(places={(first, 0)}),
             full=True,
         )
         return real(*args, **named)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.format.data_types import Root, parse_type
+from lakehouse_core.format.data_types import TypeRoot, parse_type
 from lakehouse_core.merge.functions import aggregator
 from lakehouse_core.merge.functions.by_name import AGGREGATORS
 from lakehouse_core.table.aggregate_types import FUNCTIONS
@@ -149,7 +149,7 @@ TYPES = {"sum": "INT", "product": "INT", "collect": "ARRAY<INT>", "nested_update
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS.keys() - TAKING_BACK - {"nested_update"}))
 def test_a_retract_that_a_function_cannot_carry_out_is_refused_by_names(name: str) -> None:
-    text = {"merge_map_with_keytime": TIMED, "nested_partial_update": TABLE}.get(name, Root.INT)
+    text = {"merge_map_with_keytime": TIMED, "nested_partial_update": TABLE}.get(name, TypeRoot.INT)
 
     with pytest.raises(InvalidRequest, match=rf"Column v: .* {name} .*fields\.v\.ignore-retract") as caught:
         folded(name, text, [("-", None)], nested_keys=("x",))

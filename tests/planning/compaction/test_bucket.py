@@ -22,7 +22,7 @@ from lakehouse_core.planning.compaction.bucket import (
     plan_minor_compaction,
 )
 from lakehouse_core.planning.compaction.plan import CompactionPlan, Upgrade
-from lakehouse_core.planning.compaction.universal import Occasion
+from lakehouse_core.planning.compaction.universal import PickTime
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.levels import Levels, levels_of
 from lakehouse_core.table.record_expiry import record_expiry
@@ -159,7 +159,7 @@ def test_a_minor_compaction_does_what_the_strategy_picks(line):
     files, expected = (part.strip() for part in line.split("->"))
     settings = options(trigger_run_count=2, size_ratio_percent=1)
 
-    plan = plan_minor_compaction(bucket(files), settings, Occasion(local_now_millis=0), expired=named(files, "e"))
+    plan = plan_minor_compaction(bucket(files), settings, PickTime(local_now_millis=0), expired=named(files, "e"))
 
     if plan is None:
         assert expected == "nothing"
@@ -205,7 +205,7 @@ def test_what_lies_above_the_output_is_told_level_by_level():
     levels = levels_of(bucket("0:1-3 0:2-4 3:1-50 3:51-90 4:1-900").files, KEY, level_count=5)
 
     plan = plan_minor_compaction(
-        levels, options(trigger_run_count=3, size_ratio_percent=1), Occasion(local_now_millis=0)
+        levels, options(trigger_run_count=3, size_ratio_percent=1), PickTime(local_now_millis=0)
     )
 
     assert plan is not None

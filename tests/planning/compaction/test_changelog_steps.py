@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.planning.compaction.changelog_steps import announced
-from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge, Step, Telling, Upgrade
+from lakehouse_core.planning.compaction.changelog_steps import with_changelog_steps
+from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan, Merge, Step, Upgrade
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.sections import sections
 from lakehouse_core.table.sorted_run import keyed_files
@@ -25,14 +25,14 @@ def file(level: int, *, deletes: int | None = 0, low: int = 1) -> DataFile:
     return data_file(f"f{low}", low, low + 3, level=level, delete_row_count=deletes)
 
 
-def merge(*files: DataFile, telling: Telling = Telling.NOTHING) -> Merge:
+def merge(*files: DataFile, telling: ChangelogMode = ChangelogMode.NOTHING) -> Merge:
     return Merge(sections(keyed_files(files, KEY)), telling=telling)
 
 
 def told(step: Step, *, output_level: int = TOP, **options: str) -> Step:
     """Return what becomes of a plan's one step."""
     plan = CompactionPlan(output_level=output_level, drops_deletes=True, steps=(step,), reason="full compaction")
-    (found,) = announced(plan, key_schema(**options), top_level=TOP).steps
+    (found,) = with_changelog_steps(plan, key_schema(**options), top_level=TOP).steps
     return found
 
 
@@ -71,9 +71,9 @@ def test_a_file_that_leaves_level_0_alone_is_told_or_rewritten(
 ) -> None:
     one = file(0, deletes=deletes)
     steps: dict[str, Step] = {
-        "merge": merge(one, telling=Telling.LOOKUP),
+        "merge": merge(one, telling=ChangelogMode.LOOKUP),
         "upgrade": Upgrade(one),
-        "upgrade, told": Upgrade(one, telling=Telling.LOOKUP),
+        "upgrade, told": Upgrade(one, telling=ChangelogMode.LOOKUP),
     }
 
     assert told(Upgrade(one), output_level=output_level, **options) == steps[expected]
@@ -102,7 +102,7 @@ def test_a_file_with_older_numbers_than_those_above_is_merged_with_them(
         reason="full compaction",
         older=tuple(run for section in sections(keyed_files([older], KEY)) for run in section),
     )
-    (step,) = announced(plan, key_schema(**options), top_level=TOP).steps
+    (step,) = with_changelog_steps(plan, key_schema(**options), top_level=TOP).steps
 
     assert isinstance(step, Merge if expected == "merge" else Upgrade)
 
@@ -111,7 +111,7 @@ def test_a_file_with_older_numbers_than_those_above_is_merged_with_them(
 def test_sections_with_files_of_level_0_look_up_and_others_tell_nothing(options: dict[str, str]) -> None:
     with_news, without = (file(0), file(3)), (file(2), file(3))
 
-    assert told(merge(*with_news), **options) == merge(*with_news, telling=Telling.LOOKUP)
+    assert told(merge(*with_news), **options) == merge(*with_news, telling=ChangelogMode.LOOKUP)
     assert told(merge(*without), **options) == merge(*without)
     assert told(Upgrade(file(3, deletes=None)), **options) == Upgrade(file(3, deletes=None))
 
@@ -120,7 +120,7 @@ def test_sections_with_files_of_level_0_look_up_and_others_tell_nothing(options:
 def test_what_reaches_the_top_level_is_told_where_full_compactions_tell(step: Any) -> None:
     options = {"changelog-producer": "full-compaction"}
 
-    assert told(step, **options).telling is Telling.TOP_LEVEL
+    assert told(step, **options).telling is ChangelogMode.TOP_LEVEL
     assert told(step, output_level=TOP - 1, **options) == step
 
 
@@ -128,14 +128,14 @@ def test_after_an_overwrite_the_same_is_looked_up_and_nothing_told() -> None:
     plan = CompactionPlan(
         output_level=TOP, drops_deletes=True, steps=(merge(file(0), file(3)), Upgrade(file(0))), reason="run count"
     )
-    untold = replace(plan, steps=(merge(file(0), file(3), telling=Telling.LOOKUP), Upgrade(file(0))))
+    untold = replace(plan, steps=(merge(file(0), file(3), telling=ChangelogMode.LOOKUP), Upgrade(file(0))))
 
-    assert announced(plan, key_schema(**LOOKUP), top_level=TOP, tells=False) == untold
-    assert announced(plan, key_schema(**LOOKUP), top_level=TOP).tells
+    assert with_changelog_steps(plan, key_schema(**LOOKUP), top_level=TOP, tells=False) == untold
+    assert with_changelog_steps(plan, key_schema(**LOOKUP), top_level=TOP).tells
     for options in ({"force-lookup": "true"}, {"changelog-producer": "full-compaction"}):
-        assert not announced(plan, key_schema(**options), top_level=TOP).tells
+        assert not with_changelog_steps(plan, key_schema(**options), top_level=TOP).tells
     full = key_schema(**{"changelog-producer": "full-compaction"})
-    assert announced(plan, full, top_level=TOP, tells=False) == plan
+    assert with_changelog_steps(plan, full, top_level=TOP, tells=False) == plan
 
 
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "input"}, PARTIAL, SEQUENCE])

@@ -4,7 +4,7 @@ import pytest
 
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.planning.compaction.health import BucketFigures, bucket_figures
+from lakehouse_core.planning.compaction.health import BucketHealth, bucket_figures
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.schema import new_schema
 
@@ -42,7 +42,7 @@ def file(number: int, level: int, low: int, high: int, size: int = 100) -> DataF
 def test_a_key_table_counts_small_files_to_rewrite_and_runs(files: list[DataFile], small: int, runs: int) -> None:
     schema = new_schema({"k": "INT NOT NULL"}, primary_keys=["k"], options={"bucket": "1"}, now_millis=0)
 
-    assert bucket_figures(files, schema) == BucketFigures(small_file_count=small, sorted_run_count=runs)
+    assert bucket_figures(files, schema) == BucketHealth(small_file_count=small, sorted_run_count=runs)
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_an_ordered_append_table_counts_the_small_files_that_a_full_compaction_t
     schema = new_schema({"k": "INT"}, options={"bucket": "1", "bucket-key": "k"}, now_millis=0)
     files = [file(number, 0, 1, 9, size) for number, size in enumerate(sizes)]
 
-    assert bucket_figures(files, schema) == BucketFigures(small_file_count=small, sorted_run_count=0)
+    assert bucket_figures(files, schema) == BucketHealth(small_file_count=small, sorted_run_count=0)

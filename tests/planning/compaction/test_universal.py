@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.options import CompactionOptions, TableOptions
-from lakehouse_core.planning.compaction.universal import Occasion, Pick, last_full_compaction_millis, pick_runs
+from lakehouse_core.planning.compaction.universal import Pick, PickTime, last_full_compaction_millis, pick_runs
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.levels import Levels, LevelSortedRun
 from lakehouse_core.table.sorted_run import KeyedFile, SortedRun
 
 HERE = Path(__file__).parent
 HOUR = 3_600_000
-NOON = Occasion(local_now_millis=12 * HOUR)
+NOON = PickTime(local_now_millis=12 * HOUR)
 
 
 def run(text: str, number: int = 0) -> LevelSortedRun:
@@ -91,7 +91,7 @@ def test_the_strategy_picks(options, given, expected):
         total_size_threshold_bytes=int(options["total"]) if "total" in options else None,
         incremental_size_threshold_bytes=int(options["increment"]) if "increment" in options else None,
     )
-    occasion = Occasion(
+    occasion = PickTime(
         local_now_millis=int(options.get("hour", 12)) * HOUR,
         last_full_millis=int(options["full-at"]) * HOUR if "full-at" in options else None,
         skipped_triggers=int(options.get("skipped", 0)),
@@ -100,7 +100,7 @@ def test_the_strategy_picks(options, given, expected):
     assert shown(pick_runs(Levels(runs(given), int(options["levels"])), chosen, occasion), given) == expected
 
 
-def java_state(line: str) -> tuple[Levels, CompactionOptions, Occasion, str]:
+def java_state(line: str) -> tuple[Levels, CompactionOptions, PickTime, str]:
     """Parse a line of the table that `java_picks/CompactionPicks.java` explains."""
     head, given, pick = (part.strip() for part in line.split("|"))
     said = settings(head)
@@ -123,7 +123,7 @@ def java_state(line: str) -> tuple[Levels, CompactionOptions, Occasion, str]:
             offpeak_end_hour=int(end),
             offpeak_ratio_percent=int(ratio),
         )
-        occasion = Occasion(local_now_millis=int(hour) * HOUR)
+        occasion = PickTime(local_now_millis=int(hour) * HOUR)
     if said["full"] != "-":
         interval, _, elapsed = said["full"].partition("@")
         options = replace(options, full_interval_millis=int(interval))

@@ -13,7 +13,7 @@ from lakehouse_core.execution.engines.spark.run import run_tasks
 from lakehouse_core.execution.engines.spark.scan.frame import binlog_frame, changes_frame, read_frame
 from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.engines.spark.write.frame import write_frame
-from lakehouse_core.execution.read.incremental_scan import ChangesPlan
+from lakehouse_core.execution.read.incremental_scan import IncrementalPlan
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.tasks.write.input import input_batches, row_count
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
@@ -66,7 +66,7 @@ class SparkEngine:
         """
         return read_frame(self.session, plan)
 
-    def changes(self, plan: ChangesPlan) -> DataFrame:
+    def changes(self, plan: IncrementalPlan) -> DataFrame:
         """Return the changes of a plan, in partitions that keep their order. Raises as `to_spark` does."""
         return changes_frame(self.session, plan)
 

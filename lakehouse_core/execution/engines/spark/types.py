@@ -21,8 +21,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     arrow_type,
     type_to_sql,
     with_nullable,
@@ -31,37 +31,37 @@ from lakehouse_core.format.data_types import (
 # Spark's timestamps count microseconds.
 _TIMESTAMP_PRECISION: Final = 6
 
-_TO_SPARK: Final[dict[Root, st.DataType]] = {
-    Root.BOOLEAN: st.BooleanType(),
-    Root.TINYINT: st.ByteType(),
-    Root.SMALLINT: st.ShortType(),
-    Root.INT: st.IntegerType(),
-    Root.BIGINT: st.LongType(),
-    Root.FLOAT: st.FloatType(),
-    Root.DOUBLE: st.DoubleType(),
-    Root.CHAR: st.StringType(),
-    Root.VARCHAR: st.StringType(),
-    Root.BINARY: st.BinaryType(),
-    Root.VARBINARY: st.BinaryType(),
-    Root.BLOB: st.BinaryType(),
-    Root.DATE: st.DateType(),
-    Root.TIMESTAMP: st.TimestampNTZType(),
-    Root.TIMESTAMP_LTZ: st.TimestampType(),
+_TO_SPARK: Final[dict[TypeRoot, st.DataType]] = {
+    TypeRoot.BOOLEAN: st.BooleanType(),
+    TypeRoot.TINYINT: st.ByteType(),
+    TypeRoot.SMALLINT: st.ShortType(),
+    TypeRoot.INT: st.IntegerType(),
+    TypeRoot.BIGINT: st.LongType(),
+    TypeRoot.FLOAT: st.FloatType(),
+    TypeRoot.DOUBLE: st.DoubleType(),
+    TypeRoot.CHAR: st.StringType(),
+    TypeRoot.VARCHAR: st.StringType(),
+    TypeRoot.BINARY: st.BinaryType(),
+    TypeRoot.VARBINARY: st.BinaryType(),
+    TypeRoot.BLOB: st.BinaryType(),
+    TypeRoot.DATE: st.DateType(),
+    TypeRoot.TIMESTAMP: st.TimestampNTZType(),
+    TypeRoot.TIMESTAMP_LTZ: st.TimestampType(),
 }
 _FROM_SPARK: Final[dict[type[st.DataType], AtomicType]] = {
-    st.BooleanType: AtomicType(Root.BOOLEAN),
-    st.ByteType: AtomicType(Root.TINYINT),
-    st.ShortType: AtomicType(Root.SMALLINT),
-    st.IntegerType: AtomicType(Root.INT),
-    st.LongType: AtomicType(Root.BIGINT),
-    st.FloatType: AtomicType(Root.FLOAT),
-    st.DoubleType: AtomicType(Root.DOUBLE),
-    st.StringType: AtomicType(Root.VARCHAR, length=MAX_LENGTH),
-    st.BinaryType: AtomicType(Root.VARBINARY, length=MAX_LENGTH),
-    st.DateType: AtomicType(Root.DATE),
-    st.TimestampNTZType: AtomicType(Root.TIMESTAMP, precision=_TIMESTAMP_PRECISION),
-    st.TimestampType: AtomicType(Root.TIMESTAMP_LTZ, precision=_TIMESTAMP_PRECISION),
-    st.VariantType: AtomicType(Root.VARIANT),
+    st.BooleanType: AtomicType(TypeRoot.BOOLEAN),
+    st.ByteType: AtomicType(TypeRoot.TINYINT),
+    st.ShortType: AtomicType(TypeRoot.SMALLINT),
+    st.IntegerType: AtomicType(TypeRoot.INT),
+    st.LongType: AtomicType(TypeRoot.BIGINT),
+    st.FloatType: AtomicType(TypeRoot.FLOAT),
+    st.DoubleType: AtomicType(TypeRoot.DOUBLE),
+    st.StringType: AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH),
+    st.BinaryType: AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH),
+    st.DateType: AtomicType(TypeRoot.DATE),
+    st.TimestampNTZType: AtomicType(TypeRoot.TIMESTAMP, precision=_TIMESTAMP_PRECISION),
+    st.TimestampType: AtomicType(TypeRoot.TIMESTAMP_LTZ, precision=_TIMESTAMP_PRECISION),
+    st.VariantType: AtomicType(TypeRoot.VARIANT),
 }
 
 
@@ -73,7 +73,7 @@ def spark_schema(fields: Iterable[DataField]) -> st.StructType:
 def spark_type(data_type: DataType) -> st.DataType:
     """Return Spark's counterpart of the type. Raises UnsupportedFeature for TIME and VARIANT."""
     match data_type:
-        case AtomicType(Root.DECIMAL, precision=int(precision), scale=int(scale)):
+        case AtomicType(TypeRoot.DECIMAL, precision=int(precision), scale=int(scale)):
             return st.DecimalType(precision, scale)
         case AtomicType(root):
             if root not in _TO_SPARK:
@@ -109,7 +109,7 @@ def exchange_schema(fields: Iterable[DataField]) -> pa.Schema:
 
 def _exchange_type(data_type: DataType) -> pa.DataType:
     match data_type:
-        case AtomicType(Root.TIMESTAMP | Root.TIMESTAMP_LTZ):
+        case AtomicType(TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ):
             return arrow_type(replace(data_type, precision=_TIMESTAMP_PRECISION))
         case AtomicType():
             return arrow_type(data_type)
@@ -140,11 +140,11 @@ def _field_from_spark(field: st.StructField) -> DataField:
 def _type_from_spark(data_type: st.DataType) -> DataType:
     match data_type:
         case st.DecimalType():
-            return AtomicType(Root.DECIMAL, precision=data_type.precision, scale=data_type.scale)
+            return AtomicType(TypeRoot.DECIMAL, precision=data_type.precision, scale=data_type.scale)
         case st.CharType():
-            return AtomicType(Root.CHAR, length=data_type.length)
+            return AtomicType(TypeRoot.CHAR, length=data_type.length)
         case st.VarcharType():
-            return AtomicType(Root.VARCHAR, length=data_type.length)
+            return AtomicType(TypeRoot.VARCHAR, length=data_type.length)
         case st.ArrayType():
             return ArrayType(with_nullable(_type_from_spark(data_type.elementType), data_type.containsNull))
         case st.MapType():

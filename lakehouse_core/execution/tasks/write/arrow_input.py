@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 
-def received(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def normalized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches with the offsets that some of their lists lack."""
     for batch in batches:
         if any(map(_lacks_offsets, batch.columns)):

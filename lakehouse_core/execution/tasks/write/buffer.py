@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, batch_rows
-from lakehouse_core.execution.tasks.write.router import Place
+from lakehouse_core.execution.tasks.write.router import BucketPath
 from lakehouse_core.execution.tasks.write.rows import InputRows, Kinds
 from lakehouse_core.format.rows import Rows, take_all
 from lakehouse_core.table.file_columns import record_schema
@@ -40,10 +40,10 @@ class Buffered:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceRows:
+class BufferedBucket:
     """The rows of one bucket in the buffer (`rows` None: all), numbered from 0 in order of arrival."""
 
-    place: Place
+    place: BucketPath
     buffered: Buffered
     rows: Rows | None
     first_number: int

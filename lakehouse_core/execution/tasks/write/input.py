@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.execution.tasks.write.arrow_input import received
+from lakehouse_core.execution.tasks.write.arrow_input import normalized
 from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -26,8 +26,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     arrow_type,
     timestamp_unit,
     to_internal,
@@ -200,7 +200,7 @@ def _of_arrow(
     for field in wanted:
         index = schema.get_field_index(field.name)
         casts.append(None if index < 0 else (index, _cast(schema.field(index).type, field, misfits)))
-    return _converted(_bounded(received(batches)), target, casts, misfits, wanted)
+    return _converted(_bounded(normalized(batches)), target, casts, misfits, wanted)
 
 
 def _converted(
@@ -337,7 +337,7 @@ def arrow_value(value: Any, data_type: DataType) -> Any:
 def _output_fields(fields: Sequence[DataField], rowkind_column: str | None) -> list[DataField]:
     if rowkind_column is None or any(field.name == rowkind_column for field in fields):
         return list(fields)
-    return [*fields, DataField(-1, rowkind_column, AtomicType(Root.VARCHAR, length=2))]
+    return [*fields, DataField(-1, rowkind_column, AtomicType(TypeRoot.VARCHAR, length=2))]
 
 
 def _check_complete(names: Container[Any], fields: Sequence[DataField], what: str) -> None:

@@ -21,7 +21,7 @@ Codes: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BucketPath:
     """One bucket of one partition; `partition` is a serialized BinaryRow."""
 
     partition: bytes
@@ -41,9 +41,9 @@ class Router:
         self._bucket_count = max(1, schema.table_options.bucket if bucket_count is None else bucket_count)
         self._partitions: dict[bytes, int] = {}
         self._paths: list[tuple[bytes, str]] = []
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, BucketPath] = {}
 
-    def split(self, column: Callable[[str], pa.Array], row_count: int) -> Iterator[tuple[Place, Rows | None]]:
+    def split(self, column: Callable[[str], pa.Array], row_count: int) -> Iterator[tuple[BucketPath, Rows | None]]:
         """Yield each place with its rows in their order; None means all rows. `column` answers a column by name."""
         codes = self._codes(column, row_count)
         if row_count and (codes == codes[0]).all():
@@ -102,12 +102,12 @@ class Router:
             self._paths.append((partition, path))
         return self._partitions[partition]
 
-    def _place(self, code: int) -> Place:
+    def _place(self, code: int) -> BucketPath:
         if code not in self._places:
             number, bucket = divmod(code, self._bucket_count)
             partition, path = self._paths[number]
             data_folder = self._schema.table_options.data_file_directory or ""
-            self._places[code] = Place(partition, bucket, bucket_folder(path, bucket, data_folder=data_folder))
+            self._places[code] = BucketPath(partition, bucket, bucket_folder(path, bucket, data_folder=data_folder))
         return self._places[code]
 
 

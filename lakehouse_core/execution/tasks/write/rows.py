@@ -24,8 +24,8 @@ from lakehouse_core.format.data_types import (
     DataType,
     MapType,
     MultisetType,
-    Root,
     RowType,
+    TypeRoot,
     parse_literal,
     type_to_sql,
 )
@@ -38,7 +38,7 @@ ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
 _UPDATE_BEFORE: Final = 1
 _LONGEST_KEY_BYTES: Final = 1 << 20
 # How often a MULTISET holds an element.
-_COUNT: Final = AtomicType(Root.INT, False)
+_COUNT: Final = AtomicType(TypeRoot.INT, False)
 
 Kinds = npt.NDArray[np.int8]
 

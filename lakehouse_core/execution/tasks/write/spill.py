@@ -16,9 +16,9 @@ import pyarrow.ipc
 
 from lakehouse_core.errors import StorageFull, StorageUnavailable
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, batch_rows
-from lakehouse_core.execution.tasks.write.router import Place
+from lakehouse_core.execution.tasks.write.router import BucketPath
 from lakehouse_core.merge.chunk import MergeRule, merge_chunk, sort_chunk
-from lakehouse_core.merge.frontier import Part, frontier_chunks
+from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
 from lakehouse_core.options import LEAST_SPILL_FILES, SpillOptions
 from lakehouse_core.table.file_columns import record_schema
 from lakehouse_core.table.schema import TableSchema
@@ -59,7 +59,7 @@ class Spills:
         self._runs: list[_Run] = []
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[BucketPath, ...]:
         """The buckets that have rows on disk."""
         return tuple(dict.fromkeys(place for run in self._runs for place in run.parts))
 
@@ -70,7 +70,7 @@ class Spills:
         used_bytes = sum(run.size_bytes for run in self._runs)
         return options.is_enabled and used_bytes + max(merged_bytes, size_bytes) <= options.most_disk_bytes
 
-    def add(self, parts: Iterable[tuple[Place, Iterable[pa.RecordBatch]]]) -> None:
+    def add(self, parts: Iterable[tuple[BucketPath, Iterable[pa.RecordBatch]]]) -> None:
         """Put a run behind the others: the sorted rows of each bucket.
 
         Raises StorageFull, StorageUnavailable; then the run is gone.
@@ -79,7 +79,7 @@ class Spills:
             self._merge_newest()
         self._runs.append(self._written(parts, generation=0))
 
-    def chunks(self, place: Place, newest: Iterable[pa.RecordBatch]) -> Iterator[tuple[Part, ...]]:
+    def chunks(self, place: BucketPath, newest: Iterable[pa.RecordBatch]) -> Iterator[tuple[RunSlice, ...]]:
         """Yield key-complete chunks of a bucket's runs, one that is not on disk behind them.
 
         Raises StorageUnavailable.
@@ -111,7 +111,7 @@ class Spills:
         for run in old:
             run.close()
 
-    def _merged(self, runs: Sequence["_Run"], place: Place) -> Iterator[pa.RecordBatch]:
+    def _merged(self, runs: Sequence["_Run"], place: BucketPath) -> Iterator[pa.RecordBatch]:
         for chunk in self._chunks(runs, place, ()):
             if self._keeps_versions:
                 yield sort_chunk(chunk, self._rule, self._records.names)
@@ -119,8 +119,8 @@ class Spills:
                 yield from merge_chunk(chunk, self._rule, self._records.names)
 
     def _chunks(
-        self, runs: Sequence["_Run"], place: Place, newest: Iterable[pa.RecordBatch]
-    ) -> Iterator[tuple[Part, ...]]:
+        self, runs: Sequence["_Run"], place: BucketPath, newest: Iterable[pa.RecordBatch]
+    ) -> Iterator[tuple[RunSlice, ...]]:
         return frontier_chunks(
             [*(self._read(run, place) for run in runs if place in run.parts), newest],
             self._key_columns,
@@ -130,13 +130,13 @@ class Spills:
             repeats_keys=self._keeps_versions,
         )
 
-    def _read(self, run: "_Run", place: Place) -> Iterator[pa.RecordBatch]:
+    def _read(self, run: "_Run", place: BucketPath) -> Iterator[pa.RecordBatch]:
         for number in run.parts[place]:
             with _on_disk(self._folder):
                 batch = run.reader.get_batch(number)
             yield batch
 
-    def _written(self, parts: Iterable[tuple[Place, Iterable[pa.RecordBatch]]], *, generation: int) -> "_Run":
+    def _written(self, parts: Iterable[tuple[BucketPath, Iterable[pa.RecordBatch]]], *, generation: int) -> "_Run":
         with _on_disk(self._folder), ExitStack() as failed:
             file = _nameless_file(self._folder)
             failed.callback(_close, file)
@@ -170,7 +170,7 @@ class _Run:
     file: IO[bytes]
     reader: pa.ipc.RecordBatchFileReader
     size_bytes: int
-    parts: Mapping[Place, range]
+    parts: Mapping[BucketPath, range]
     generation: int
 
     def close(self) -> None:

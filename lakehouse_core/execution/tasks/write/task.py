@@ -15,10 +15,10 @@ import pyarrow as pa
 from lakehouse_core.clock import Clock
 from lakehouse_core.data_files.memory import keep_freed_memory
 from lakehouse_core.data_files.parquet.writer import Encoding
-from lakehouse_core.data_files.writer import DataFileWriter, FileKind, FileNames, FileOutput
+from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS
-from lakehouse_core.execution.tasks.write.buffer import PlaceRows, joined
-from lakehouse_core.execution.tasks.write.router import Place, Router
+from lakehouse_core.execution.tasks.write.buffer import BufferedBucket, joined
+from lakehouse_core.execution.tasks.write.router import BucketPath, Router
 from lakehouse_core.execution.tasks.write.rows import InputRows, checked_rows
 from lakehouse_core.execution.tasks.write.spill import Spills
 from lakehouse_core.format.rows import Rows, take
@@ -26,7 +26,7 @@ from lakehouse_core.merge.chunk import MergeRule, merge_chunk, order_of, sorted_
 from lakehouse_core.merge.deduplicate import deduplicate, first_row
 from lakehouse_core.merge.key_words import Words, key_words, sequence_words
 from lakehouse_core.merge.order import KeyOrder, TieWords, order_rows
-from lakehouse_core.merge.record_columns import Records
+from lakehouse_core.merge.record_columns import RecordColumns
 from lakehouse_core.merge.reduce import BY_ROW, reduce
 from lakehouse_core.options import ChangelogProducer, MergeEngine
 from lakehouse_core.storage import open_store
@@ -92,10 +92,10 @@ class _Results:
 
     def __init__(self, task: WriteTask) -> None:
         self._total_buckets = task.schema.table_options.bucket
-        self._files: dict[Place, list[DataFile]] = {}
-        self._changelog: dict[Place, list[DataFile]] = {}
+        self._files: dict[BucketPath, list[DataFile]] = {}
+        self._changelog: dict[BucketPath, list[DataFile]] = {}
 
-    def add(self, place: Place, files: Iterable[DataFile], changelog: Iterable[DataFile] = ()) -> None:
+    def add(self, place: BucketPath, files: Iterable[DataFile], changelog: Iterable[DataFile] = ()) -> None:
         self._files.setdefault(place, []).extend(files)
         self._changelog.setdefault(place, []).extend(changelog)
 
@@ -181,7 +181,7 @@ class _KeyWriter:
         self._spills.clear()
         self._versions_bytes = 0.0
 
-    def _flush_buffer(self) -> set[Place]:
+    def _flush_buffer(self) -> set[BucketPath]:
         """Make files of each bucket that has rows in the buffer, and return these buckets."""
         flushed = set()
         spilled = set(self._spills.places)
@@ -193,7 +193,7 @@ class _KeyWriter:
                 self._flush_place(rows, words)
         return flushed
 
-    def _taken_out(self) -> Iterator[tuple[PlaceRows, list[Words]]]:
+    def _taken_out(self) -> Iterator[tuple[BufferedBucket, list[Words]]]:
         """Empty the buffer; yield the rows of each bucket, numbered by their arrival, with the words of their keys."""
         if not self._buffer:
             return
@@ -204,13 +204,13 @@ class _KeyWriter:
             bucket = place.partition, place.bucket
             first_number = self._next_numbers.get(bucket, 0)
             if rows is not None and buffered.size_bytes * len(rows) <= _CACHED_BYTES * buffered.row_count:
-                place_rows = PlaceRows(place, buffered.taken(rows), None, first_number)
+                place_rows = BufferedBucket(place, buffered.taken(rows), None, first_number)
             else:
-                place_rows = PlaceRows(place, buffered, rows, first_number)
+                place_rows = BufferedBucket(place, buffered, rows, first_number)
             self._next_numbers[bucket] = first_number + place_rows.count
             yield place_rows, words if rows is None else [word[rows] for word in words]
 
-    def _sorted(self, rows: PlaceRows, words: list[Words]) -> Iterator[pa.RecordBatch]:
+    def _sorted(self, rows: BufferedBucket, words: list[Words]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one bucket in order: all of them, or, where that is enough, what stays of each key."""
         order = order_rows(words, rows.count, self._tie_words(rows))
         if not self._spills_all:
@@ -219,7 +219,7 @@ class _KeyWriter:
         self._versions_bytes += most_versions * rows.row_bytes
         return rows.batches(order.rows)
 
-    def _flush_place(self, rows: PlaceRows, words: list[Words]) -> None:
+    def _flush_place(self, rows: BufferedBucket, words: list[Words]) -> None:
         """Sort and merge the rows of one bucket that has none on disk."""
         order = order_rows(words, rows.count, self._tie_words(rows))
         if self._has_changelog:
@@ -232,7 +232,7 @@ class _KeyWriter:
                 files.write(batch)
             self._results.add(rows.place, files.close())
 
-    def _flush_spilled(self, place: Place, buffered: Iterable[pa.RecordBatch]) -> None:
+    def _flush_spilled(self, place: BucketPath, buffered: Iterable[pa.RecordBatch]) -> None:
         """Merge the runs of one bucket, the newest of which is `buffered`."""
         with self._writer(place, is_changelog=True) as changelog, self._writer(place) as files:
             for chunk in self._spills.chunks(place, buffered):
@@ -240,7 +240,7 @@ class _KeyWriter:
                     for batch in merge_chunk(chunk, self._rule, self._record_names):
                         files.write(batch)
                     continue
-                records = Records([batch for part in chunk for batch in part.batches], VALUE_KIND)
+                records = RecordColumns([batch for part in chunk for batch in part.batches], VALUE_KIND)
                 order = order_of(records, self._rule)
                 if self._has_changelog:
                     changelog.write(sorted_batch(records, order, self._record_names))
@@ -249,7 +249,7 @@ class _KeyWriter:
             told, made = changelog.close(), files.close()
         self._results.add(place, made, told)
 
-    def _tie_words(self, rows: PlaceRows) -> TieWords | None:
+    def _tie_words(self, rows: BufferedBucket) -> TieWords | None:
         options = self._schema.table_options
         if not options.sequence_fields:
             return None
@@ -263,7 +263,7 @@ class _KeyWriter:
 
         return words
 
-    def _merged(self, rows: PlaceRows, order: KeyOrder) -> Iterator[pa.RecordBatch]:
+    def _merged(self, rows: BufferedBucket, order: KeyOrder) -> Iterator[pa.RecordBatch]:
         """Yield the records that stay of each key, in key order."""
         spec = self._spec
         match spec.engine:
@@ -273,15 +273,15 @@ class _KeyWriter:
                 yield from rows.batches(first_row(order, rows.kinds, ignore_delete=spec.ignore_delete))
             case MergeEngine.PARTIAL_UPDATE | MergeEngine.AGGREGATION:
                 for part in order.slices(CHUNK_ROWS):
-                    records = Records([rows.records(part.rows)], VALUE_KIND)
+                    records = RecordColumns([rows.records(part.rows)], VALUE_KIND)
                     in_order = KeyOrder(np.arange(len(part.rows)), part.ends)
                     yield reduce(records, in_order, spec, self._schema.column_names).batch(records, self._record_names)
             case _:
                 assert_never(spec.engine)
 
-    def _writer(self, place: Place, *, is_changelog: bool = False) -> DataFileWriter:
+    def _writer(self, place: BucketPath, *, is_changelog: bool = False) -> DataFileWriter:
         options = self._schema.table_options
-        kind = FileKind(
+        kind = FileSettings(
             prefix=options.changelog_file_prefix if is_changelog else options.data_file_prefix,
             is_changelog=is_changelog,
             target_bytes=options.target_file_size_bytes(has_key=True),
@@ -299,10 +299,10 @@ class _AppendWriter:
         self._output = output
         self._router = Router(task.schema)
         self._results = _Results(task)
-        self._writers: dict[Place, DataFileWriter] = {}
+        self._writers: dict[BucketPath, DataFileWriter] = {}
         options = task.schema.table_options
         self._limit_bytes = options.write_buffer_bytes
-        self._kind = FileKind(
+        self._kind = FileSettings(
             prefix=options.data_file_prefix,
             target_bytes=options.target_file_size_bytes(has_key=False),
             target_rows=options.target_file_row_num,
@@ -326,7 +326,7 @@ class _AppendWriter:
     def messages(self) -> list[CommitMessage]:
         return self._results.messages()
 
-    def _writer(self, place: Place) -> DataFileWriter:
+    def _writer(self, place: BucketPath) -> DataFileWriter:
         if place not in self._writers:
             # Without buckets every writer counts from 0; with them numbers go on, for they keep the order of rows.
             first = self._task.restored.get((place.partition, place.bucket), 0)

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from lakehouse_core.execution.tasks.write.arrow_input import received
+from lakehouse_core.execution.tasks.write.arrow_input import normalized
 
 
 def test_lists_without_elements_arrive_whole_though_java_leaves_out_their_offsets():
@@ -16,7 +16,7 @@ def test_lists_without_elements_arrive_whole_though_java_leaves_out_their_offset
     with pa.ipc.new_stream(stream, sent.schema) as writer:
         writer.write(sent)
 
-    (batch,) = received(pa.ipc.open_stream(stream.getvalue()))
+    (batch,) = normalized(pa.ipc.open_stream(stream.getvalue()))
 
     # Either would end this process as the rows came.
     assert batch.nbytes > 0

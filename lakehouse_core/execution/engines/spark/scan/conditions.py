@@ -15,10 +15,10 @@ from pyspark.sql import functions as sf
 
 from lakehouse_core.execution.engines.spark.types import spark_type
 from lakehouse_core.execution.engines.spark.write.routing import quoted
-from lakehouse_core.format.data_types import MILLIS_PER_DAY, AtomicType, DataType, Root
+from lakehouse_core.format.data_types import MILLIS_PER_DAY, AtomicType, DataType, TypeRoot
 from lakehouse_core.table.predicate import And, Compare, Comparison, In, IsNull, Not, Or, Predicate, StartsWith
 
-_APPROXIMATE: Final = frozenset({Root.FLOAT, Root.DOUBLE})
+_APPROXIMATE: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 
 def condition(predicate: Predicate, types: Mapping[str, DataType]) -> Column:
@@ -78,16 +78,16 @@ def _is_nan(value: Any) -> bool:
 def _literal(value: Any, kind: AtomicType) -> Column:
     """Return a comparable value as Spark's constant of the column's type; Spark folds it before it reads."""
     match kind.root:
-        case Root.DATE:
+        case TypeRoot.DATE:
             return sf.date_from_unix_date(sf.lit(value))
-        case Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIMESTAMP_LTZ:
             return sf.timestamp_micros(sf.lit(_micros(value)))
-        case Root.TIMESTAMP:
+        case TypeRoot.TIMESTAMP:
             # A cast from text stops at the year 9999, one from an instant depends on the session's zone.
             days, micros = divmod(_micros(value), MILLIS_PER_DAY * 1000)
             day = sf.date_from_unix_date(sf.lit(days)).cast("timestamp_ntz")
             return day + sf.make_dt_interval(secs=sf.lit(Decimal(micros).scaleb(-6)))
-        case Root.BINARY | Root.VARBINARY:
+        case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return sf.lit(bytearray(value))
         case _:
             return sf.lit(value).cast(spark_type(kind))

@@ -23,7 +23,7 @@ from lakehouse_core.execution.engines.spark.scan.native import is_native, native
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
 from lakehouse_core.execution.engines.spark.write.routing import quoted
-from lakehouse_core.execution.read.incremental_scan import ChangesPlan, task_changes
+from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, task_changes
 from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
 from lakehouse_core.execution.tasks.binlog import binlog_batches, by_bucket
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
@@ -69,7 +69,7 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
         return frame if plan.limit is None else frame.limit(plan.limit)
 
 
-def changes_frame(session: SparkSession, plan: ChangesPlan) -> DataFrame:
+def changes_frame(session: SparkSession, plan: IncrementalPlan) -> DataFrame:
     """Return the changes of the plan as one frame, whose partitions and rows are in the plan's order.
 
     Raises UnsupportedFeature for a column that Spark cannot hold.
@@ -129,7 +129,7 @@ def _rows(tasks: Group, *, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
             raise
 
 
-def _changes(tasks: Group, *, plan: ChangesPlan) -> Iterator[pa.RecordBatch]:
+def _changes(tasks: Group, *, plan: IncrementalPlan) -> Iterator[pa.RecordBatch]:
     for task in tasks:
         yield from task_changes(task, plan, _log(task))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from lakehouse_core.format.data_types import BINARY_ROOTS, STRING_ROOTS, AtomicType, DataType, Root
+from lakehouse_core.format.data_types import BINARY_ROOTS, STRING_ROOTS, AtomicType, DataType, TypeRoot
 
 _SEED: Final = 42
 _C1: Final = 0xCC9E2D51
@@ -27,9 +27,14 @@ _COMPACT_DECIMAL_PRECISION: Final = 18
 _MAX_COLUMNS: Final = 56
 # Each combination of nulls has a header of its own, and all of them are written into the expression.
 _MAX_NULLABLE_COLUMNS: Final = 6
-_BYTES_ROOTS: Final = (STRING_ROOTS | BINARY_ROOTS) - {Root.BLOB}
+_BYTES_ROOTS: Final = (STRING_ROOTS | BINARY_ROOTS) - {TypeRoot.BLOB}
 # A number fills the low bytes of its slot and leaves the others zero, even a negative one.
-_SLOT_MASKS: Final = {Root.TINYINT: 0xFF, Root.SMALLINT: 0xFFFF, Root.INT: 0xFFFFFFFF, Root.DATE: 0xFFFFFFFF}
+_SLOT_MASKS: Final = {
+    TypeRoot.TINYINT: 0xFF,
+    TypeRoot.SMALLINT: 0xFFFF,
+    TypeRoot.INT: 0xFFFFFFFF,
+    TypeRoot.DATE: 0xFFFFFFFF,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,10 @@ def can_hash(types: Sequence[DataType]) -> bool:
 
 def _is_covered(data_type: DataType) -> bool:
     match data_type:
-        case AtomicType(Root.DECIMAL, precision=int(precision)):
+        case AtomicType(TypeRoot.DECIMAL, precision=int(precision)):
             return precision <= _COMPACT_DECIMAL_PRECISION
         case AtomicType(root):
-            return root in {Root.BOOLEAN, Root.BIGINT} or root in _SLOT_MASKS or root in _BYTES_ROOTS
+            return root in {TypeRoot.BOOLEAN, TypeRoot.BIGINT} or root in _SLOT_MASKS or root in _BYTES_ROOTS
         case _:
             return False
 
@@ -129,13 +134,13 @@ class _State:
 
 def _slot(data_type: DataType, column: str, layers: _Layers) -> _Slot:
     match data_type:
-        case AtomicType(Root.BOOLEAN):
+        case AtomicType(TypeRoot.BOOLEAN):
             value = f"cast({column} as bigint)"
-        case AtomicType(Root.BIGINT):
+        case AtomicType(TypeRoot.BIGINT):
             value = column
-        case AtomicType(Root.DATE):
-            value = f"cast(unix_date({column}) as bigint) & {_SLOT_MASKS[Root.DATE]}L"
-        case AtomicType(Root.DECIMAL, scale=int(scale)):
+        case AtomicType(TypeRoot.DATE):
+            value = f"cast(unix_date({column}) as bigint) & {_SLOT_MASKS[TypeRoot.DATE]}L"
+        case AtomicType(TypeRoot.DECIMAL, scale=int(scale)):
             value = f"cast({column} * {10**scale}BD as bigint)"
         case AtomicType(root) if root in _SLOT_MASKS:
             value = f"cast({column} as bigint) & {_SLOT_MASKS[root]}L"
