@@ -4,12 +4,15 @@ Nothing here reads a store, and every text is cut and escaped: whatever a name o
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 from lakehouse_core.errors import shown
 
 _LONGEST_TEXT: Final = 120
+# The name of a data file fits.
+_LONGEST_CELL: Final = 56
 
 
 def line(kind: str, name: str, facts: Mapping[str, object]) -> str:
@@ -34,6 +37,52 @@ def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *
     body = "".join(f"<tr>{''.join(f'<td>{_text(value)}</td>' for value in row)}</tr>" for row in rows)
     more = f"<p>… and {left_out:,} more</p>" if left_out else ""
     return f"<div><strong>{_text(title)}</strong><table><tr>{head}</tr>{body}</table>{more}</div>"
+
+
+def lines(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left_out: int) -> str:
+    """Return rows as lines of aligned cells under the names of their columns, and how many more there are."""
+    head = [name.removesuffix("_millis") for name in columns]
+    cells = [[_cell(readable(*found)) for found in zip(columns, row, strict=True)] for row in rows]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    told = (
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in ([head, *cells] if cells else ())
+    )
+    more = [f"… and {left_out:,} more"] if left_out else []
+    return "\n  ".join([title, *map(_cut, told), *more])
+
+
+def readable(name: str, value: Any) -> str:
+    """Return a value of the column `name` as people read it: times as such, parts of a whole one after the other."""
+    if value is None:
+        return ""
+    try:
+        if name.endswith("time_millis") and isinstance(value, int):
+            return datetime.fromtimestamp(value / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")[:23]
+        if name.endswith("retained_millis") and isinstance(value, int):
+            age = timedelta(milliseconds=value)
+            return f"{age.days} days" if age == timedelta(days=age.days) else str(age)
+    except (OverflowError, ValueError, OSError):
+        # Python has no such time; whoever wrote it has.
+        return str(value)
+    if name == "fields":
+        return ", ".join(f"{field['name']} {field['type']}" for field in value)
+    return plain_text(value)
+
+
+def plain_text(value: Any) -> str:
+    """Return a JSON value as text for people."""
+    if isinstance(value, Mapping):
+        # What has no partition says nothing of one.
+        return ", ".join(f"{key}={plain_text(item)}" for key, item in value.items() if item != {})
+    if isinstance(value, list | tuple):
+        return ", ".join(map(plain_text, value))
+    return str(value)
+
+
+def _cell(text: str) -> str:
+    text = text if text.isprintable() else shown(text)
+    return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 2]} …"
 
 
 def _text(value: object) -> str:

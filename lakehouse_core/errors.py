@@ -39,6 +39,18 @@ def shown(value: object) -> str:
     return _one_line(_VALUES.repr(value))
 
 
+def written_as(value: object) -> str:
+    """Return how to write a number or a flag as the text that was expected; nothing for other values."""
+    match value:
+        case bool():
+            return f', as in "{str(value).lower()}"'
+        case float():
+            return f', as in "{value}"'
+        case int() if value.bit_length() < 64:
+            return f', as in "{value}"'
+    return ""
+
+
 class _Values(reprlib.Repr):
     """What `repr` says, cut inside long and deep values, also where the value's own cannot be asked."""
 

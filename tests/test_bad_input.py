@@ -501,7 +501,16 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: w.catalog.create_database(5), INVALID, "Invalid database name 5: expected text"),
         (new(5), INVALID, "schema=5: expected a dict from column names to SQL types"),
         (new({"a": "INT"}, options=["bucket"]), INVALID, "options=['bucket']: expected a dict"),
-        (new({"a": "INT"}, options={"bucket": 4}), INVALID, "Option 'bucket' = 4: keys and values of options are text"),
+        (
+            new({"a": "INT"}, options={"bucket": 4}),
+            INVALID,
+            "Option 'bucket' = 4: keys and values of options are text, as in \"4\".",
+        ),
+        (new({"a": "INT"}, options={"write-only": True}), INVALID, 'options are text, as in "true".'),
+        (lambda w: w.orders.scan(options={"scan.snapshot-id": 2}), INVALID, 'options are text, as in "2".'),
+        (new(pd.DataFrame({"a": [1]})), INVALID, "schema is a pandas DataFrame, which has a schema but is none: pass"),
+        (new(pa.table({"a": [1]})), INVALID, "schema is a pyarrow Table, which has a schema but is none: pass table."),
+        (lambda w: new(w.orders)(w), INVALID, "schema is a lakehouse_core Table, which has a schema but is none: pass"),
         (new({"a": "INT"}, primary_keys="a"), INVALID, "give a list of column names"),
         (new({"a": "INT"}, comment=5), INVALID, "The comment of the table is 5: expected text"),
         (scan(at=3), INVALID, "at=3: for the snapshot of this id write at=lc.AtSnapshot(3)."),
@@ -558,6 +567,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: lc.UpdateColumnDefault("n", 5), INVALID, "UpdateColumnDefault: default is 5: expected text"),
         (lambda w: lc.UpdateColumnComment("n", 5), INVALID, "UpdateColumnComment: comment is 5: expected text"),
         (lambda w: lc.UpdateComment(5), INVALID, "UpdateComment: comment is 5: expected text"),
+        (lambda w: lc.SetOption("bucket", 4), INVALID, 'SetOption: value is 4: expected text, as in "4".'),
         (lambda w: lc.MoveColumn("n", last=1), INVALID, "MoveColumn: last is 1: expected True or False"),
         (lambda w: lc.RemoveOption(5), INVALID, "RemoveOption: key is 5: expected text"),
         (lambda w: lc.AtTag(5), INVALID, "AtTag: the name is 5: expected text"),
@@ -921,7 +931,8 @@ def test_of_two_overwrites_the_later_is_told_what_it_would_have_lost(warehouse):
     )
     warehouse.orders.commit(first)
 
-    with pytest.raises(lc.CommitConflict, match=r"db.orders: .*Nothing was applied: stage the overwrite again"):
+    advice = r"db.orders: .*Nothing was applied: stage the overwrite again.* with dynamic=True only the partitions that"
+    with pytest.raises(lc.CommitConflict, match=advice):
         warehouse.orders.commit(second)
 
     assert warehouse.orders.scan(columns=["id"]).to_arrow()["id"].to_pylist() == [10]

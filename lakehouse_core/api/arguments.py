@@ -8,7 +8,7 @@ from functools import wraps
 from pathlib import PurePath
 from typing import Any, Final, TypeVar
 
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, shown, written_as
 from lakehouse_core.format.stored import check_text, is_broken, is_int64
 from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.read.where import parse_where
@@ -60,7 +60,9 @@ def options_of(options: Mapping[str, str] | None) -> dict[str, str]:
     found = mapping_of("options", options)
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidRequest(f"Option {shown(key)} = {shown(value)}: keys and values of options are text.")
+            raise InvalidRequest(
+                f"Option {shown(key)} = {shown(value)}: keys and values of options are text{written_as(value)}."
+            )
     return dict(found)
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 import pyarrow as pa
 
 from lakehouse_core.api.reports import plain
-from lakehouse_core.display import grid
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.display import grid, lines
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, from_internal, type_to_sql
 from lakehouse_core.format.partition_path import partition_spec_text
@@ -38,11 +38,15 @@ _MOST_ROWS: Final = 20
 
 
 class Records(ArrowRows, Sequence[T_co], Generic[T_co]):
-    """Records in order; `to_arrow()` gives them as a table, `to_dicts()` as JSON values."""
+    """Records in order; `to_arrow()` gives them as a table, `to_dicts()` as JSON values.
 
-    def __init__(self, items: Iterable[T_co], columns: Columns) -> None:
+    `brief`: the columns that people are shown, a line for each record.
+    """
+
+    def __init__(self, items: Iterable[T_co], columns: Columns, brief: Sequence[str]) -> None:
         self._items = tuple(items)
         self._columns = columns
+        self.brief = tuple(brief)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -54,7 +58,9 @@ class Records(ArrowRows, Sequence[T_co], Generic[T_co]):
     def __getitem__(self, index: slice) -> "Records[T_co]": ...
 
     def __getitem__(self, index: int | slice) -> "T_co | Records[T_co]":
-        return Records(self._items[index], self._columns) if isinstance(index, slice) else self._items[index]
+        return (
+            Records(self._items[index], self._columns, self.brief) if isinstance(index, slice) else self._items[index]
+        )
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
@@ -62,9 +68,9 @@ class Records(ArrowRows, Sequence[T_co], Generic[T_co]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        told = ",\n".join(f"  {shown(item)}" for item in self._items[:_MOST_LINES])
-        left_out = len(self._items) - _MOST_LINES
-        return f"Records of {len(self._items):,}: [\n{told}\n]{f' and {left_out:,} more' if left_out > 0 else ''}"
+        left_out = max(0, len(self._items) - _MOST_LINES)
+        rows = [[plain(self._columns[name][1](item)) for name in self.brief] for item in self._items[:_MOST_LINES]]
+        return lines(f"Records of {len(self._items):,}", self.brief, rows, left_out=left_out)
 
     def _repr_html_(self) -> str:
         rows = [[read(item) for _, read in self._columns.values()] for item in self._items[:_MOST_ROWS]]
@@ -187,11 +193,11 @@ class ManifestRecord:
 
 def snapshot_records(snapshots: Iterable[Snapshot]) -> Records[Snapshot]:
     """Return snapshots as records, in the order given."""
-    return Records(snapshots, _SNAPSHOT_COLUMNS)
+    return Records(snapshots, _SNAPSHOT_COLUMNS, _SNAPSHOT_BRIEF)
 
 
 def schema_records(schemas: Iterable[TableSchema]) -> Records[TableSchema]:
-    return Records(schemas, _SCHEMA_COLUMNS)
+    return Records(schemas, _SCHEMA_COLUMNS, _SCHEMA_BRIEF)
 
 
 def tag_records(tags: Mapping[str, Tag]) -> Records[TagRecord]:
@@ -208,7 +214,7 @@ def tag_records(tags: Mapping[str, Tag]) -> Records[TagRecord]:
         )
         for name, tag in tags.items()
     ]
-    return Records(records, _TAG_COLUMNS)
+    return Records(records, _TAG_COLUMNS, _TAG_BRIEF)
 
 
 def file_records(
@@ -229,7 +235,7 @@ def file_records(
         values, text = partitions[entry.partition]
         folder = partition_folder(schema, values, entry.bucket)
         records.append(_file_record(entry, text, folder, file_schema, stats=stats))
-    return Records(records, _FILE_COLUMNS)
+    return Records(records, _FILE_COLUMNS, _FILE_BRIEF)
 
 
 def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Records[BucketRecord]:
@@ -252,7 +258,7 @@ def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Rec
                 sorted_run_count=figures.sorted_run_count,
             )
         )
-    return Records(records, _BUCKET_COLUMNS)
+    return Records(records, _BUCKET_COLUMNS, _BUCKET_BRIEF)
 
 
 def partition_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Records[PartitionRecord]:
@@ -272,7 +278,7 @@ def partition_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> 
         )
         for values, files in sorted(by_values, key=lambda found: [(value is not None, value) for value in found[0]])
     ]
-    return Records(records, _PARTITION_COLUMNS)
+    return Records(records, _PARTITION_COLUMNS, _PARTITION_BRIEF)
 
 
 def committer_records(ledger: Ledger) -> Records[CommitterRecord]:
@@ -281,7 +287,7 @@ def committer_records(ledger: Ledger) -> Records[CommitterRecord]:
         CommitterRecord(commit_user=user, commit_identifier=entry.identifier, snapshot_id=entry.last_snapshot_id)
         for user, entry in ledger.entries.items()
     ]
-    return Records(records, _COMMITTER_COLUMNS)
+    return Records(records, _COMMITTER_COLUMNS, _COMMITTER_BRIEF)
 
 
 def manifest_records(
@@ -305,7 +311,7 @@ def manifest_records(
                     max_partition=_texts(highs, fields_),
                 )
             )
-    return Records(records, _MANIFEST_COLUMNS)
+    return Records(records, _MANIFEST_COLUMNS, _MANIFEST_BRIEF)
 
 
 def _file_record(
@@ -473,4 +479,36 @@ _MANIFEST_COLUMNS: Final = _attributes(
     schema_id=_LONG,
     min_partition=_TEXTS,
     max_partition=_TEXTS,
+)
+_SNAPSHOT_BRIEF: Final = (
+    "id",
+    "commit_kind",
+    "time_millis",
+    "schema_id",
+    "total_record_count",
+    "delta_record_count",
+    "commit_user",
+)
+_SCHEMA_BRIEF: Final = ("id", "time_millis", "primary_keys", "partition_keys", "fields", "options")
+_TAG_BRIEF: Final = ("name", "snapshot_id", "time_millis", "total_record_count", "time_retained_millis")
+_FILE_BRIEF: Final = ("partition", "bucket", "level", "file_name", "row_count", "file_size", "min_key", "max_key")
+_BUCKET_BRIEF: Final = (
+    "partition",
+    "bucket",
+    "file_count",
+    "file_size",
+    "row_count",
+    "small_file_count",
+    "sorted_run_count",
+)
+_PARTITION_BRIEF: Final = ("partition", "row_count", "file_count", "file_size", "last_update_time_millis")
+_COMMITTER_BRIEF: Final = ("commit_user", "commit_identifier", "snapshot_id")
+_MANIFEST_BRIEF: Final = (
+    "file_name",
+    "list",
+    "file_size",
+    "num_added_files",
+    "num_deleted_files",
+    "min_partition",
+    "max_partition",
 )

@@ -403,7 +403,7 @@ class Catalog:
 
 
 def _declarations(schema: Any) -> ColumnDeclarations:
-    if type(schema).__module__.startswith("pyspark."):
+    if type(schema).__module__.startswith("pyspark.") and type(schema).__name__ == "StructType":
         # A Spark schema can only come from where Spark is loaded.
         from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
 

@@ -20,18 +20,32 @@ def is_pattern(name: str) -> bool:
     return not _PATTERN.isdisjoint(name)
 
 
+def is_system(name: str) -> bool:
+    """Return whether the name is that of a system table, such as sales.orders$files; a branch is none."""
+    return "$" in name and "$branch_" not in name
+
+
 class TableName(click.ParamType[str]):
-    """The name of a table, completed from the warehouse; where a verb takes `many`, also a pattern."""
+    """The name of a table, completed from the warehouse; where a verb takes `many`, also a pattern.
+
+    `system`: the verb takes system tables, too.
+    """
 
     name = "table"
 
-    def __init__(self, *, many: bool) -> None:
+    def __init__(self, *, many: bool, system: bool) -> None:
         self._many = many
+        self._system = system
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse a pattern where one table is meant."""
+        """Refuse a pattern where one table is meant, and a system table where rows of people's own are."""
         if is_pattern(value) and not self._many:
             raise InvalidRequest(f"{shown(value)} stands for many tables, and this verb takes one. Name one.")
+        if is_system(value) and not self._system:
+            base, _, _ = value.partition("$")
+            raise InvalidRequest(
+                f"{shown(value)} is a system table, which `read` and `count` take. This verb takes {shown(base)}."
+            )
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -66,9 +80,19 @@ TAG = TagName()
 
 def table_argument(command: F) -> F:
     """Take TABLE, one."""
-    return click.argument("table", type=TableName(many=False))(command)
+    return click.argument("table", type=TableName(many=False, system=False))(command)
 
 
 def tables_argument(command: F) -> F:
     """Take TABLE, one or a pattern that stands for many."""
-    return click.argument("table", type=TableName(many=True))(command)
+    return click.argument("table", type=TableName(many=True, system=False))(command)
+
+
+def readable_argument(command: F) -> F:
+    """Take TABLE, one, which may be a system table."""
+    return click.argument("table", type=TableName(many=False, system=True))(command)
+
+
+def countable_argument(command: F) -> F:
+    """Take TABLE, one or a pattern that stands for many, or a system table."""
+    return click.argument("table", type=TableName(many=True, system=True))(command)

@@ -4,8 +4,7 @@ import base64
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from rich.table import Table as Grid
 
 from lakehouse_core.api.records import Records
 from lakehouse_core.api.reports import CompactionReport, Report, VerifyReport
+from lakehouse_core.display import plain_text, readable
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER
 
 _HIDDEN_IN_TEXT: Final = frozenset({"report", "table", "snapshot_id", "commit_kind", "noop_reason", "dry_run", "error"})
@@ -30,15 +30,15 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
 
 
-def print_records(records: Records[Any], columns: Sequence[str], *, as_json: bool) -> None:
-    """Print records: with JSON all of their fields, else a table of `columns`."""
+def print_records(records: Records[Any], *, as_json: bool) -> None:
+    """Print records: with JSON all of their fields, else a table of those that fit on a line."""
     rows = records.to_dicts()
     if as_json:
         for row in rows:
             print_json(row)
         return
-    headings = [name.removesuffix("_millis") for name in columns]
-    print_rows(headings, ([_shown(name, row[name]) for name in columns] for row in rows))
+    headings = [name.removesuffix("_millis") for name in records.brief]
+    print_rows(headings, ([readable(name, row[name]) for name in records.brief] for row in rows))
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -109,32 +109,10 @@ def _lines(name: str, value: Any) -> list[str]:
         ]
     if isinstance(value, list) and len(value) > 1:
         rest = [f"  … {len(value) - _MOST_LISTED} more; --json lists all"] if len(value) > _MOST_LISTED else []
-        return [f"{label}:", *(f"  {_plain_text(item)}" for item in value[:_MOST_LISTED]), *rest]
+        return [f"{label}:", *(f"  {plain_text(item)}" for item in value[:_MOST_LISTED]), *rest]
     if isinstance(value, float):
         return [f"{label}: {value:.3f}"]
-    return [f"{label}: {_plain_text(value)}"]
-
-
-def _plain_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        # What has no partition says nothing of one.
-        return ", ".join(f"{key}={_plain_text(item)}" for key, item in value.items() if item != {})
-    if isinstance(value, list):
-        return ", ".join(map(_plain_text, value))
-    return str(value)
-
-
-def _shown(name: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if name.endswith("time_millis") and isinstance(value, int):
-        return datetime.fromtimestamp(value / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")[:23]
-    if name.endswith("retained_millis") and isinstance(value, int):
-        age = timedelta(milliseconds=value)
-        return f"{age.days} days" if age == timedelta(days=age.days) else str(age)
-    if name == "fields":
-        return ", ".join(f"{field['name']} {field['type']}" for field in value)
-    return _plain_text(value)
+    return [f"{label}: {plain_text(value)}"]
 
 
 def json_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -146,7 +124,7 @@ def json_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 def csv_rows(batch: pa.RecordBatch) -> list[list[str | None]]:
     """Return rows as text; None is null."""
-    return [[None if value is None else _plain_text(value) for value in row.values()] for row in json_rows(batch)]
+    return [[None if value is None else plain_text(value) for value in row.values()] for row in json_rows(batch)]
 
 
 def text_rows(batch: pa.RecordBatch) -> list[list[str]]:

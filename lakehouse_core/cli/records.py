@@ -17,8 +17,7 @@ from lakehouse_core.cli.session import is_json, open_table
 @click.pass_context
 def snapshots(context: click.Context, *, table: str) -> None:
     """List the snapshots of TABLE, oldest first."""
-    columns = ["id", "commit_kind", "time_millis", "schema_id", "total_record_count", "delta_record_count"]
-    print_records(open_table(context, table).snapshots(), [*columns, "commit_user"], as_json=is_json(context))
+    print_records(open_table(context, table).snapshots(), as_json=is_json(context))
 
 
 @click.command("partitions", cls=Verb, epilog="lakehouse partitions sales.orders --tag eod")
@@ -28,9 +27,8 @@ def snapshots(context: click.Context, *, table: str) -> None:
 @click.pass_context
 def partitions(context: click.Context, *, table: str, snapshot: int | None, tag: str | None, as_of: str | None) -> None:
     """List the partitions of TABLE with the rows and bytes of their files."""
-    columns = ["partition", "row_count", "file_count", "file_size", "last_update_time_millis"]
     found = open_table(context, table).partitions(at=read_point(snapshot, tag, as_of))
-    print_records(found, columns, as_json=is_json(context))
+    print_records(found, as_json=is_json(context))
 
 
 @click.command("files", cls=Verb, epilog="lakehouse files sales.orders --tag eod")
@@ -43,9 +41,8 @@ def files(
     context: click.Context, *, table: str, snapshot: int | None, tag: str | None, as_of: str | None, stats: bool
 ) -> None:
     """List the live data files of TABLE."""
-    columns = ["partition", "bucket", "level", "file_name", "row_count", "file_size", "min_key", "max_key"]
     found = open_table(context, table).files(at=read_point(snapshot, tag, as_of), stats=stats)
-    print_records(found, columns, as_json=is_json(context))
+    print_records(found, as_json=is_json(context))
 
 
 @click.command("manifests", cls=Verb, epilog="lakehouse manifests sales.orders --snapshot 12")
@@ -55,9 +52,8 @@ def files(
 @click.pass_context
 def manifests(context: click.Context, *, table: str, snapshot: int | None, tag: str | None, as_of: str | None) -> None:
     """List the manifests of TABLE."""
-    columns = ["file_name", "list", "file_size", "num_added_files", "num_deleted_files", "min_partition"]
     found = open_table(context, table).manifests(at=read_point(snapshot, tag, as_of))
-    print_records(found, [*columns, "max_partition"], as_json=is_json(context))
+    print_records(found, as_json=is_json(context))
 
 
 @click.command("tags", cls=Verb, epilog="lakehouse tags sales.orders")
@@ -71,8 +67,7 @@ def tags(context: click.Context, *, table: str) -> None:
 
 def print_tags(context: click.Context, table: str) -> None:
     """Print the tags of a table."""
-    columns = ["name", "snapshot_id", "time_millis", "total_record_count", "time_retained_millis"]
-    print_records(open_table(context, table).tags(), columns, as_json=is_json(context))
+    print_records(open_table(context, table).tags(), as_json=is_json(context))
 
 
 @click.command("schemas", cls=Verb, epilog="lakehouse schemas sales.orders --json")
@@ -81,8 +76,7 @@ def print_tags(context: click.Context, table: str) -> None:
 @click.pass_context
 def schemas(context: click.Context, *, table: str) -> None:
     """List the versions of the schema of TABLE."""
-    columns = ["id", "time_millis", "primary_keys", "partition_keys", "fields", "options"]
-    print_records(open_table(context, table).schemas(), columns, as_json=is_json(context))
+    print_records(open_table(context, table).schemas(), as_json=is_json(context))
 
 
 COMMANDS: Final = {

@@ -10,8 +10,7 @@ from typing import Any, Final
 import click
 import pyarrow as pa
 
-from lakehouse_core.api.table import Table
-from lakehouse_core.cli.arguments import is_pattern, table_argument, tables_argument
+from lakehouse_core.cli.arguments import countable_argument, is_pattern, is_system, readable_argument, table_argument
 from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.many import on_each
 from lakehouse_core.cli.options import given_point, json_option, point_options, read_point
@@ -91,7 +90,7 @@ def write(
     cls=Verb,
     epilog="lakehouse read sales.orders --columns id,amount --where \"dt >= DATE '2013-01-05'\"",
 )
-@table_argument
+@readable_argument
 @point_options
 @click.option("--columns", metavar="A,B", help="Only these columns.")
 @click.option("--where", metavar="SQL", help='Only rows that satisfy this condition, as in "id > 10".')
@@ -130,7 +129,7 @@ def read(
     """
     point = given_point(snapshot, tag, as_of)
     options = _settings(settings)
-    if "$" in table and "$branch_" not in table:
+    if is_system(table):
         if point is not None or columns is not None or where is not None or read_optimized:
             raise InvalidRequest(f"{table}: a system table takes --option, --limit and -o only.")
         system = open_catalog(context).system_table(table, options=options)
@@ -149,7 +148,7 @@ def read(
 
 
 @click.command("count", cls=Verb, epilog="lakehouse count sales.orders --where 'amount > 10'")
-@tables_argument
+@countable_argument
 @point_options
 @click.option("--where", metavar="SQL", help='Only rows that satisfy this condition, as in "id > 10".')
 @json_option
@@ -163,17 +162,25 @@ def count(
     as_of: str | None,
     where: str | None,
 ) -> int:
-    """Count the rows of TABLE; of each table, where it is a pattern such as 'sales.*'."""
+    """Count the rows of TABLE; of each table, where it is a pattern such as 'sales.*'.
+
+    TABLE may be a system table, as in 'sales.orders$files', without options.
+    """
     point = given_point(snapshot, tag, as_of)
 
-    def verb(opened: Table) -> None:
-        rows = opened.scan(where=where, at=point).count()
+    def tell(name: str, rows: int) -> None:
         if is_json(context):
-            print_json({"table": opened.name, "rows": rows})
+            print_json({"table": name, "rows": rows})
         else:
-            click.echo(f"{opened.name}: {rows}" if is_pattern(table) else str(rows))
+            click.echo(f"{name}: {rows}" if is_pattern(table) else str(rows))
 
-    return on_each(context, table, verb)
+    if is_system(table) and not is_pattern(table):
+        if point is not None or where is not None:
+            raise InvalidRequest(f"{table}: a system table is counted whole. Leave the options out.")
+        system = open_catalog(context).system_table(table)
+        tell(table, sum(batch.num_rows for batch in system.to_batches()))
+        return 0
+    return on_each(context, table, lambda opened: tell(opened.name, opened.scan(where=where, at=point).count()))
 
 
 @click.command(

@@ -5,7 +5,7 @@ Checked where it comes in, so that no call publishes what readers then refuse.
 
 from typing import Final, TypeGuard
 
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, shown, written_as
 
 # Far below the 16 MiB of a JSON file, which holds many of them.
 LONGEST_TEXT_BYTES: Final = 64 << 10
@@ -16,7 +16,7 @@ LONGEST_NAME_BYTES: Final = 255
 def check_text(what: str, value: object, *, longest: int = LONGEST_TEXT_BYTES) -> None:
     """Raise InvalidRequest, which begins with `what`, unless `value` is Unicode text of at most `longest` bytes."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{what} is {shown(value)}: expected text.")
+        raise InvalidRequest(f"{what} is {shown(value)}: expected text{written_as(value)}.")
     if is_broken(value):
         raise InvalidRequest(f"{what} is {shown(value)}, which holds half of a surrogate pair: write whole characters.")
     size = len(value.encode())

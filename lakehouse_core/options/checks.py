@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown, written_as
 from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
 from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE, under_current_names
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
@@ -43,7 +43,9 @@ def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
     names = tuple(columns)
     for key, value in options.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidRequest(f"Option {shown(key)} = {shown(value)}: keys and values of options are text.")
+            raise InvalidRequest(
+                f"Option {shown(key)} = {shown(value)}: keys and values of options are text{written_as(value)}."
+            )
         if not _check_pattern(key, value, names):
             _check_value(known_key(key), key, value)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.api.records import snapshot_records
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.storage import MemoryStore
 
@@ -129,11 +130,40 @@ def test_long_records_show_the_first_and_how_many_more(orders: lc.Table) -> None
     for number in range(25):
         orders.create_tag(f"t{number:02}")
 
-    assert repr(orders.tags()).endswith("] and 20 more")
-    assert repr(orders.tags()).startswith("Records of 25: [\n  TagRecord(name='t00'")
+    text = repr(orders.tags()).splitlines()
+    assert text[:2] == [
+        "Records of 25",
+        "  name  snapshot_id  time                     total_record_count  time_retained",
+    ]
+    assert [line.split()[:2] for line in text[2:7]] == [[f"t{number:02}", "1"] for number in range(5)]
+    assert text[7:] == ["  … and 20 more"]
     page = orders.tags()._repr_html_()
     assert page.count("<tr>") == 21
     assert "… and 5 more" in page
+
+
+def test_each_record_is_a_line_that_people_can_read(catalog: lc.Catalog) -> None:
+    table = catalog.create_table("db.t", {"dt": "DATE", "id": "INT"}, partition_keys=["dt"])
+    for day in (1, 2):
+        table.write([{"dt": f"2013-01-0{day}", "id": day}])
+
+    snapshots = repr(table.snapshots()).splitlines()
+    files = repr(table.files()).splitlines()
+
+    assert [line.split()[:2] for line in snapshots[1:]] == [["id", "commit_kind"], ["1", "APPEND"], ["2", "APPEND"]]
+    assert snapshots[2].split()[2].startswith("20")
+    assert files[1].split()[:5] == ["partition", "bucket", "level", "file_name", "row_count"]
+    assert {line.split()[0] for line in files[2:]} == {"dt=2013-01-01", "dt=2013-01-02"}
+    assert {line.split()[3] for line in files[2:]} == {file.file_name for file in table.files()}
+    assert max(map(len, snapshots + files)) <= 122
+    assert repr(table.tags()) == "Records of 0"
+    assert repr(table.snapshots()[:1]).splitlines()[2:] == snapshots[2:3]
+
+
+def test_a_time_that_no_calendar_has_is_shown_as_its_number(catalog: lc.Catalog, orders: lc.Table) -> None:
+    snapshot = orders.snapshots()[0].model_copy(update={"time_millis": 2**62})
+
+    assert str(2**62) in repr(snapshot_records([snapshot]))
 
 
 def test_names_of_stores_are_shown_as_text() -> None:

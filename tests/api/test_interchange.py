@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.format.data_types import type_to_sql
 from tests.search.interchange import search
 
 COLUMNS = {
@@ -306,6 +307,44 @@ def test_an_error_in_the_middle_is_one_of_ours(orders: lc.Table, tmp_path: Path)
         orders.write(orders.scan())
     with pytest.raises(duckdb.Error, match=r"db\.orders"):
         relation.fetchall()
+
+
+@pytest.mark.parametrize("column", [pd.Series([1], name="id"), pl.Series("id", [1])])
+def test_a_column_alone_is_refused_with_what_to_write(catalog: lc.Catalog, column: Any) -> None:
+    table = catalog.create_table("db.alone", {"id": "BIGINT"})
+
+    with pytest.raises(lc.InvalidRequest, match=r"The data is a Series, one column alone: write series\.to_frame\(\)"):
+        table.write(column)
+
+    table.write(column.to_frame())
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1}]
+
+
+FRAMES: dict[str, Any] = {
+    "pandas": pd.DataFrame({"id": [1], "v": ["a"]}),
+    "polars": pl.DataFrame({"id": [1], "v": ["a"]}),
+    "polars lazy": pl.LazyFrame({"id": [1], "v": ["a"]}),
+    "polars schema": pl.Schema({"id": pl.Int64(), "v": pl.String()}),
+    "pyarrow": pa.table({"id": [1], "v": ["a"]}),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_frame_in_the_place_of_a_schema_is_refused_with_what_to_pass(catalog: lc.Catalog, kind: str) -> None:
+    given = FRAMES[kind]
+
+    with pytest.raises(
+        lc.InvalidRequest, match=r"db\.made: schema is a .*, which has a schema but is none: pass"
+    ) as told:
+        catalog.create_table("db.made", given)
+
+    advice = str(told.value).rpartition("none: pass ")[2].removesuffix(".")
+    schema = eval(advice, {"pyarrow": pa, "polars": pl, "df": given, "table": given, "schema": given})
+    made = catalog.create_table("db.made", schema)
+    assert [(field.name, type_to_sql(field.type)) for field in made.schema.fields] == [
+        ("id", "BIGINT"),
+        ("v", "STRING"),
+    ]
 
 
 @pytest.mark.parametrize("package", ["pandas", "polars", "duckdb"])
@@ -643,9 +682,9 @@ def test_a_frame_without_its_column_is_refused_at_once(catalog: lc.Catalog) -> N
     [
         (pl.LazyFrame({"id": [1]}), r"Cannot write polars.*LazyFrame.*collect\(\)"),
         (pl.DataFrame, "Cannot write type"),
-        (pl.Series([1]), "the data cannot be taken as Arrow"),
+        (pl.Series([1]), r"The data is a Series, one column alone: write series\.to_frame\('its column'\)"),
         (pa.array([1]), "the data cannot be taken as Arrow"),
-        (pd.Series([1]), "Cannot write pandas|cannot be taken as Arrow"),
+        (pd.Series([1]), r"The data is a Series, one column alone: write series\.to_frame\('its column'\)"),
         (np.array([1]), "Cannot write numpy.ndarray"),
         ({"id": [1]}, r"Cannot write dict: .* pyarrow\.table\(…\) makes a table"),
         ([{"id": 1}, 7], "Cannot write a list whose row 1 is int: expected .* a list of dicts"),

@@ -271,6 +271,11 @@ def test_options_that_mean_nothing_for_a_read_are_refused(shell, orders, words, 
 def test_system_tables_are_read_by_their_names(shell, orders):
     assert json.loads(shell("read", f"{orders}$options", "--json").lines[0]) == {"key": "bucket", "value": "2"}
     assert shell("read", f"{orders}$audit_log", "--option", "scan.snapshot-id=1").lines[0].startswith("rowkind  dt")
+    assert shell("count", f"{orders}$files").out == "2\n"
+    assert json.loads(shell("count", f"{orders}$files", "--json").out) == {"table": f"{orders}$files", "rows": 2}
+    assert "a system table is counted whole" in shell("count", f"{orders}$files", "--where", "bucket = 1").err
+    told = shell("describe", f"{orders}$files").err
+    assert "is a system table, which `read` and `count` take. This verb takes 'sales.orders'." in told
     assert "takes --option, --limit and -o only" in shell("read", f"{orders}$files", "--where", "bucket = 1").err
     assert "Did you mean 'snapshots'?" in shell("read", f"{orders}$snapshot").err
 

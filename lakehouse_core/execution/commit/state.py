@@ -33,7 +33,7 @@ from lakehouse_core.planning.commit.file_changes import (
 )
 from lakehouse_core.planning.commit.partial import surviving
 from lakehouse_core.planning.partitions import partition_name
-from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StagedCommit
+from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StagedCommit, StaticOverwrite
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
     EntryKind,
@@ -187,7 +187,15 @@ class _OverwritePart:
                 f"Since snapshot {base}, at which the overwrite was staged, {len(unseen)} files were added to the "
                 f"partitions that it replaces, for example {unseen[0].file.file_name} in {where}. Nothing was applied: "
                 "stage the overwrite again if those rows may go too, or write them again after it."
+                f"{self._narrower(schema)}"
             )
+
+    def _narrower(self, schema: TableSchema) -> str:
+        """How to replace less, where that is a choice."""
+        if not schema.partition_keys or not isinstance(self._staged.mode, StaticOverwrite):
+            return ""
+        whole = "the partition that was named" if self._staged.mode.partition else "the whole table"
+        return f" It replaces {whole}; with dynamic=True only the partitions that its data has."
 
 
 class _CompactPart:

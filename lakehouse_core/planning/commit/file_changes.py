@@ -10,7 +10,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final, assert_never
 
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, shown, written_as
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import parse_literal
 from lakehouse_core.format.stored import check_text, is_int64
@@ -131,7 +131,9 @@ def check_properties(properties: object) -> None:
     size = 0
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidRequest(f"Snapshot property {shown(name)} = {shown(value)}: names and values are text.")
+            raise InvalidRequest(
+                f"Snapshot property {shown(name)} = {shown(value)}: names and values are text{written_as(value)}."
+            )
         check_text("The name of a snapshot property", name)
         check_text(f"Snapshot property {shown(name)}", value, longest=_MOST_PROPERTY_BYTES)
         size += len(name.encode()) + len(value.encode())

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -96,6 +96,9 @@ def new_schema(
 def _columns(fields: ColumnDeclarations) -> list[DataField]:
     if isinstance(fields, pa.Schema):
         return [field_from_arrow(field) for field in fields]
+    if (hint := _SCHEMA_OF.get(_kind(fields))) is not None:
+        module, name = _kind(fields)
+        raise InvalidRequest(f"schema is a {module} {name}, which has a schema but is none: pass {hint}.")
     if isinstance(fields, Mapping):
         return [DataField(UNASSIGNED, name, _declared(name, text)) for name, text in fields.items()]
     if isinstance(fields, Sequence) and all(isinstance(field, DataField) for field in fields):
@@ -104,6 +107,25 @@ def _columns(fields: ColumnDeclarations) -> list[DataField]:
         f"schema={shown(fields)}: expected a dict from column names to SQL types, a pyarrow Schema or a Spark "
         "StructType."
     )
+
+
+# By module and class: what holds columns, and how they are passed. None of the modules is loaded for it.
+_SCHEMA_OF: Final = {
+    ("pandas", "DataFrame"): "pyarrow.Schema.from_pandas(df, preserve_index=False)",
+    ("polars", "DataFrame"): "df.to_arrow().schema",
+    ("polars", "LazyFrame"): "df.head(0).collect().to_arrow().schema",
+    ("polars", "Schema"): "polars.DataFrame(schema=schema).to_arrow().schema",
+    ("pyarrow", "Table"): "table.schema",
+    ("pyarrow", "RecordBatch"): "batch.schema",
+    ("pyarrow", "RecordBatchReader"): "reader.schema",
+    ("pyspark", "DataFrame"): "df.schema",
+    ("lakehouse_core", "Scan"): "scan.schema()",
+    ("lakehouse_core", "Table"): "table.scan().schema()",
+}
+
+
+def _kind(given: object) -> tuple[str, str]:
+    return type(given).__module__.partition(".")[0], type(given).__name__
 
 
 def _check_no_twins(names: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -73,6 +73,9 @@ def input_batches(
         if missing == "error":
             _check_complete(columns, fields, "The data")
         return _of_frame(columns, fields, rowkind_column, misfits)
+    if _is_series(data):
+        frame = f"series.to_frame(), with column {shown(data.name)}" if data.name else "series.to_frame('its column')"
+        raise InvalidRequest(f"The data is a Series, one column alone: write {frame}.")
     if (source := arrow_source(data)) is not None:
         if missing == "error":
             _check_complete(source[0].names, fields, "The data")
@@ -163,6 +166,11 @@ def _drawn(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 def _is_spark_frame(data: object) -> bool:
     # By its name: this module must not know Spark.
     return type(data).__module__.startswith("pyspark.sql.") and type(data).__name__ == "DataFrame"
+
+
+def _is_series(data: object) -> TypeGuard[Any]:
+    """Whether it is a column of pandas or polars; neither is loaded for it."""
+    return type(data).__module__.partition(".")[0] in ("pandas", "polars") and type(data).__name__ == "Series"
 
 
 def row_count(data: object) -> int | None:
