@@ -28,7 +28,8 @@ def page(kind: str, name: str, facts: Mapping[str, object]) -> str:
         for key, value in facts.items()
         if value is not None
     ]
-    return f"<div><strong>{_text(kind)}</strong> {_text(name)}<table>{''.join(rows)}</table></div>"
+    table = f"<table>{''.join(rows)}</table>" if rows else ""
+    return f"<div><strong>{_text(kind)}</strong> {_text(name)}{table}</div>"
 
 
 def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left_out: int) -> str:

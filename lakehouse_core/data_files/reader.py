@@ -135,7 +135,7 @@ def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.Recor
         try:
             return cast_array(array, source.type, projection.target_type)
         except UnsupportedFeature as error:
-            raise UnsupportedFeature(f"Column {source.name}: {error}") from error
+            raise UnsupportedFeature(f"Column {projection.target.name}: {error}") from error
 
     return read
 

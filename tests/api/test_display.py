@@ -110,6 +110,11 @@ def test_a_scan_says_what_was_asked_and_once_it_is_planned_what_it_found(orders:
     assert repr(scan.plan()).startswith("ScanPlan('db.orders', snapshot_id=1, schema_id=0, columns=['id'], predicate=")
 
 
+def test_what_has_no_facts_shows_its_name_and_no_empty_table(orders: lc.Table) -> None:
+    assert orders.scan()._repr_html_() == "<div><strong>Scan</strong> db.orders</div>"
+    assert orders.system("files")._repr_html_() == "<div><strong>SystemTable</strong> db.orders$files</div>"
+
+
 def test_a_report_says_what_was_done(orders: lc.Table) -> None:
     report = orders.compact(full=True, dry_run=True)
 

@@ -202,6 +202,9 @@ def make_changelogs(log: SnapshotLog, plan: DeletionPlan) -> None:
 def resume(log: SnapshotLog, plan: DeletionPlan) -> None:
     """Unlink what an interrupted run did not come to. Where an older version ran, changelogs may be missing."""
     make_changelogs(log, plan)
+    if plan.kind is RootKind.SNAPSHOT:
+        # The earlier run may have ended before what it forbade was sure to stay so.
+        log.store.make_last([BOUNDARY_KEY])
     unlink(log, plan)
 
 
@@ -212,9 +215,8 @@ def unlink(log: SnapshotLog, plan: DeletionPlan, unlinked: Callable[[int], None]
     """
     store = log.store
     there = [root for root in plan.roots if read_root(store, root) is not None]
-    # An earlier run may have ended before what it forbade and unlinked was sure to stay so.
-    forbidden = [BOUNDARY_KEY] if plan.kind is RootKind.SNAPSHOT else []
-    store.make_last([*forbidden, *(root.key for root in plan.roots if root not in there)])
+    # An earlier run may have ended before what it unlinked was sure to stay so.
+    store.make_last([root.key for root in plan.roots if root not in there])
     if plan.kind is RootKind.CHANGELOG:
         _write_changelog_hints(log, first_kept_id=plan.first_kept_id)
     for root in there:

@@ -10,7 +10,7 @@ from lakehouse_core.execution.expiry.expire import expire
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending
-from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore
+from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore, ProcessDied
 from lakehouse_core.table.boundary import serialize_boundary
 from lakehouse_core.table.commit_message import Append, DynamicOverwrite
 from lakehouse_core.table.manifest import EntryKind, encode_manifest, encode_manifest_list
@@ -763,6 +763,42 @@ def test_a_table_whose_needs_are_not_known_is_left_alone(option):
 
 
 @pytest.mark.slow
+def test_the_boundary_is_made_to_last_once_where_nothing_was_interrupted():
+    table = SmallTable()
+    for number in range(4):
+        table.write({number: "v"})
+    counting = FaultyStore(table.origin)
+    table.over(counting).expire(retain_max=1)
+
+    calls = [(call.method, call.key) for call in counting.calls]
+    assert [method for method, key in calls if key == "lakehouse/boundary" and method != "read"] == [
+        "read_versioned",
+        "replace",
+    ]
+    assert "make_last" not in {method for method, _ in calls}
+
+
+def test_what_a_killed_run_forbade_is_made_to_last_before_more_goes():
+    original = SmallTable()
+    for number in range(4):
+        original.write({number: "v"})
+    counting = FaultyStore(original.copy().origin)
+    original.copy().over(counting).expire(retain_max=1)
+    forbidden = next(call.number for call in counting.calls if call.method == "replace")
+    table = original.copy()
+    with pytest.raises(ProcessDied):
+        table.over(FaultyStore(table.origin, [Fault(at=forbidden, kind=FaultKind.DIE_AFTER)])).expire(retain_max=1)
+    resumed = FaultyStore(table.origin)
+    table.over(resumed).expire(retain_max=1)
+
+    calls = [(call.method, call.key) for call in resumed.calls]
+    assert ("make_last", "lakehouse/boundary") in calls
+    first_gone = next(
+        number for number, (method, key) in enumerate(calls) if (method, key[:9]) == ("delete", "snapshot/")
+    )
+    assert calls.index(("make_last", "lakehouse/boundary")) < first_gone
+
+
 def test_two_expiries_at_once_finish_and_lose_nothing():
     original = lived_through()
     counting = FaultyStore(original.copy().origin)
