@@ -1,0 +1,87 @@
+"""An option as it is known: its kind of value, default, bounds and treatment, read from a list with a line for each.
+
+Source: Paimon semantics, "Table options", and the option classes of Java 2.0.0.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Treatment(Enum):
+    """What becomes of an option that a table sets."""
+
+    HONOURED = "carried out"
+    HARMLESS = "changes no result, file or promise"
+    REFUSED = "not supported unless it has its default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionKey:
+    """`kind` is one of bool, int, float, size, duration, text, levels, or the allowed words. `default` None: unset.
+
+    `low` and `high` are the first and the last value that may be set, as texts of that kind; None: as far as the kind
+    goes. What lies beyond would make a table useless. Tables that other engines made with such values are read.
+    """
+
+    name: str
+    kind: str | tuple[str, ...]
+    default: str | None
+    treatment: Treatment
+    reason: str
+    low: str | None = None
+    high: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OptionGroup:
+    """Options that are treated alike, and why."""
+
+    reason: str
+    # One option a line: name, kind, default; "-" for no default, '' for the empty text. Of a number that is carried out
+    # also its bounds, as in 1..22; either may be left open.
+    lines: str
+
+
+_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "table-type": ("table", "format-table", "materialized-table", "object-table", "lance-table", "iceberg-table"),
+    "scan-mode": (
+        "default",
+        "latest-full",
+        "full",
+        "latest",
+        "latest-delta",
+        "compacted-full",
+        "from-timestamp",
+        "from-creation-timestamp",
+        "from-file-creation-time",
+        "from-snapshot",
+        "from-snapshot-full",
+        "incremental",
+    ),
+    "path-strategy": ("none", "specific-fs", "round-robin", "entropy-inject", "weight-robin"),
+    "tag-formatter": ("with_dashes", "without_dashes", "without_dashes_and_spaces"),
+    "index-action": ("throw_error", "drop_partition_index", "ignore"),
+    "merge-engine": ("deduplicate", "partial-update", "aggregation", "first-row"),
+    "producer": ("none", "input", "full-compaction", "lookup"),
+}
+
+
+def option_keys(treatment: Treatment, groups: Iterable[OptionGroup]) -> dict[str, OptionKey]:
+    """Return the options of the groups, by name, in their order."""
+    keys = {}
+    for group in groups:
+        for line in filter(None, map(str.strip, group.lines.splitlines())):
+            name, kind, default, *bounds = line.split()
+            low, _, high = bounds[0].partition("..") if bounds else ("", "", "")
+            keys[name] = OptionKey(
+                name=name,
+                kind=_WORDS.get(kind) or (tuple(kind.split("|")) if "|" in kind else kind),
+                default={"-": None, "''": ""}.get(default, default),
+                treatment=treatment,
+                reason=group.reason,
+                low=low or None,
+                high=high or None,
+            )
+    return keys

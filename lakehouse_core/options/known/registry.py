@@ -1,0 +1,15 @@
+"""All options by name, and how each is treated."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakehouse_core.options.known.harmless import HARMLESS
+from lakehouse_core.options.known.honoured import HONOURED
+from lakehouse_core.options.known.option_key import OptionKey, Treatment, option_keys
+from lakehouse_core.options.known.refused import REFUSED
+
+KNOWN: Final[Mapping[str, OptionKey]] = {
+    **option_keys(Treatment.HONOURED, HONOURED),
+    **option_keys(Treatment.REFUSED, REFUSED),
+    **option_keys(Treatment.HARMLESS, HARMLESS),
+}
