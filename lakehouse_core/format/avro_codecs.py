@@ -1,7 +1,7 @@
 """The codecs of Avro's blocks.
 
 Rule: nothing is allocated for a size that a block merely claims.
-Source: Avro 1.11 specification, "Object Container Files"; limits: reliability rules of this project.
+Source: docs/reliability/store.md#bounds-before-allocation; Avro 1.11, "Object Container Files".
 """
 
 import bz2

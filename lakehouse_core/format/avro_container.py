@@ -1,7 +1,7 @@
 """Avro object files as bytes: header, blocks, checksums; what is in a block is `avro_file`'s matter.
 
 Rule: nothing is believed before it is checked, and nothing is allocated for a size that a file merely claims.
-Source: Avro 1.11 specification, "Object Container Files"; limits: reliability rules of this project.
+Source: docs/reliability/store.md#bounds-before-allocation; Avro 1.11, "Object Container Files".
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Rows of a table as Avro records: the schema that Java writes them with, and Arrow columns to records and back.
 
 Times and decimals pass as their raw integers and bytes: what an annotation means is decided here, not by fastavro.
-Source: Paimon format, "Avro data files".
+Source: docs/format/data-files.md#avro.
 """
 
 import io

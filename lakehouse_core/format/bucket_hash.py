@@ -1,6 +1,7 @@
-"""The bucket of a row, by the three functions of `bucket-function.type`. Source: Paimon format, "Bucketing".
+"""The bucket of a row, by the three functions of `bucket-function.type`.
 
 Stored in the folder of every data file: never change a number that these functions give.
+Source: docs/format/buckets.md#bucketing.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
 """Casts: how values of an old file become values of the column's present type. Java's semantics.
 
-Source: Paimon semantics A.8. Text and what loses digits are in `cast_text` and `cast_numbers`.
+Text and what loses digits are in `cast_text` and `cast_numbers`.
+Source: docs/semantics/tables.md#casts.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Numbers as other numbers and as times, where values may be lost: Java's conversions, which never fail.
 
-Source: Paimon semantics A.8.
+Source: docs/semantics/tables.md#casts.
 """
 
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """Values as Java writes them in text, and text as Java reads it: the halves of casts from and to strings.
 
-Arrow's columns come and go; each distinct value is converted once. Source: Paimon semantics A.8, and what Java 2.0.0
-answered (tests/format/java_casts.json).
+Arrow's columns come and go; each distinct value is converted once.
+Source: docs/semantics/tables.md#casts; Java 2.0.0 (tests/format/java_casts.json).
 """
 
 import calendar

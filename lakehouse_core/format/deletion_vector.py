@@ -1,8 +1,8 @@
 """Deletion vectors: which rows of a data file are deleted, as the bytes of an index file.
 
 Positions are sorted numpy int64, from 0, counting every row of the file. Rule: a vector whose length, magic number,
-check sum or count is wrong is CorruptTable, for rows would come back or go. Source: Paimon format, "Deletion vector
-files".
+check sum or count is wrong is CorruptTable, for rows would come back or go.
+Source: docs/format/deletion-vectors.md#file-layout.
 """
 
 import zlib

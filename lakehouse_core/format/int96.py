@@ -1,7 +1,7 @@
 """INT96 timestamps, exactly: 8 bytes nanoseconds of the day, 4 bytes Julian day, both little-endian and signed.
 
 Writers that divide towards zero, as Java does, store times before 1970 with negative nanoseconds and the day after.
-Source: Paimon format, "Parquet".
+Source: docs/format/data-files.md#parquet.
 """
 
 from typing import Final

@@ -1,7 +1,8 @@
-"""Values as Java prints them: what system tables show as text. Source: Paimon semantics, "System tables" (G.6).
+"""Values as Java prints them: what system tables show as text.
 
 Two forms: as SQL casts a value to text (partitions), and as the objects print themselves that hold it inside (keys and
 bounds): there a date is its number of days. Bytes, of which Java prints an address, are hexadecimal.
+Source: docs/semantics/reading.md#system-tables.
 """
 
 from collections.abc import Mapping, Sequence

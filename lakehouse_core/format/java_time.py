@@ -1,8 +1,8 @@
 """Times that Java reads in text: by a pattern of its DateTimeFormatter, or in the lenient form of Paimon's partitions.
 
 Java reads strictly and resolves smartly: `dd` is two digits, 31 in a shorter month means its last day. Patterns are
-supported as far as they name years, months, days and the time of day in digits. Source: Paimon semantics, "Partition
-expiry" (I.3), and the documentation of java.time.format.DateTimeFormatter.
+supported as far as they name years, months, days and the time of day in digits.
+Source: docs/semantics/maintenance.md#partition-expiry; the documentation of java.time.format.DateTimeFormatter.
 """
 
 import re

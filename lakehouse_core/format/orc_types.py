@@ -1,7 +1,7 @@
 """How columns are stored in ORC files: field ids as type attributes, times of day as integers, CHAR without blanks,
 text no longer than its type.
 
-Source: Paimon format, "ORC".
+Source: docs/format/data-files.md#orc.
 """
 
 from collections.abc import Callable

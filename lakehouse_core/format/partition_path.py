@@ -1,6 +1,7 @@
-"""Partition values as folder names, and as text for people. Source: Paimon format, "Partition directory".
+"""Partition values as folder names, and as text for people.
 
 The folder of a partition is a function of its values alone, and Java must find the same one: never change a text here.
+Source: docs/format/buckets.md#partition-directory.
 """
 
 import math

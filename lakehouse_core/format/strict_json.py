@@ -1,7 +1,8 @@
 """JSON files of a table: read strictly, written as Java writes them, sealed so that a changed byte shows.
 
-Rule: a file is understood completely or it is CorruptTable. Numbers stay exact: integers are signed 64-bit
-integers, anything with a fraction is a Decimal. Source: Paimon format, "Snapshot, changelog, tag, branch, consumer".
+Rule: a file is understood completely or it is CorruptTable. Numbers stay exact: integers are signed 64-bit integers,
+anything with a fraction is a Decimal.
+Source: docs/format/snapshot.md#checksums.
 """
 
 import json

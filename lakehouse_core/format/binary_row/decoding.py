@@ -1,6 +1,7 @@
-"""BinaryRow bytes into values, strictly. Source: Paimon format, "BinaryRow and relatives".
+"""BinaryRow bytes into values, strictly.
 
 Rule: an offset or a length is used only after it is known to lie inside the bytes at hand.
+Source: docs/format/binary-row.md#row-layout.
 """
 
 import struct

@@ -1,6 +1,7 @@
-"""Values into BinaryRow bytes, one row at a time. Source: Paimon format, "BinaryRow and relatives".
+"""Values into BinaryRow bytes, one row at a time.
 
 Rule: the bytes are hashed and compared, so each value has exactly one encoding: the one Java's generated rows have.
+Source: docs/format/binary-row.md#row-layout.
 """
 
 import struct

@@ -1,6 +1,7 @@
 """The hash of rows, as buckets and indexes use it: murmur3 in 32 bits, seed 42, over words of a BinaryRow.
 
-Stored in the place of every row of a table with buckets. Never change. Source: Paimon format, "Hash".
+Stored in the place of every row of a table with buckets. Never change.
+Source: docs/format/binary-row.md#hash.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Sizes that encoder, decoder and the vectorised hash share. Source: Paimon format, "Row layout"."""
+"""Sizes that encoder, decoder and the vectorised hash share. Source: docs/format/binary-row.md#row-layout."""
 
 from lakehouse_core.format.data_types import TIMESTAMP_ROOTS, AtomicType, DataType, TypeRoot
 

@@ -1,7 +1,8 @@
 """BinaryRows of whole Arrow columns: hashed without being made, or made all at once.
 
 A row is a sequence of eight-byte words, and word k of all rows is one array. The slow twin is `encoding` and
-`hash_row`, row by row. Source: Paimon format, "BinaryRow and relatives".
+`hash_row`, row by row.
+Source: docs/format/binary-row.md#row-layout.
 """
 
 import operator

@@ -1,7 +1,7 @@
 """The texts of data types: SQL text, and the JSON of schema files.
 
 One parser reads both spellings and everything that Java's reads; only the canonical text is written.
-Source: Paimon format, "Schema file".
+Source: docs/format/schema.md#types.
 """
 
 import re

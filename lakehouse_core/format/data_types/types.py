@@ -1,6 +1,7 @@
 """The data types of a table as values. Two types are equal when every parameter is.
 
-Source: Paimon format, "Schema file". Texts are in `text`, Arrow types in `arrow`, values in `values`.
+Texts are in `text`, Arrow types in `arrow`, values in `values`.
+Source: docs/format/schema.md#types.
 """
 
 from collections.abc import Iterable, Iterator
@@ -122,7 +123,7 @@ def has_same_kind(left: DataType, right: DataType) -> bool:
 def assign_ids(data_type: DataType, next_id: int) -> tuple[DataType, int]:
     """Number the fields of every ROW inside the type depth-first from `next_id`; return the type and the next free id.
 
-    Elements, keys and values consume no ids, whatever the old ids were. Source: Paimon format, "Field ids".
+    Elements, keys and values consume no ids, whatever the old ids were. Source: docs/format/schema.md#field-ids.
     """
     match data_type:
         case AtomicType():
@@ -186,7 +187,7 @@ def atomic_parts(data_type: DataType) -> list[AtomicType]:
 def nanosecond_columns(fields: Iterable[DataField]) -> tuple[list[str], list[str]]:
     """Return the columns that hold timestamps of more than 6 digits, and those that hold coarser ones.
 
-    Java reads the former as INT96 and the latter as INT64. Source: Paimon format, "Parquet".
+    Java reads the former as INT96 and the latter as INT64. Source: docs/format/data-files.md#parquet.
     """
     fine, coarse = [], []
     for field in fields:

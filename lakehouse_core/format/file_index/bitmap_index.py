@@ -1,6 +1,7 @@
-"""Bitmap indexes: the rows of each value. Source: Paimon format, "bitmap body".
+"""Bitmap indexes: the rows of each value.
 
 Read in both versions, written in the second, whose dictionary is cut into blocks so that a look-up parses one of them.
+Source: docs/format/file-index.md#bitmap.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Bloom filters: whether a value may be among those of a file. Source: Paimon format, "bloom-filter body"."""
+"""Bloom filters: whether a value may be among those of a file. Source: docs/format/file-index.md#bloom-filter."""
 
 import math
 import struct

@@ -1,6 +1,6 @@
 """Bit-slice indexes of whole numbers, which older tables have. Read only: range-bitmap took their place.
 
-Source: Paimon format, "bsi body".
+Source: docs/format/file-index.md#bit-sliced-index.
 """
 
 import struct

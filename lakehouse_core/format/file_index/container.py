@@ -1,8 +1,9 @@
 """The container that holds all indexes of one data file: a directory of columns, then the bodies.
 
 A file of its own is sealed, for a changed bit in it denies rows that are there: the directory ends with a field that
-other readers pass over, where we put checksums of the bodies, and one of these, the directory and the data file's
-name. Containers of other engines have none. Source: Paimon format, "File index". Numbers are big-endian.
+other readers pass over, where we put checksums of the bodies, and one of these, the directory and the data file's name.
+Containers of other engines have none. Numbers are big-endian.
+Source: docs/format/file-index.md#container.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
-"""The 64-bit hashes of bloom filters, of whole columns at once. Source: Paimon format, "bloom-filter body".
+"""The 64-bit hashes of bloom filters, of whole columns at once.
 
 Texts and bytes: XXH64 with seed 0. Everything else: Thomas Wang's hash of the value as a 64-bit integer.
+Source: docs/format/file-index.md#bloom-filter.
 """
 
 from typing import Any, Final, TypeAlias

@@ -1,6 +1,7 @@
 """Column values as the keys of indexes: integers or bytes that sort as the values do, and their stored form.
 
-Source: Paimon format, "File index". Floating point sorts as Java's `Double.compare`: -0.0 before 0.0, NaN last.
+Floating point sorts as Java's `Double.compare`: -0.0 before 0.0, NaN last.
+Source: docs/format/file-index.md#container.
 """
 
 import math

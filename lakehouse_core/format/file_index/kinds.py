@@ -1,6 +1,6 @@
 """The kinds of index: their names in containers, the types they take, and how each is opened.
 
-Source: Paimon format, "File index"; the types are those that Java 2.0.0 takes.
+Source: docs/format/file-index.md#container; the types are those that Java 2.0.0 takes.
 """
 
 from collections.abc import Sequence

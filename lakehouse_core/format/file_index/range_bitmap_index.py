@@ -1,6 +1,6 @@
 """Range bitmaps: a sorted dictionary of the values, and the code of each row cut into bits.
 
-Source: Paimon format, "range-bitmap body".
+Source: docs/format/file-index.md#range-bitmap.
 """
 
 import struct
