@@ -1,5 +1,7 @@
 """The string map of table options, parsed once into small frozen records with defaults and units."""
 
+from lakehouse_core.options.buckets import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction
+from lakehouse_core.options.changelog import ChangelogProducer
 from lakehouse_core.options.checks import (
     about_option,
     check_bounds,
@@ -7,27 +9,12 @@ from lakehouse_core.options.checks import (
     check_known,
     check_writable,
     current_options,
-    known_key,
     one_of,
 )
-from lakehouse_core.options.concerns import (
-    DYNAMIC_BUCKET,
-    LEAST_SPILL_FILES,
-    POSTPONE_BUCKET,
-    BucketFunction,
-    ChangelogExpiryOptions,
-    ChangelogProducer,
-    CommitOptions,
-    CompactionOptions,
-    DeletionVectorOptions,
-    ExpiryOptions,
-    FileStyle,
-    LookupOptions,
-    MergeEngine,
-    PartitionTimeOptions,
-    RecordExpiryOptions,
-    SpillOptions,
-)
+from lakehouse_core.options.commit import CommitOptions
+from lakehouse_core.options.compaction import CompactionOptions
+from lakehouse_core.options.deletion_vectors import DeletionVectorOptions
+from lakehouse_core.options.expiry import ChangelogExpiryOptions, ExpiryOptions, RecordExpiryOptions
 from lakehouse_core.options.file_indexes import (
     IndexedColumn,
     IndexKind,
@@ -35,8 +22,12 @@ from lakehouse_core.options.file_indexes import (
     is_index_option,
     renamed_index_option,
 )
-from lakehouse_core.options.keys import FORMER_NAMES
+from lakehouse_core.options.files import FileStyle
+from lakehouse_core.options.keys import FORMER_NAMES, known_key
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
+from lakehouse_core.options.lookup import LookupOptions
+from lakehouse_core.options.merging import MergeEngine
+from lakehouse_core.options.partitions import PartitionTimeOptions
 from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, scan_start
 from lakehouse_core.options.table import TableOptions
 from lakehouse_core.options.units import (
@@ -48,6 +39,7 @@ from lakehouse_core.options.units import (
     parse_size,
     parse_word,
 )
+from lakehouse_core.options.writing import LEAST_SPILL_FILES, SpillOptions
 
 __all__ = [
     "DYNAMIC_BUCKET",

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown, written_as
-from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
-from lakehouse_core.options.keys import CATALOG_KEYS, FIELD_ENDINGS, FORMER_NAMES, WRITABLE, under_current_names
+from lakehouse_core.options.expiry import check_retention
+from lakehouse_core.options.files import check_name_part
+from lakehouse_core.options.keys import FORMER_NAMES, WRITABLE, known_key, under_current_names
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
+from lakehouse_core.options.patterns import check_field_key, check_pattern, field_ending, pattern_treatment
 from lakehouse_core.options.scan_mode import scan_start
 from lakehouse_core.options.table import TableOptions
 from lakehouse_core.options.units import (
@@ -24,15 +26,7 @@ from lakehouse_core.options.units import (
     parse_word,
 )
 
-# A file's name has 255 bytes; a UUID, a number, an extension and the mark of a temporary file need some of them.
-_LONGEST_PREFIX_BYTES: Final = 100
 _OWN_PREFIX: Final = "lakehouse."
-# Defaults for all tables, and the settings of clients of stores: secrets, which have no place in a schema.
-_CATALOG_PREFIXES: Final = ("table-default.", "s3.", "s3a.", "fs.", "oss.", "hadoop.")
-# Settings of one file format's writer, passed on to it by Java.
-# An encrypted column that nobody encrypts would be worse than a refusal.
-_ENCRYPTION_KEYS: Final = ("orc.encrypt", "orc.mask", "orc.key.provider")
-_FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
 
 
 def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
@@ -46,7 +40,7 @@ def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
             raise InvalidRequest(
                 f"Option {shown(key)} = {shown(value)}: keys and values of options are text{written_as(value)}."
             )
-        if not _check_pattern(key, value, names):
+        if not check_pattern(key, value, names):
             _check_value(known_key(key), key, value)
 
 
@@ -63,29 +57,14 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
     """Raise InvalidRequest unless bounds hold and options fit together; `columns` are all of the table's."""
     names = tuple(columns)
     for key in options:
-        if key.startswith("fields.") and _field_ending(key) is not None:
-            _check_field_key(key, names)
+        if key.startswith("fields.") and field_ending(key) is not None:
+            check_field_key(key, names)
     parsed = TableOptions.parse(options)
     check_bounds(options)
-    for prefix, limits in (("snapshot", parsed.expiry), ("changelog", parsed.changelog_expiry)):
-        if limits.max_retained < limits.min_retained:
-            raise InvalidRequest(
-                f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: "
-                "set 1 <= min <= max."
-            )
-    for key, prefix in (
-        ("data-file.prefix", parsed.data_file_prefix),
-        ("changelog-file.prefix", parsed.changelog_file_prefix),
-        ("partition.default-name", parsed.partition_default_name),
-    ):
-        hidden = prefix[:1] in (".", "_") and key != "partition.default-name"
-        if not prefix.strip() or hidden or set(prefix) & set("/\\") or not prefix.isprintable():
-            raise InvalidRequest(f"Option {key} is {shown(prefix)}: expected a part of a file name.")
-        if len(prefix.encode()) > _LONGEST_PREFIX_BYTES:
-            raise InvalidRequest(
-                f"Option {key} has {len(prefix.encode())} bytes: the names of files and folders have room for "
-                f"{_LONGEST_PREFIX_BYTES}."
-            )
+    check_retention(parsed.expiry, parsed.changelog_expiry)
+    check_name_part("data-file.prefix", parsed.data_file_prefix)
+    check_name_part("changelog-file.prefix", parsed.changelog_file_prefix)
+    check_name_part("partition.default-name", parsed.partition_default_name, may_be_hidden=True)
     scan_start(options)
 
 
@@ -121,7 +100,7 @@ def check_writable(options: Mapping[str, str], *, table: str) -> None:
         current = FORMER_NAMES.get(key, key)
         known = KNOWN.get(current)
         if known is None:
-            if key.startswith(_OWN_PREFIX) or _pattern_treatment(key) is Treatment.REFUSED:
+            if key.startswith(_OWN_PREFIX) or pattern_treatment(key) is Treatment.REFUSED:
                 raise _unsupported(table, key, value)
         elif current in WRITABLE:
             if value.strip().lower() not in WRITABLE[current]:
@@ -161,17 +140,6 @@ def _is_default(known: OptionKey, value: str) -> bool:
     return value.strip().lower() == known.default.lower()
 
 
-def known_key(key: str) -> OptionKey:
-    """Return the option of that name, current or former. Raises InvalidRequest naming the nearest one."""
-    if (known := KNOWN.get(FORMER_NAMES.get(key, key))) is not None:
-        return known
-    if key in CATALOG_KEYS or key.startswith(_CATALOG_PREFIXES):
-        raise InvalidRequest(f"Option {key} belongs to a catalog, not to a table: give it where you connect.")
-    near = difflib.get_close_matches(key, [*KNOWN, *FORMER_NAMES], n=1, cutoff=0.7)
-    hint = f"did you mean {near[0]}?" if near else "remove it, or look its name up in Paimon's documentation."
-    raise InvalidRequest(f"Option {key} is not known: {hint}")
-
-
 def _check_value(known: OptionKey, key: str, value: str) -> None:
     match known.kind:
         case "bool":
@@ -192,75 +160,3 @@ def _check_value(known: OptionKey, key: str, value: str) -> None:
             raise AssertionError(f"{key}: no parser for {kind}")
         case words:
             parse_word(key, value, words)
-
-
-def _check_pattern(key: str, value: str, columns: Sequence[str]) -> bool:
-    """Whether the key has the form of a known pattern. Raises InvalidRequest when its parts are wrong."""
-    if key in KNOWN or key in FORMER_NAMES:
-        return False
-    if key.startswith("fields."):
-        _check_field_key(key, columns)
-        return True
-    if is_index_option(key):
-        for column in check_index_option(key, value):
-            _check_column(key, column.partition("[")[0], columns)
-        return True
-    return _pattern_treatment(key) is not None
-
-
-def _check_field_key(key: str, columns: Sequence[str]) -> None:
-    ending = _field_ending(key)
-    if ending is None:
-        column, dot, word = key.removeprefix("fields.").rpartition(".")
-        if not dot:
-            known_key(key)
-        near = difflib.get_close_matches(word, FIELD_ENDINGS, n=1, cutoff=0.5)
-        endings = [ending for ending, treatment in FIELD_ENDINGS.items() if treatment is Treatment.HONOURED]
-        advice = f"did you mean fields.{column}.{near[0]}?" if near else f"it may end in .{', .'.join(endings)}."
-        unknown = [
-            f" There is no column {shown(name)}: {_existing(name, columns)}"
-            for name in column.split(",")
-            if name not in columns
-        ]
-        raise InvalidRequest(f"Option {key} is not known: {advice}{''.join(unknown)}")
-    middle = key.removeprefix("fields.")
-    middle = middle[: middle.rindex(f".{ending}")]
-    # Java looks for columns before the first dot, whatever follows, and keeps blanks: what it refuses is refused here.
-    for column in (*middle.partition(".")[0].split(","), *([] if middle in columns else middle.split(","))):
-        _check_column(key, column, columns)
-
-
-def _check_column(key: str, column: str, columns: Sequence[str]) -> None:
-    if column not in columns:
-        raise InvalidRequest(
-            f"Option {key} names the column {shown(column)}, which the table does not have: "
-            f"{_existing(column, columns)}"
-        )
-
-
-def _existing(column: str, columns: Sequence[str]) -> str:
-    near = difflib.get_close_matches(column, columns, n=1)
-    return f"did you mean {near[0]}?" if near else f"take one of {', '.join(columns)}."
-
-
-def _field_ending(key: str) -> str | None:
-    if ".map." in key:
-        return "map"
-    ending = key.rpartition(".")[2]
-    return ending if ending in FIELD_ENDINGS and key.count(".") >= 2 else None
-
-
-def _pattern_treatment(key: str) -> Treatment | None:
-    """Return what becomes of a key with names inside it; None for a key of no such form."""
-    if key.startswith("fields."):
-        ending = _field_ending(key)
-        return None if ending is None else FIELD_ENDINGS[ending]
-    if is_index_option(key):
-        # Whether an index of the kind is written is for `check_writable_indexes`.
-        return Treatment.HONOURED if has_known_kind(key) else Treatment.REFUSED
-    if key.startswith(("commit.callback.", "tag.callback.")) and key.endswith(".param"):
-        return Treatment.HARMLESS
-    if key.startswith(_FORMAT_PREFIXES):
-        # How Java's writers pack values: rows are the same. Parquet's keys are many; what is known is carried out.
-        return Treatment.REFUSED if key.startswith(("parquet.", *_ENCRYPTION_KEYS)) else Treatment.HARMLESS
-    return None

@@ -1,9 +1,11 @@
-"""What the table of known options cannot say in a line: writable values, former names, names with columns in them."""
+"""Options by their keys, current and former: what the list of known options cannot say in a line."""
 
+import difflib
 from collections.abc import Mapping
 from typing import Final
 
-from lakehouse_core.options.known import Treatment
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 
 # Of an option that is carried out for some values only: those values.
 WRITABLE: Final[Mapping[str, frozenset[str]]] = {
@@ -59,6 +61,9 @@ CATALOG_KEYS: Final = frozenset(
     }
 )
 
+# Defaults for all tables, and the settings of clients of stores: secrets, which have no place in a schema.
+_CATALOG_PREFIXES: Final = ("table-default.", "s3.", "s3a.", "fs.", "oss.", "hadoop.")
+
 # Endings of `fields.<column>[,<column>…].<ending>`.
 FIELD_ENDINGS: Final[Mapping[str, Treatment]] = {
     "stats-mode": Treatment.HONOURED,
@@ -83,3 +88,14 @@ def under_current_names(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options without their former names; where both are set, the current one counts."""
     former = {FORMER_NAMES[key]: value for key, value in options.items() if key in FORMER_NAMES}
     return former | {key: value for key, value in options.items() if key not in FORMER_NAMES}
+
+
+def known_key(key: str) -> OptionKey:
+    """Return the option of that name, current or former. Raises InvalidRequest naming the nearest one."""
+    if (known := KNOWN.get(FORMER_NAMES.get(key, key))) is not None:
+        return known
+    if key in CATALOG_KEYS or key.startswith(_CATALOG_PREFIXES):
+        raise InvalidRequest(f"Option {key} belongs to a catalog, not to a table: give it where you connect.")
+    near = difflib.get_close_matches(key, [*KNOWN, *FORMER_NAMES], n=1, cutoff=0.7)
+    hint = f"did you mean {near[0]}?" if near else "remove it, or look its name up in Paimon's documentation."
+    raise InvalidRequest(f"Option {key} is not known: {hint}")

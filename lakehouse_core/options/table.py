@@ -7,45 +7,40 @@ read is decided by `checks` and by the rules of a schema.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakehouse_core.options.concerns import (
+from lakehouse_core.options.buckets import DYNAMIC_BUCKET, BucketFunction
+from lakehouse_core.options.changelog import ChangelogProducer
+from lakehouse_core.options.commit import CommitOptions, commit_options
+from lakehouse_core.options.compaction import (
     COMPACTION_TRIGGER_KEY,
-    DYNAMIC_BUCKET,
-    BucketFunction,
-    ChangelogExpiryOptions,
-    ChangelogProducer,
-    CommitOptions,
     CompactionOptions,
-    DeletionVectorOptions,
-    ExpiryOptions,
-    FileStyle,
-    LookupOptions,
-    MergeEngine,
-    ParquetOptions,
-    PartitionTimeOptions,
-    PrecommitOptions,
-    RecordExpiryOptions,
-    SpillOptions,
-    changelog_expiry_options,
-    changelog_stats_mode,
-    commit_options,
     compaction_options,
-    deletion_vector_options,
-    expiry_options,
-    file_style,
-    file_styles,
     full_compaction_delta_commits,
-    lookup_options,
-    lower_if_set,
-    needs_lookup,
-    parquet_options,
-    partition_time_options,
-    precommit_options,
+)
+from lakehouse_core.options.deletion_vectors import DeletionVectorOptions, deletion_vector_options
+from lakehouse_core.options.expiry import (
+    ChangelogExpiryOptions,
+    ExpiryOptions,
+    RecordExpiryOptions,
+    changelog_expiry_options,
+    expiry_options,
     record_expiry_options,
-    spill_options,
-    stats_modes,
 )
 from lakehouse_core.options.file_indexes import IndexedColumn, indexed_columns
+from lakehouse_core.options.file_statistics import stats_modes
+from lakehouse_core.options.files import (
+    FileStyle,
+    ParquetOptions,
+    changelog_stats_mode,
+    file_style,
+    file_styles,
+    lower_if_set,
+    parquet_options,
+)
+from lakehouse_core.options.lookup import LookupOptions, lookup_options, needs_lookup
+from lakehouse_core.options.merging import MergeEngine
+from lakehouse_core.options.partitions import PartitionTimeOptions, partition_time_options
 from lakehouse_core.options.source import Source
+from lakehouse_core.options.writing import PrecommitOptions, SpillOptions, precommit_options, spill_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Options are parsed once; what nobody carries out is refused by name, and nothing is accepted and then ignored."""
+"""What nobody carries out is refused by name, and nothing is accepted and then ignored."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.options import (
-    FORMER_NAMES,
     KNOWN,
-    BucketFunction,
-    ChangelogProducer,
-    FileStyle,
     OptionKey,
     TableOptions,
     Treatment,
@@ -22,10 +18,8 @@ from lakehouse_core.options import (
     check_consistent,
     check_known,
     check_writable,
-    current_options,
     parse_duration,
     parse_int,
-    parse_levels,
     parse_size,
 )
 from lakehouse_core.options.keys import WRITABLE
@@ -41,49 +35,6 @@ OTHER_VALUES |= {"text": ("id",), "levels": ("0:none",)}
 def other_value(key: OptionKey) -> str:
     choices = key.kind if isinstance(key.kind, tuple) else OTHER_VALUES[key.kind]
     return next(choice for choice in choices if choice != key.default)
-
-
-@pytest.mark.parametrize(
-    ("text", "size_bytes"),
-    [("5", 5), ("128 mb", 128 << 20), ("128MB", 128 << 20), ("1k", 1024), ("2 kibibytes", 2048), (" 1 g ", 1 << 30)],
-)
-def test_sizes_count_in_1024s_with_or_without_a_unit(text: str, size_bytes: int) -> None:
-    assert parse_size("write-buffer-size", text) == size_bytes
-
-
-@pytest.mark.parametrize(
-    ("text", "millis"),
-    [
-        ("5", 5),
-        ("1 h", 3_600_000),
-        ("1H", 3_600_000),
-        ("2 days", 172_800_000),
-        ("7 m", 420_000),
-        ("9 secs", 9_000),
-        ("1 micro", 0),
-        ("1500 µs", 1),
-    ],
-)
-def test_durations_are_milliseconds_without_a_unit(text: str, millis: int) -> None:
-    assert parse_duration("snapshot.time-retained", text) == millis
-
-
-@pytest.mark.parametrize("text", ["", "mb", "-1 mb", "1.5 gb", "1 mib", "1 hour", "9999999999999999999 tb"])
-def test_what_java_takes_for_no_size_is_none(text: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"Option write-buffer-size is .*a size"):
-        parse_size("write-buffer-size", text)
-
-
-@pytest.mark.parametrize("text", ["", "PT1H", "-1 h", "1.5 h", "1 us", "1 mb"])
-def test_what_java_takes_for_no_duration_is_none(text: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"Option snapshot.time-retained is .*a duration"):
-        parse_duration("snapshot.time-retained", text)
-
-
-def test_levels_have_values_of_their_own() -> None:
-    assert parse_levels("file.format.per.level", "0:avro, 5:parquet") == {0: "avro", 5: "parquet"}
-    with pytest.raises(InvalidRequest, match="pairs of a level and a value"):
-        parse_levels("file.format.per.level", "avro")
 
 
 NUMBERS: dict[str, Callable[[str, str], float]] = {
@@ -115,99 +66,6 @@ def test_every_number_that_is_carried_out_has_bounds(key: OptionKey) -> None:
             continue
         with pytest.raises(InvalidRequest, match=f"Option {key.name} is {beyond}: it must be at "):
             check_bounds({key.name: beyond})
-
-
-def test_a_table_without_options_has_the_defaults() -> None:
-    assert TableOptions.parse({}) == TableOptions()
-
-
-def test_options_are_parsed_into_values_with_units() -> None:
-    options = TableOptions.parse(
-        {
-            "bucket": "4",
-            "bucket-key": "id, name",
-            "bucket-function.type": "MOD",
-            "changelog-producer": "full_compaction",
-            "sequence.field": "price,name",
-            "sequence.field.sort-order": "descending",
-            "target-file-size": "1 mb",
-            "num-sorted-run.compaction-trigger": "8",
-            "metadata.stats-mode": "TRUNCATE( 8 )",
-            "fields.name.stats-mode": "none",
-            "commit.timeout": "5 s",
-            "lakehouse.read.grace": "0",
-            "snapshot.num-retained.max": "20",
-            "a note": "of the user",
-        }
-    )
-
-    assert (options.bucket, options.bucket_key) == (4, ("id", "name"))
-    assert options.bucket_function is BucketFunction.MOD
-    assert options.changelog_producer is ChangelogProducer.FULL_COMPACTION
-    assert (options.sequence_fields, options.sequence_descending) == (("price", "name"), True)
-    assert options.target_file_size_bytes(has_key=True) == options.target_file_size_bytes(has_key=False) == 1 << 20
-    assert options.num_levels == 9
-    assert (options.stats_mode_by_column, options.style.stats_mode) == ({"name": "none"}, "truncate(8)")
-    assert options.commit.timeout_millis == 5_000
-    assert options.read_grace_millis == 0
-    assert options.expiry.max_retained == 20
-
-
-def test_files_of_key_tables_are_half_as_large_by_default() -> None:
-    options = TableOptions()
-
-    assert options.target_file_size_bytes(has_key=True) == 128 << 20
-    assert options.target_file_size_bytes(has_key=False) == 256 << 20
-
-
-@pytest.mark.parametrize("former", FORMER_NAMES)
-def test_former_names_of_options_still_work(former: str) -> None:
-    current = FORMER_NAMES[former]
-    assert current in KNOWN
-    assert current_options({former: "x"}) == {current: "x"}
-    assert current_options({former: "x", current: "y"}) == {current: "y"}
-
-
-def test_the_current_name_of_an_option_wins() -> None:
-    assert TableOptions.parse({"deduplicate.ignore-delete": "true"}).ignore_delete
-    assert not TableOptions.parse({"deduplicate.ignore-delete": "true", "ignore-delete": "false"}).ignore_delete
-
-
-@pytest.mark.parametrize(
-    ("options", "decoupled"),
-    [
-        ({}, False),
-        ({"changelog.num-retained.max": "100"}, False),
-        ({"snapshot.num-retained.max": "50", "changelog.num-retained.max": "100"}, True),
-        ({"changelog.num-retained.min": "11"}, True),
-        ({"changelog.time-retained": "2 h"}, True),
-        ({"changelog.time-retained": "30 min"}, False),
-        ({"snapshot.time-retained": "10 h"}, False),
-    ],
-)
-def test_changelogs_outlive_snapshots_when_any_figure_is_larger(options: dict[str, str], decoupled: bool) -> None:
-    assert TableOptions.parse(options).changelog_expiry.decoupled is decoupled
-
-
-def test_files_of_each_kind_have_a_style_of_their_own() -> None:
-    options = TableOptions.parse(
-        {
-            "file.format": "ORC",
-            "file.format.per.level": "0:avro,5:parquet",
-            "file.compression.per.level": "0:snappy",
-            "metadata.stats-mode.per.level": "0:none,1:full",
-            "changelog-file.format": "Parquet",
-            "changelog-file.stats-mode": "counts",
-        }
-    )
-
-    assert options.style == FileStyle(format="orc", compression="zstd", stats_mode="truncate(16)")
-    assert options.style_at(0) == FileStyle(format="avro", compression="snappy", stats_mode="none")
-    assert options.style_at(1) == FileStyle(format="orc", compression="zstd", stats_mode="full")
-    assert options.style_at(4) == options.style
-    assert options.style_at(5).format == "parquet"
-    assert options.changelog_style_at(0) == FileStyle(format="parquet", compression="snappy", stats_mode="counts")
-    assert options.changelog_style_at(4) == FileStyle(format="parquet", compression="zstd", stats_mode="counts")
 
 
 @pytest.mark.parametrize("key", KNOWN.values(), ids=KNOWN)
@@ -363,7 +221,7 @@ def refusal(check: Callable[[], Any]) -> str | None:
 
 
 def test_every_option_that_is_carried_out_is_documented_with_its_default() -> None:
-    text = (Path(__file__).parent.parent / "docs" / "options.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "options.md").read_text()
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
     documented = {name.strip(" `"): default.strip(" `") for names, default, _ in rows for name in names.split(",")}
     carried_out = {key.name: key.default or "" for key in KNOWN.values() if key.treatment is Treatment.HONOURED}

@@ -1,0 +1,13 @@
+"""Buckets: the values of `bucket` that are no count, and the functions that choose a bucket."""
+
+from enum import StrEnum
+from typing import Final
+
+DYNAMIC_BUCKET: Final = -1
+POSTPONE_BUCKET: Final = -2
+
+
+class BucketFunction(StrEnum):
+    DEFAULT = "default"
+    MOD = "mod"
+    HIVE = "hive"

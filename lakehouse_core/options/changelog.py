@@ -1,0 +1,10 @@
+"""Changelog: what produces the row-level changes of a table."""
+
+from enum import StrEnum
+
+
+class ChangelogProducer(StrEnum):
+    NONE = "none"
+    INPUT = "input"
+    FULL_COMPACTION = "full-compaction"
+    LOOKUP = "lookup"

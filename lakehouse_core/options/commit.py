@@ -1,0 +1,34 @@
+"""Commit: how long and how often one tries."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakehouse_core.options.source import Source
+
+# Java retries without a deadline; a caller here gets an answer.
+DEFAULT_COMMIT_TIMEOUT_MILLIS: Final = 120_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """How long and how often a commit tries. `ignore_empty` None: batch commits ignore empty ones, streams do not."""
+
+    max_retries: int = 10
+    timeout_millis: int = DEFAULT_COMMIT_TIMEOUT_MILLIS
+    min_retry_wait_millis: int = 10
+    max_retry_wait_millis: int = 10_000
+    # Longer between the look at the latest snapshot and the claim of the next means: look again.
+    max_stall_millis: int = 120_000
+    ignore_empty: bool | None = None
+
+
+def commit_options(source: Source) -> CommitOptions:
+    timeout, ignore_empty = "commit.timeout", "snapshot.ignore-empty-commit"
+    return CommitOptions(
+        max_retries=source.whole("commit.max-retries"),
+        timeout_millis=source.millis(timeout) if source.has(timeout) else DEFAULT_COMMIT_TIMEOUT_MILLIS,
+        min_retry_wait_millis=source.millis("commit.min-retry-wait"),
+        max_retry_wait_millis=source.millis("commit.max-retry-wait"),
+        max_stall_millis=source.millis("lakehouse.commit.max-stall"),
+        ignore_empty=source.flag(ignore_empty) if source.has(ignore_empty) else None,
+    )

@@ -1,0 +1,83 @@
+"""Expiry: how much history, changelog and rows of old files stay."""
+
+from dataclasses import dataclass
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.options.source import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryOptions:
+    """How much history stays; `limit` bounds the snapshots of one run."""
+
+    min_retained: int = 10
+    max_retained: int = 2147483647
+    max_age_millis: int = 3_600_000
+    limit: int = 50
+    # Expiry refuses when the latest snapshot lies further in the future than this.
+    max_skew_millis: int = 600_000
+
+
+def expiry_options(source: Source) -> ExpiryOptions:
+    return ExpiryOptions(
+        min_retained=source.whole("snapshot.num-retained.min"),
+        max_retained=source.whole("snapshot.num-retained.max"),
+        max_age_millis=source.millis("snapshot.time-retained"),
+        limit=source.whole("snapshot.expire.limit"),
+        max_skew_millis=source.millis("lakehouse.expire.max-skew"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogExpiryOptions:
+    """How much changelog stays; each figure is the snapshots' own unless set.
+
+    `decoupled`: changelogs outlive their snapshots, as they do when any figure is larger than the snapshots'.
+    """
+
+    min_retained: int = 10
+    max_retained: int = 2147483647
+    max_age_millis: int = 3_600_000
+    limit: int = 50
+    decoupled: bool = False
+
+
+def changelog_expiry_options(source: Source, snapshots: ExpiryOptions) -> ChangelogExpiryOptions:
+    low, high, age = "changelog.num-retained.min", "changelog.num-retained.max", "changelog.time-retained"
+    min_retained = source.whole(low) if source.has(low) else snapshots.min_retained
+    max_retained = source.whole(high) if source.has(high) else snapshots.max_retained
+    max_age_millis = source.millis(age) if source.has(age) else snapshots.max_age_millis
+    return ChangelogExpiryOptions(
+        min_retained=min_retained,
+        max_retained=max_retained,
+        max_age_millis=max_age_millis,
+        limit=snapshots.limit,
+        decoupled=max_retained > snapshots.max_retained
+        or max_age_millis > snapshots.max_age_millis
+        or min_retained > snapshots.min_retained,
+    )
+
+
+def check_retention(snapshots: ExpiryOptions, changelogs: ChangelogExpiryOptions) -> None:
+    """Raise InvalidRequest where at least so many are to stay, and at most fewer."""
+    for prefix, limits in (("snapshot", snapshots), ("changelog", changelogs)):
+        if limits.max_retained < limits.min_retained:
+            raise InvalidRequest(
+                f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: "
+                "set 1 <= min <= max."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordExpiryOptions:
+    """Rows whose time lies further back than `age_seconds` go when their file is rewritten."""
+
+    age_seconds: int
+    time_field: str | None = None
+
+
+def record_expiry_options(source: Source) -> RecordExpiryOptions | None:
+    age = source.millis_if_set("record-level.expire-time")
+    if age is None:
+        return None
+    return RecordExpiryOptions(age_seconds=age // 1000, time_field=source.text("record-level.time-field"))

@@ -1,0 +1,92 @@
+"""Keys with names in them: `fields.<columns>.<ending>`, `file-index.…`, and settings of one format's writer.
+
+Source: Paimon semantics A.6 and "Table options".
+"""
+
+import difflib
+from collections.abc import Sequence
+from typing import Final
+
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
+from lakehouse_core.options.keys import FIELD_ENDINGS, FORMER_NAMES, known_key
+from lakehouse_core.options.known import KNOWN, Treatment
+
+# An encrypted column that nobody encrypts would be worse than a refusal.
+_ENCRYPTION_KEYS: Final = ("orc.encrypt", "orc.mask", "orc.key.provider")
+# Settings of one file format's writer, passed on to it by Java.
+_FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
+
+
+def check_pattern(key: str, value: str, columns: Sequence[str]) -> bool:
+    """Whether the key has the form of a known pattern. Raises InvalidRequest when its parts are wrong."""
+    if key in KNOWN or key in FORMER_NAMES:
+        return False
+    if key.startswith("fields."):
+        check_field_key(key, columns)
+        return True
+    if is_index_option(key):
+        for column in check_index_option(key, value):
+            _check_column(key, column.partition("[")[0], columns)
+        return True
+    return pattern_treatment(key) is not None
+
+
+def check_field_key(key: str, columns: Sequence[str]) -> None:
+    """Raise InvalidRequest unless the key has a known ending and names columns of the table."""
+    ending = field_ending(key)
+    if ending is None:
+        column, dot, word = key.removeprefix("fields.").rpartition(".")
+        if not dot:
+            known_key(key)
+        near = difflib.get_close_matches(word, FIELD_ENDINGS, n=1, cutoff=0.5)
+        endings = [ending for ending, treatment in FIELD_ENDINGS.items() if treatment is Treatment.HONOURED]
+        advice = f"did you mean fields.{column}.{near[0]}?" if near else f"it may end in .{', .'.join(endings)}."
+        unknown = [
+            f" There is no column {shown(name)}: {_existing(name, columns)}"
+            for name in column.split(",")
+            if name not in columns
+        ]
+        raise InvalidRequest(f"Option {key} is not known: {advice}{''.join(unknown)}")
+    middle = key.removeprefix("fields.")
+    middle = middle[: middle.rindex(f".{ending}")]
+    # Java looks for columns before the first dot, whatever follows, and keeps blanks: what it refuses is refused here.
+    for column in (*middle.partition(".")[0].split(","), *([] if middle in columns else middle.split(","))):
+        _check_column(key, column, columns)
+
+
+def _check_column(key: str, column: str, columns: Sequence[str]) -> None:
+    if column not in columns:
+        raise InvalidRequest(
+            f"Option {key} names the column {shown(column)}, which the table does not have: "
+            f"{_existing(column, columns)}"
+        )
+
+
+def _existing(column: str, columns: Sequence[str]) -> str:
+    near = difflib.get_close_matches(column, columns, n=1)
+    return f"did you mean {near[0]}?" if near else f"take one of {', '.join(columns)}."
+
+
+def field_ending(key: str) -> str | None:
+    """Return the ending of a key with columns in it; None for a key of another form."""
+    if ".map." in key:
+        return "map"
+    ending = key.rpartition(".")[2]
+    return ending if ending in FIELD_ENDINGS and key.count(".") >= 2 else None
+
+
+def pattern_treatment(key: str) -> Treatment | None:
+    """Return what becomes of a key with names inside it; None for a key of no such form."""
+    if key.startswith("fields."):
+        ending = field_ending(key)
+        return None if ending is None else FIELD_ENDINGS[ending]
+    if is_index_option(key):
+        # Whether an index of the kind is written is for `check_writable_indexes`.
+        return Treatment.HONOURED if has_known_kind(key) else Treatment.REFUSED
+    if key.startswith(("commit.callback.", "tag.callback.")) and key.endswith(".param"):
+        return Treatment.HARMLESS
+    if key.startswith(_FORMAT_PREFIXES):
+        # How Java's writers pack values: rows are the same. Parquet's keys are many; what is known is carried out.
+        return Treatment.REFUSED if key.startswith(("parquet.", *_ENCRYPTION_KEYS)) else Treatment.HARMLESS
+    return None
