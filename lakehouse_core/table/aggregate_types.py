@@ -1,7 +1,8 @@
-"""Which columns each aggregate function takes. Source: Paimon semantics D.4, and the factories of Java 2.0.0.
+"""Which columns each aggregate function takes.
 
 Java 2.0.0 checks types at the first write of an aggregation table, and those of min and max at the first merge: there
 BOOLEAN and types with parts fail. Here all of it fails where the table is declared.
+Source: docs/semantics/merge-engines.md#aggregate-functions; the factories of Java 2.0.0.
 """
 
 import difflib

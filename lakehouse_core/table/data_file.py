@@ -1,6 +1,7 @@
-"""A data file as a manifest describes it. Source: Paimon format, "Manifest record", DataFileMeta.
+"""A data file as a manifest describes it.
 
 Keys and statistics stay serialized BinaryRows until somebody compares them: most planning never does.
+Source: docs/format/manifest.md#manifest-record.
 """
 
 from dataclasses import dataclass

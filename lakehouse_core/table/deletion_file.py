@@ -1,4 +1,4 @@
-"""Where the deletion vector of a data file lies, as a split carries it. Source: Paimon semantics, G.4."""
+"""Where the deletion vector of a data file lies, as a split carries it. Source: docs/semantics/reading.md#splits."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """A deletion on its way: the roots that were unlinked, and how far it has come. Stored as `lakehouse/plan-<uuid>.json`.
 
 Order: the plan is written → its roots are unlinked → readers are waited for → nothing else needs the files: they go.
-Source: guides on deleting, "forbid, unlink root, wait, prove, delete".
+Source: docs/reliability/deletion.md#order.
 """
 
 from enum import StrEnum

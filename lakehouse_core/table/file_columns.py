@@ -1,6 +1,7 @@
-"""The columns of a data file: keys, sequence number, kind, then the table's own. Source: Paimon format, "Data files".
+"""The columns of a data file: keys, sequence number, kind, then the table's own.
 
 Between tasks and files rows travel as *records*: the table's columns, in key tables followed by the two system columns.
+Source: docs/format/data-files.md#columns-and-order.
 """
 
 from dataclasses import dataclass

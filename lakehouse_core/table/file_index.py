@@ -1,7 +1,7 @@
 """The indexes of one data file, asked which of its rows a condition may hold for.
 
 A column whose type has changed so that its keys may have, or that has no index, is unknown: any row may match.
-Source: Paimon format, "File index"; Paimon semantics, G.4, raw read order of pruning.
+Source: docs/format/file-index.md#container, docs/semantics/reading.md#raw-reads.
 """
 
 import math

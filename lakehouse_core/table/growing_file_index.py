@@ -1,4 +1,4 @@
-"""The indexes of one data file, which grow while its rows pass. Source: Paimon format, "File index"."""
+"""The indexes of one data file, which grow while its rows pass. Source: docs/format/file-index.md#container."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,6 +1,6 @@
 """Index files as commit messages carry them: what an index manifest says of one, without its place.
 
-Source: Paimon format, "Index manifest record".
+Source: docs/format/manifest.md#index-manifest-record.
 """
 
 from dataclasses import dataclass

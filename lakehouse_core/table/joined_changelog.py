@@ -1,8 +1,10 @@
 """Changelog files that share one object: their names say where in it the bytes of each lie.
 
 What was a file of its own is a segment, as it was, byte for byte. The name of the first, which begins the object, is
-the object's own; the others name it, its bucket and their range. Manifest entries are those of the single files but
-for the name. Source: Java 2.0.0, CompactedChangelogPathResolver and ChangelogCompactTask.
+the object's own; the others name it, its bucket and their range. Manifest entries are those of the single files but for
+the name.
+Source: docs/semantics/compaction.md#pre-commit-compaction; `CompactedChangelogPathResolver`, `ChangelogCompactTask` of
+Java 2.0.0.
 """
 
 import re

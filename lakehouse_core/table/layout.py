@@ -1,4 +1,7 @@
-"""Where the files of a table lie: keys relative to the table's folder. Source: Paimon format, "Directory layout"."""
+"""Where the files of a table lie: keys relative to the table's folder.
+
+Source: docs/format/layout.md#directory-layout.
+"""
 
 SNAPSHOT_FOLDER = "snapshot"
 CHANGELOG_FOLDER = "changelog"

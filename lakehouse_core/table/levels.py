@@ -1,4 +1,7 @@
-"""The LSM tree of one bucket: every level-0 file a run of its own, each level above one run. Source: C.3."""
+"""The LSM tree of one bucket: every level-0 file a run of its own, each level above one run.
+
+Source: docs/semantics/compaction.md#levels.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,8 @@
-"""What a table's options say about merging the records of one key. Source: Paimon semantics C.2, D and K.
+"""What a table's options say about merging the records of one key.
 
 Everything that a merge engine must know is in one `MergeSpec`, parsed and checked once; a table whose spec can be made
 is one that can be merged. Lists in options are split as Java splits them: those of sequence groups keep their blanks.
+Source: docs/semantics/merge-engines.md#merge-engines, docs/semantics/writing.md#lone-records.
 """
 
 from collections import Counter
@@ -61,7 +62,7 @@ class Mergeable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateFunction:
-    """How the values of one column are combined. `name` is one of D.4's, never an alias.
+    """How the values of one column are combined. `name` is never an alias.
 
     Beside the name and `ignore_retract`, a function looks only at the settings that are its own: `distinct` (listagg,
     collect), `delimiter` (listagg), `nested_…` and `count_limit` (nested_update, nested_partial_update), `time_field`

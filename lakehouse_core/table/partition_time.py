@@ -1,6 +1,7 @@
 """The time that the values of a partition stand for, and whether it is over.
 
-Source: Paimon semantics, "Partition expiry" (I.3), strategy `values-time`. All times are of the local wall clock.
+All times are of the local wall clock.
+Source: docs/semantics/maintenance.md#partition-expiry.
 """
 
 import re

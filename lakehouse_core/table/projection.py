@@ -1,4 +1,7 @@
-"""How the columns of a file become the columns of a read, by field id. Source: Paimon semantics A.8."""
+"""How the columns of a file become the columns of a read, by field id.
+
+Source: docs/semantics/tables.md#reading-old-files.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """Rows whose time is over: they go when a compaction reads them, before any merge, and reads still show them till then.
 
-Source: Paimon semantics, "Record-level expire" (C.7). Java counts in whole seconds, and TIMESTAMP as if it were UTC.
+Java counts in whole seconds, and TIMESTAMP as if it were UTC.
+Source: docs/semantics/compaction.md#record-expiry.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
-"""Which files a root keeps alive, and where each of them lies. Source: Paimon semantics, I.1 to I.8.
+"""Which files a root keeps alive, and where each of them lies.
 
 Rule: names from manifests are hostile input. A name that could leave its folder stops whoever wanted to delete.
+Source: docs/reliability/deletion.md#what-keeps-files.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """Sections: parts of a bucket's key range that share no key, so that each is merged, copied or kept alone.
 
-Source: Paimon semantics, C.7 (IntervalPartition). Only the exact smallest and greatest keys of the metadata decide,
-never statistics, which may be truncated.
+Only the exact smallest and greatest keys of the metadata decide, never statistics, which may be truncated.
+Source: docs/semantics/compaction.md#compaction-task.
 """
 
 from collections.abc import Iterable

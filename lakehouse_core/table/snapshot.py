@@ -1,7 +1,8 @@
 """Snapshots, long-lived changelogs, tags and consumers as values, with their JSON.
 
 A snapshot is written once and never changed; a changelog is the same document under another key, a tag the same
-document with two more fields. Source: Paimon format, "Snapshot, changelog, tag, branch, consumer".
+document with two more fields.
+Source: docs/format/snapshot.md#snapshot-file.
 """
 
 import re
@@ -40,7 +41,7 @@ _KEYED_BY_ID = re.compile(r"(?:^|/)(?:snapshot/snapshot|changelog/changelog)-(\d
 
 
 class Snapshot(BaseModel):
-    """One committed state of a table. Source: Paimon spec, "Snapshot"; written once, never changed.
+    """One committed state of a table. Written once, never changed.
 
     Fields stand in the order in which they are written. A field that is None (for `properties`: empty) is not written.
     """

@@ -1,4 +1,4 @@
-"""Files whose keys do not overlap, in key order. Source: Paimon semantics, C.3 and C.7."""
+"""Files whose keys do not overlap, in key order. Source: docs/semantics/compaction.md#levels."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What one read task reads: some files of one bucket. Source: Paimon semantics, "Split generation"."""
+"""What one read task reads: some files of one bucket. Source: docs/semantics/reading.md#splits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

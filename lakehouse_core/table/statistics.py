@@ -1,7 +1,7 @@
 """Table statistics as ANALYZE stores them: a file that a snapshot names.
 
-Source: Paimon format, "Table statistics file".
 They describe the merged table and help to order joins; no result ever depends on them.
+Source: docs/format/statistics.md#table-statistics-file.
 """
 
 from collections.abc import Mapping

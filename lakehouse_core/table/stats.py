@@ -1,6 +1,7 @@
 """Column statistics of files: collected while writing, stored as rows of minima and maxima, read to skip files.
 
-Source: Paimon format, "Column statistics (SimpleStats)". Bounds may be wider than the values, never narrower.
+Bounds may be wider than the values, never narrower.
+Source: docs/format/statistics.md#column-statistics.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """The Avro schemas under which manifests are written: the fields of Java 1.4, names and order as Java has them.
 
-Rule: unions are ["null", T], null first; Java looks at the branch index only.
-Stored in every manifest. Append nullable fields, never change one. Source: Paimon format, "Avro metadata files".
+Rule: unions are ["null", T], null first; Java looks at the branch index only. Stored in every manifest. Append nullable
+fields, never change one.
+Source: docs/format/manifest.md#avro-conventions.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Manifests, manifest lists and index manifests as Avro files that Java 0.9 to 2.x and pypaimon read.
 
 Rule: a field that a file lacks is None; a field of another type than the format's is CorruptTable.
-Source: Paimon format, "Avro metadata files".
+Source: docs/format/manifest.md#avro-conventions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """What manifests, manifest lists and index manifests hold, and how later entries undo earlier ones.
 
 Rule: a file is known by its identifier, not by its name; a DELETE must repeat it byte for byte.
-Source: Paimon format, "Avro metadata files" and "Read and commit protocol".
+Source: docs/format/manifest.md#manifest-record, docs/format/manifest.md#live-files.
 """
 
 from collections.abc import Iterable

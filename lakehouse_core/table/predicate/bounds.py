@@ -1,6 +1,7 @@
 """What a bound condition may give over rows of which only the bounds are known: statistics of files and manifests.
 
-Source: Paimon semantics, "Planning a batch scan". Tested against its row-wise meaning in tests/table/test_predicate.py.
+Tested against its row-wise meaning in tests/table/test_predicate.py.
+Source: docs/semantics/reading.md#pruning-by-statistics.
 """
 
 from bisect import bisect_left

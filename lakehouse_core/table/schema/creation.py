@@ -1,4 +1,4 @@
-"""The first schema of a table, from what a user declares. Source: Paimon semantics A.6, schema normalisation."""
+"""The first schema of a table, from what a user declares. Source: docs/semantics/tables.md#constraints."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """In which formats and compressions the files of a table can be written, and which types each format holds.
 
-Source: Paimon format, "File formats"; what Java 1.0.1 to 2.0.0 write for each name, tried.
+Source: docs/format/data-files.md#file-formats; what Java 1.0.1 to 2.0.0 write for each name, tried.
 """
 
 import re

@@ -1,6 +1,7 @@
-"""The schema of a table, one immutable version of it. Source: Paimon format, "Schema file".
+"""The schema of a table, one immutable version of it.
 
 A schema file is never changed, but each alteration writes a new one from the last, so what is not understood is kept.
+Source: docs/format/schema.md#schema-file.
 """
 
 import difflib

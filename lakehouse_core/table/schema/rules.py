@@ -1,6 +1,7 @@
-"""What a schema must fulfil, at its creation and after every alteration. Source: Paimon semantics A.6, by number.
+"""What a schema must fulfil, at its creation and after every alteration.
 
 The rules of features that are refused altogether (see `support`) are not repeated here.
+Source: docs/semantics/tables.md#constraints; by number.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Which tables are written and read, and which are refused because the answer could be wrong.
 
-Source: Paimon semantics C to G for what each feature does to files and rows.
+Source: docs/semantics/options.md#treatment.
 """
 
 from collections.abc import Collection
