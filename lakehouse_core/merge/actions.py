@@ -1,7 +1,8 @@
 """What each version of a key does to the columns of its row: the decisions of partial-update and aggregation.
 
-Source: Paimon semantics, "partial-update" (D.3) and "aggregation" (D.4). Which versions count is decided here, once for
-all columns that share a sequence; how values combine is for the folds of the columns.
+Which versions count is decided here, once for all columns that share a sequence; how values combine is for the folds of
+the columns.
+Source: docs/semantics/merge-engines.md#partial-update, docs/semantics/merge-engines.md#aggregation.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """What a compaction announces: for each key the record before and the record after it, as rows of a changelog.
 
-Source: Paimon semantics, "full-compaction" (E.1) and "lookup" (E.2).
+Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md#lookup.
 """
 
 import operator

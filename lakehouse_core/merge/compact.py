@@ -1,6 +1,7 @@
 """One chunk of a compaction that announces what it changes: the records that stay, and the changelog.
 
-RecordColumns carry the level of the file that they come from. Source: Paimon semantics, E.1 and E.2.
+RecordColumns carry the level of the file that they come from.
+Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md#lookup.
 """
 
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ class Compacted:
 def merge_full_compaction(
     parts: Sequence[RunSlice], rule: MergeRule, names: Sequence[str], announcement: ChangelogFilter, *, top_level: int
 ) -> Compacted:
-    """Merge a chunk into the top level: what was there is before, what is merged is after (E.1)."""
+    """Merge a chunk into the top level: what was there is before, what is merged is after."""
     records = _records(parts, rule)
     order = _order(parts, records, rule)
     reduced = merged(records, order, rule, names)
@@ -67,7 +68,7 @@ def compact_with_lookup(
     *,
     looked_up: frozenset[int],
 ) -> Compacted:
-    """Merge a chunk with records of level 0. Before is what the levels above it say of the key (E.2).
+    """Merge a chunk with records of level 0. Before is what the levels above it say of the key.
 
     Parts of the runs `looked_up` lie beyond the compaction: they answer for keys of level 0 that have no version at a
     level above 0 within it. Those among them that say level 0 answer for nothing, and are superseded by any version

@@ -1,6 +1,6 @@
 """Engines that keep one version of a key whole: the newest (deduplicate) or the oldest (first-row).
 
-Source: Paimon semantics, C.2, "deduplicate" (D.1) and "first-row" (D.2).
+Source: docs/semantics/merge-engines.md#deduplicate, docs/semantics/merge-engines.md#first-row.
 """
 
 from typing import Any

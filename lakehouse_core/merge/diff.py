@@ -1,7 +1,7 @@
 """What differs between two states of a bucket: one chunk of both → the records to tell, in key order.
 
-Source: Paimon semantics, "diff" (G.2). Values are equal as they are stored: NaN equals NaN, and -0.0 is not 0.0; but
-entries of a map have no order.
+Values are equal as they are stored: NaN equals NaN, and -0.0 is not 0.0; but entries of a map have no order.
+Source: docs/semantics/reading.md#difference-of-two-states.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

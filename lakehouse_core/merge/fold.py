@@ -2,7 +2,8 @@
 
 Most functions pick one of the versions, sums and products compute; all keys at once. What neither can do (text lists,
 nested rows, sketches; keys with retracts or late versions where the order of steps matters; overflows) goes row by row,
-only for the keys that need it. Source: Paimon semantics, "partial-update" (D.3) and "aggregation" (D.4).
+only for the keys that need it.
+Source: docs/semantics/merge-engines.md#partial-update, docs/semantics/merge-engines.md#aggregation.
 """
 
 from collections.abc import Callable

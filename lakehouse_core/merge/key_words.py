@@ -1,8 +1,8 @@
 """Order-preserving words: every key column as unsigned 64-bit numbers, most significant first.
 
-Rule: comparing the words of two rows, first to last, compares their keys; equal words mean equal keys.
-Source: Paimon format, "Data files" (strings by unsigned bytes, numbers natural, timestamps by value). Floating point
+Rule: comparing the words of two rows, first to last, compares their keys; equal words mean equal keys. Floating point
 as Java's generated comparator has it: -0.0 equals 0.0; unlike Java, NaN equals only NaN and comes last.
+Source: docs/format/data-files.md#columns-and-order.
 """
 
 from collections.abc import Iterator, Sequence

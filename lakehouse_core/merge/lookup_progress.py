@@ -2,7 +2,7 @@
 
 Rule: of an engine that keeps one version of a key whole, and of nothing but sequence numbers to tell versions apart,
 the greatest number wins (first-row: the least), and a file says which it holds. Others are searched everywhere.
-Source: Paimon semantics, E.4 (from the newest level to the oldest, level 0 by sequence).
+Source: docs/semantics/changelog.md#local-lookup-files.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Adds up or multiplies the versions of each key, in their order and with Java's arithmetic. All keys at once.
 
 FLOAT is added in 32 bits and from the oldest version on, for order decides how floating point rounds; integers must not
-overflow at any step. Source: Paimon semantics, "aggregation" (D.4).
+overflow at any step.
+Source: docs/semantics/merge-engines.md#aggregate-functions.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """The order of the rows of one chunk: by key, and the versions of one key oldest first.
 
 Only key words are compared; a chunk's words nearly always pack into one. Sequence fields, sequence numbers and kinds
-refine the order inside a key and never split it. Source: Paimon semantics, "Ordering of versions of one key" (B.3).
+refine the order inside a key and never split it.
+Source: docs/semantics/merge-engines.md#order-of-versions.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,7 @@
 """Reduces the versions of each key to one record, as the table's merge engine says.
 
-A key with one version keeps it as it is, its kind too, in all engines (Paimon semantics, C.2), unless told otherwise.
+A key with one version keeps it as it is, its kind too, in all engines, unless told otherwise.
+Source: docs/semantics/writing.md#lone-records.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,7 @@
-"""One aggregate function of one column, as functions of two values. Source: Paimon semantics D.4, Java 2.0.0.
+"""One aggregate function of one column, as functions of two values.
 
 Values are comparable values (`format.data_types.values`). None is NULL, and the accumulator before the first record.
+Source: docs/semantics/merge-engines.md#aggregate-functions; Java 2.0.0.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,6 +1,6 @@
 """sum and product, with Java's arithmetic: no silent overflow of integers, decimals that become NULL, 32-bit floats.
 
-Source: Paimon semantics D.4; `FieldSumAgg`, `FieldProductAgg` and `DecimalUtils` of Java 2.0.0, asked.
+Source: docs/semantics/merge-engines.md#aggregate-functions; `FieldSumAgg`, `FieldProductAgg`, `DecimalUtils`.
 """
 
 import ctypes

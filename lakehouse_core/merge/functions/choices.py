@@ -1,6 +1,6 @@
 """Functions that keep one of the values, or join texts: first, last, least, greatest, and, or, listagg.
 
-Source: Paimon semantics D.4; Java 2.0.0, asked.
+Source: docs/semantics/merge-engines.md#aggregate-functions; Java 2.0.0, asked.
 """
 
 import math
@@ -49,7 +49,7 @@ class _First:
     """Whether the first value has been seen is known apart from the value, which may be NULL.
 
     An older value comes in front of the one that is kept and takes its place. So does an older NULL, also for
-    first_non_null_value: this is what Java does (semantics K.8).
+    first_non_null_value: this is what Java does (docs/semantics/differences.md#faults-to-know).
     """
 
     def __init__(self, *, takes_null: bool) -> None:

@@ -1,7 +1,8 @@
 """Functions of columns with parts: arrays that collect, maps that merge, nested tables.
 
-Source: Paimon semantics D.4; Java 2.0.0, asked. The order of what Java keeps in a hash map is undefined there; here it
-is that of the first arrival. Binary elements and keys are equal when their bytes are, as in Java since 2.1.
+The order of what Java keeps in a hash map is undefined there; here it is that of the first arrival. Binary elements and
+keys are equal when their bytes are, as in Java since 2.1.
+Source: docs/semantics/merge-engines.md#aggregate-functions; Java 2.0.0, asked.
 """
 
 from collections.abc import Callable, Hashable, Iterable

@@ -1,7 +1,8 @@
 """Unions of sketches and bitmaps, in the bytes that Java writes: Apache DataSketches and Roaring bitmaps.
 
 The libraries of both projects read and write what their Java siblings do; 64-bit bitmaps have a layout of Java's own
-(`format.roaring64`). Source: Paimon semantics D.4, `HllSketchUtil`, `ThetaSketch`, `RoaringBitmap32/64` of Java 2.0.0.
+(`format.roaring64`).
+Source: docs/semantics/merge-engines.md#aggregate-functions; `HllSketchUtil`, `ThetaSketch`, `RoaringBitmap32/64`.
 """
 
 import struct
