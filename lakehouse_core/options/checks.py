@@ -1,6 +1,6 @@
 """Which options a table may be given, and which tables with them may be written.
 
-Source: Paimon semantics A.6 for the rules; the treatment of each option is in `known`.
+Source: docs/semantics/tables.md#constraints; the treatment of each option is in `known`.
 """
 
 import difflib

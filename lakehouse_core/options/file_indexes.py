@@ -1,6 +1,6 @@
 """Which file indexes a table's options ask for: `file-index.<kind>.columns` and `file-index.<kind>.<column>.<setting>`.
 
-Source: Paimon semantics, "Table options"; Paimon format, "File index".
+Source: docs/semantics/options.md#treatment, docs/format/file-index.md#container.
 """
 
 import difflib

@@ -1,7 +1,8 @@
 """What the options of a table, or of one read, say about where a batch read starts: one mode, and the option it needs.
 
-Source: Paimon semantics, "Startup / scan modes" (G.1). One rule is stricter than Java's: an option that the mode would
-pass over is refused, for the answer would be another than the one asked for.
+One rule is stricter than Java's: an option that the mode would pass over is refused, for the answer would be another
+than the one asked for.
+Source: docs/semantics/reading.md#scan-modes.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """An option as it is known: its kind of value, default, bounds and treatment, read from a list with a line for each.
 
-Source: Paimon semantics, "Table options", and the option classes of Java 2.0.0.
+Source: docs/semantics/options.md#treatment; the option classes of Java 2.0.0.
 """
 
 from collections.abc import Iterable, Mapping
