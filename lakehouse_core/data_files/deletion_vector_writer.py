@@ -1,7 +1,8 @@
 """Changes the deletion vectors of a bucket, or of a partition without buckets: writes new index files for old ones.
 
 Rule: an index file is written anew whole, with every vector of the old one that still says something. A commit takes
-the new files and the old ones together. Source: Paimon semantics, F and H.7.
+the new files and the old ones together.
+Source: docs/semantics/deletion-vectors.md#key-tables, docs/semantics/commit.md#index-manifests.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Deletion vectors where rows are read: loads those of a split, and leaves the marked rows out of batches.
 
-Source: Paimon semantics, "Deletion vectors" (F); the bytes are those of `format.deletion_vector`.
+Source: docs/semantics/deletion-vectors.md#key-tables; the bytes are those of `format.deletion_vector`.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """Asks the index of a data file, in its manifest entry or beside it, which rows a read needs.
 
 Of a file beside it only the directory is fetched, and the indexes that the condition asks.
-Source: Paimon semantics, G.4, raw read order of pruning.
+Source: docs/semantics/reading.md#raw-reads.
 """
 
 from collections.abc import Callable, Sequence

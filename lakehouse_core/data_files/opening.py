@@ -1,4 +1,4 @@
-"""Opens a data file by what its name ends with. Source: Paimon format, "Data files"."""
+"""Opens a data file by what its name ends with. Source: docs/format/data-files.md#file-formats."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol

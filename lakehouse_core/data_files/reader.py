@@ -1,6 +1,6 @@
 """What the readers of all formats share: the columns of a read made of those of a file, and what damage is called.
 
-Source: Paimon semantics A.8.
+Source: docs/semantics/tables.md#reading-old-files.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence

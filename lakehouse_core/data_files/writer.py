@@ -1,6 +1,6 @@
 """Writes the data files of one bucket, rolling to the next when one is full, and answers with their entries.
 
-Source: Paimon format, "Data files"; Paimon semantics, C.1 and C.7 (rolling).
+Source: docs/format/data-files.md#columns-and-order, docs/semantics/writing.md#rolling.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """What a manifest entry says of the rows of a file, in whatever format they are: collected while they are written.
 
-Source: Paimon format, "Manifest record", DataFileMeta.
+Source: docs/format/manifest.md#manifest-record.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Reads one Avro data file as record batches in the reader's schema; memory is a block of it and the batch.
 
-Source: Paimon format, "Avro data files"; schema evolution: A.8.
+Source: docs/format/data-files.md#avro, docs/semantics/tables.md#reading-old-files.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,7 @@
-"""Writes one Avro data file, block by block. Source: Paimon format, "Avro data files".
+"""Writes one Avro data file, block by block.
 
 Each block of zstandard and snappy has a checksum, and the header one of ours; those of null and deflate have none.
+Source: docs/format/data-files.md#avro.
 """
 
 import hashlib

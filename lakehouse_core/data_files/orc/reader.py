@@ -1,8 +1,8 @@
 """Reads one ORC data file as record batches in the reader's schema; memory is a few batches of it.
 
-Arrow reads ORC's timestamps as nanoseconds only and stops at those that these cannot hold (1677 to 2262); from there
-on pyorc reads the columns that have timestamps, which is ten times slower and exact.
-Source: Paimon format, "ORC"; schema evolution: A.8.
+Arrow reads ORC's timestamps as nanoseconds only and stops at those that these cannot hold (1677 to 2262); from there on
+pyorc reads the columns that have timestamps, which is ten times slower and exact.
+Source: docs/format/data-files.md#orc, docs/semantics/tables.md#reading-old-files.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,7 @@
-"""Writes one ORC data file, stripe by stripe, with Java's type attributes. Source: Paimon format, "ORC".
+"""Writes one ORC data file, stripe by stripe, with Java's type attributes.
 
 What the file could not give back as it was is refused by its column.
+Source: docs/format/data-files.md#orc.
 """
 
 from typing import Final

@@ -1,6 +1,7 @@
 """Reads one Parquet data file as record batches in the reader's schema, and believes nothing that it can check.
 
-Memory is a page of each column and the batch. Source: Paimon format, "Data files"; schema evolution: A.8.
+Memory is a page of each column and the batch.
+Source: docs/format/data-files.md#parquet, docs/semantics/tables.md#reading-old-files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set

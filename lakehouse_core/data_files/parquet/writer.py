@@ -1,6 +1,7 @@
 """Writes one Parquet file, row group by row group, and knows afterwards what its manifest entry has to say.
 
-The file appears when it is closed, or never. Source: Paimon format, "Parquet".
+The file appears when it is closed, or never.
+Source: docs/format/data-files.md#parquet.
 """
 
 from typing import Any, Final
