@@ -1,7 +1,8 @@
 """Commit order: of two commits to one bucket the later one wins, so its rows must have the higher sequence numbers.
 
 Writers number their rows from the highest number that they see; two that saw the same give the same. Rule: numbers
-matter only where two files may hold the same key. Source: Paimon semantics, B.2 and B.3.
+matter only where two files may hold the same key.
+Source: docs/semantics/writing.md#sequence-numbers, docs/semantics/merge-engines.md#order-of-versions.
 """
 
 from collections.abc import Iterable, Sequence

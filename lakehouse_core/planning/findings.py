@@ -1,7 +1,8 @@
 """Findings: promises that a table's metadata breaks, seen from values alone.
 
-Each check takes what was read and answers with findings, none when all is well. Source: Paimon format, "Read and
-commit protocol"; the promises have numbers, so that a report, a test and the documentation mean the same.
+Each check takes what was read and answers with findings, none when all is well. Promises have numbers, so that a
+report, a test and the page mean the same.
+Source: docs/reliability/invariants.md#invariants.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

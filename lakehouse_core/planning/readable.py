@@ -1,7 +1,8 @@
 """Which live files can be read rightly, whatever the table's options say now: options change, files stay.
 
 A file of a foreign format or outside the table is refused by its name before anything is read or rewritten. Rows that
-an index marks as deleted are never read. Source: Paimon format, "Manifest record", "Index manifest record".
+an index marks as deleted are never read.
+Source: docs/format/manifest.md#manifest-record, docs/format/manifest.md#index-manifest-record.
 """
 
 from collections.abc import Iterable, Mapping

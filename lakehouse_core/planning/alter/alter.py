@@ -1,6 +1,7 @@
-"""ALTER TABLE: the next version of a schema, from the last one and a list of changes. Source: Paimon semantics A.7.
+"""ALTER TABLE: the next version of a schema, from the last one and a list of changes.
 
 Field ids are never reused: whatever is added gets the next id, and files are read by id.
+Source: docs/semantics/tables.md#schema-changes.
 """
 
 import difflib

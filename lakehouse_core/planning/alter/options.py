@@ -1,6 +1,6 @@
 """What ALTER TABLE does to the options: set and remove them, and let them follow a column that is renamed.
 
-Source: Paimon semantics A.7.
+Source: docs/semantics/tables.md#schema-changes.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
-"""What ALTER TABLE may ask for: each change of a schema as a value. Source: Paimon semantics A.7.
+"""What ALTER TABLE may ask for: each change of a schema as a value.
 
 Each argument is looked at when the value is made, so that what is in it can be stored.
+Source: docs/semantics/tables.md#schema-changes.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,8 @@
-"""Conflicts: whether a change still fits the table it is committed to. Source: Paimon semantics, "Conflict detection".
+"""Conflicts: whether a change still fits the table it is committed to.
 
 A change is judged against the files that are live now, of the partitions it touches. Two appends to one bucket never
 conflict. A compaction that lost in one bucket may go on in the others, so each finding names its bucket.
+Source: docs/semantics/commit.md#conflict-detection.
 """
 
 from collections import defaultdict

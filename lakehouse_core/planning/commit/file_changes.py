@@ -1,6 +1,6 @@
 """Commits: what a staged commit does to the set of files, and the snapshot that says so.
 
-Sources: Paimon semantics, "Commit protocol and manifest merge"; the reliability guide, "Commit".
+Source: docs/semantics/commit.md#commit-loop, docs/reliability/commit.md#steps.
 """
 
 from collections import defaultdict

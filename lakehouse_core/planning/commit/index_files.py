@@ -1,7 +1,8 @@
 """Index files in a commit: what becomes of those that are live, and whether the change still fits them.
 
-Rule: a vector goes with its data file, and never without whoever changes it having seen it: rows that came back or
-went twice would show nowhere else. Source: Paimon semantics, H.5 (5) and H.7.
+Rule: a vector goes with its data file, and never without whoever changes it having seen it: rows that came back or went
+twice would show nowhere else.
+Source: docs/semantics/commit.md#conflict-detection, docs/semantics/commit.md#index-manifests.
 """
 
 from collections import Counter

@@ -1,7 +1,8 @@
 """The ledger: which commits each user has applied, carried from snapshot to snapshot in the property of its name.
 
 So a commit that is repeated is recognised without walking through history, also after the snapshots that it made have
-expired. Source: the reliability guide, "Commit".
+expired.
+Source: docs/reliability/commit.md#state-in-snapshots.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Manifest merge: which manifests become one, so that a table of many commits is still planned from few files.
 
-Sources: Paimon semantics, "Manifest merge"; the thresholds are the table's options.
+Source: docs/semantics/commit.md#manifest-merge; the thresholds are the table's options.
 """
 
 from collections import Counter

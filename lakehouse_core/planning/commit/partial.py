@@ -1,6 +1,6 @@
 """Which compactions of a commit still fit when another commit was faster: the others are lost, one by one.
 
-Source: Paimon semantics, "Conflict detection".
+Source: docs/semantics/commit.md#conflict-detection.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,8 @@
 """Compaction of append tables: which files to copy into few, in which order, and why.
 
-Source: Paimon semantics, "Compaction of append tables" (C.9). The page knows one compaction of tables without buckets;
-here that is the minor one, and the full one leaves no two small files and no marked one.
+Java knows one compaction of tables without buckets; here that is the minor one, and the full one leaves no two
+small files and no marked one.
+Source: docs/semantics/compaction.md#append-tables.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,7 @@
 """Compaction: what to rewrite in a bucket, what to lift without rewriting, and why.
 
-Source: Paimon semantics, "Full compaction pick" (C.5), "dropDelete" (C.6) and "Compaction task" (C.7).
+Source: docs/semantics/compaction.md#full-compaction, docs/semantics/compaction.md#dropping-deletes,
+docs/semantics/compaction.md#compaction-task.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence

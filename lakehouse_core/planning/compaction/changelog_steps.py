@@ -1,7 +1,8 @@
 """Which steps of a compaction tell a changelog, and which files must be looked at or rewritten because of it.
 
 A table with changelog producer full-compaction tells what reaches its top level. A table whose compactions look up
-tells what leaves level 0. Source: Paimon semantics, "full-compaction" (E.1) and "lookup" (E.2).
+tells what leaves level 0.
+Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md#lookup.
 """
 
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""What a compaction of one bucket of a key table is to do, as a value. Source: Paimon semantics, C.7, E.1 and E.2."""
+"""What a compaction of one bucket of a key table is to do, as a value.
+
+Source: docs/semantics/compaction.md#compaction-task, docs/semantics/changelog.md#upgrades.
+"""
 
 from dataclasses import dataclass
 from enum import Enum

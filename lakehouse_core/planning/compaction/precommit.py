@@ -1,7 +1,8 @@
 """Which small files of one commit become one before it is made, by partition, in the order of buckets.
 
 Changelog files of a key table are laid behind each other in one object, data files of an append table without buckets
-are written anew as one. Source: Java 2.0.0, the coordinators of Flink's sink for `precommit-compact`.
+are written anew as one.
+Source: docs/semantics/compaction.md#pre-commit-compaction; the coordinators of Flink's sink in Java 2.0.0.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence

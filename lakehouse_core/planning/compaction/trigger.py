@@ -1,7 +1,8 @@
-"""Which compaction a write brings along. Source: Paimon semantics, C.1, C.4, C.9, E.1 and E.3.
+"""Which compaction a write brings along.
 
 A writer here compacts once its rows are committed: what it cannot finish is left to the next compaction, and nothing is
 lost, for what is still to be done shows in the levels of the files.
+Source: docs/semantics/compaction.md#triggers-of-a-write.
 """
 
 from enum import Enum

@@ -1,7 +1,7 @@
 """The universal strategy: which runs of a bucket to compact next, into which level, and why.
 
-One rule: always the newest runs, so that what is older lies below the output. Source: Paimon semantics, C.4, and the
-picks of Java 1.4.2, which next to the page lack the rule that takes in runs of level 1 whatever their size.
+One rule: always the newest runs, so that what is older lies below the output.
+Source: docs/semantics/compaction.md#universal-strategy.
 """
 
 from collections.abc import Sequence

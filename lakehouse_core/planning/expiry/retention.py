@@ -1,7 +1,8 @@
-"""Expiry: how much of a table's history may go. Source: Paimon semantics, "Snapshot expiry", "Changelog lifecycle".
+"""Expiry: how much of a table's history may go.
 
 Rule: ids go from the oldest, without gaps, and the latest never goes. Tags do not hold snapshots back; they keep
 files of their own.
+Source: docs/semantics/maintenance.md#snapshot-expiry, docs/semantics/maintenance.md#changelog-lifecycle.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

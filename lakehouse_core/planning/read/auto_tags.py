@@ -1,6 +1,7 @@
-"""Tags that a clock makes: their names are times. Source: Paimon semantics, "Incremental batch reads" (G.2), auto tags.
+"""Tags that a clock makes: their names are times.
 
 A name tells alone; who made the tag is not recorded.
+Source: docs/semantics/reading.md#increments.
 """
 
 import re

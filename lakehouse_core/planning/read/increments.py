@@ -1,4 +1,7 @@
-"""Splits of what changed: one file as it was written, or a bucket before and after. Source: Paimon semantics, G.2."""
+"""Splits of what changed: one file as it was written, or a bucket before and after.
+
+Source: docs/semantics/reading.md#increments.
+"""
 
 from collections.abc import Iterable, Mapping
 

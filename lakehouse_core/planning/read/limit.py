@@ -1,4 +1,7 @@
-"""Limits: a reader that wants a few rows shall open a few files. Source: Paimon semantics, "Limit pushdown" (G.4)."""
+"""Limits: a reader that wants a few rows shall open a few files.
+
+Source: docs/semantics/reading.md#limits-and-counts.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 

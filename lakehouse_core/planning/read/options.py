@@ -1,4 +1,7 @@
-"""From options to a read point: a table's own options and those of one read, merged. Source: Paimon semantics, G.1."""
+"""From options to a read point: a table's own options and those of one read, merged.
+
+Source: docs/semantics/reading.md#scan-modes.
+"""
 
 import re
 from collections.abc import Callable, Mapping

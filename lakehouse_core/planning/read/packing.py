@@ -1,7 +1,8 @@
-"""Splits: which files of a bucket one task reads together. Source: Paimon semantics, "Split generation" (G.4).
+"""Splits: which files of a bucket one task reads together.
 
 Where Java keeps a packed group of lone files together with overlapping ones, and so has to merge them all, files that
 need no merge are packed apart here: their rows are the answer.
+Source: docs/semantics/reading.md#splits.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,7 @@
-"""Which state of a table is read, or which changes. Source: Paimon semantics, "Startup / scan modes" (G.1), G.2."""
+"""Which state of a table is read, or which changes.
+
+Source: docs/semantics/reading.md#scan-modes, docs/semantics/reading.md#increments.
+"""
 
 import re
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 Nothing that may match is ever left out; what is kept too much costs time. Values of a key table are judged after its
 merge only, so a file of it is left out by its keys, a whole bucket by its values; where compactions keep each key once,
 level 0 is not read and the others are judged like those of an append table.
-Source: Paimon semantics, "Planning a batch scan" (G.3) and "Split generation" (G.4).
+Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#splits.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
