@@ -1,7 +1,8 @@
 """Manifests, their lists and index manifests, read, checked and decoded; small ones once, large ones each time.
 
 Rule: these files never change and their names are never used twice, so what one of them said stays true. Who looks for
-damage takes a reader of its own. Source: Paimon format, "Avro metadata files".
+damage takes a reader of its own.
+Source: docs/format/manifest.md#avro-conventions.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence

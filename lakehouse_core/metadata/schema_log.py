@@ -1,7 +1,8 @@
 """The schemas of a table: written once each, numbered from 0 without gaps, so that the highest id is the latest.
 
-A schema has one content for ever (invariant I23), so what was read once is kept. Only when the table itself goes can it
-change: the latest is looked at again each time, lest a handle write into a table of another time.
+A schema has one content for ever, so what was read once is kept. Only when the table itself goes can it change: the
+latest is looked at again each time, lest a handle write into a table of another time.
+Source: docs/reliability/invariants.md#i23-a-schema-id-has-one-content.
 """
 
 import re

@@ -1,7 +1,8 @@
 """The history of a table: its snapshots, changelogs and tags, the manifests they name, and the claim of the next id.
 
-Rule: LATEST and EARLIEST are hints. A wrong or missing one costs a listing and never correctness (invariant I17).
-Snapshots are written once and never changed. Source: Paimon format, "Hint lookup"; the reliability guide, "Commit".
+Rule: LATEST and EARLIEST are hints. A wrong or missing one costs a listing and never correctness. Snapshots are written
+once and never changed.
+Source: docs/format/layout.md#hints, docs/reliability/commit.md#steps.
 """
 
 import re

@@ -9,7 +9,8 @@ from lakehouse_core.table.snapshot import Snapshot
 def newest_until(low: int, high: int, time_millis: int, *, time_of: Callable[[int], int]) -> int | None:
     """Return the highest id of low … high whose time is not after `time_millis`, None when the lowest one's is.
 
-    Times never go down along the ids (invariant I8), so `time_of` is asked for a few of them only.
+    Times never go down along the ids, so `time_of` is asked for a few of them only. Source:
+    docs/reliability/invariants.md#i8-counts-are-true.
     """
     if time_of(low) > time_millis:
         return None
