@@ -1,7 +1,7 @@
 """The local disk: objects are files, whole and durable before their name appears. Linux and other POSIX systems.
 
 `create_new` is a hard link, which fails for ever when the name is taken; "does it exist? then rename" loses races.
-Source: the reliability guide's table of primitives.
+Source: docs/reliability/store.md#local-disk.
 """
 
 import errno
