@@ -42,7 +42,7 @@ from lakehouse_core.table.manifest import (
 )
 from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA
 from lakehouse_core.table.manifest.decoding import FEW_ENTRIES
-from lakehouse_core.table.manifest.encoding import decode_entries
+from lakehouse_core.table.manifest.record_decoding import decode_entries
 from lakehouse_core.table.stats import UNREAD_STATS, decode_stats
 from tests.damage import damaged, every_flipped_bit, survivors
 from tests.vectors.values import section

@@ -2,14 +2,7 @@
 
 from lakehouse_core.table.manifest.columns import ABSENT, EntryColumns, RareFields, columns_of, concatenate
 from lakehouse_core.table.manifest.decoding import FEW_ENTRIES, decode_manifest, decode_manifest_columns
-from lakehouse_core.table.manifest.encoding import (
-    Keep,
-    decode_index_manifest,
-    decode_manifest_list,
-    encode_index_manifest,
-    encode_manifest,
-    encode_manifest_list,
-)
+from lakehouse_core.table.manifest.encoding import encode_index_manifest, encode_manifest, encode_manifest_list
 from lakehouse_core.table.manifest.entry import (
     DELETION_VECTORS,
     HASH_INDEX,
@@ -24,6 +17,7 @@ from lakehouse_core.table.manifest.entry import (
     merge_entries,
 )
 from lakehouse_core.table.manifest.folding import BucketRows, bucket_rows, live_rows, merge_columns
+from lakehouse_core.table.manifest.record_decoding import Keep, decode_index_manifest, decode_manifest_list
 from lakehouse_core.table.manifest.summary import summarize_manifest
 from lakehouse_core.table.manifest.tally import Tally, net_of, tally
 

@@ -8,6 +8,10 @@ Source: docs/format/manifest.md#avro-conventions.
 from collections.abc import Sequence
 from typing import Any
 
+# Stored in every record.
+MANIFEST_VERSION = 2
+INDEX_MANIFEST_VERSION = 1
+
 
 def _field(name: str, type_: Any) -> dict[str, Any]:
     return {"name": name, "type": type_}

@@ -25,7 +25,7 @@ from lakehouse_core.format.avro_container import AvroBlock, AvroContainer, open_
 from lakehouse_core.format.avro_file import value_decoder
 from lakehouse_core.format.stored import LONGEST_NAME_BYTES, is_file_name
 from lakehouse_core.table.data_file import EMPTY_ROW, SimpleStats
-from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA_2_1
+from lakehouse_core.table.manifest.avro_schemas import MANIFEST_VERSION
 from lakehouse_core.table.manifest.columns import (
     ABSENT,
     NOTHING_RARE,
@@ -35,14 +35,15 @@ from lakehouse_core.table.manifest.columns import (
     concatenate,
     one_value,
 )
-from lakehouse_core.table.manifest.encoding import MANIFEST_VERSION, Keep, decode_entries
 from lakehouse_core.table.manifest.entry import ManifestEntry
+from lakehouse_core.table.manifest.record_decoding import Keep, decode_entries
+from lakehouse_core.table.manifest.usual_schema import USUAL_TYPES, is_usual
 
 # Below this a decoder that goes record by record is done before the vectors are set up (measured: 3 ms each way).
 FEW_ENTRIES = 48
-# Decoded bytes that are worked on at a time: the working arrays take three times as much.
 # Below it lie the names of a folder itself, of the one above it, and no name.
 _SHORTEST_NAME = 3
+# Decoded bytes that are worked on at a time: the working arrays take three times as much.
 GROUP_BYTES = 8 * 1024 * 1024
 
 
@@ -74,7 +75,7 @@ def decode_manifest_columns(
 
 
 def _vectorised(container: AvroContainer, keep: Keep | None, with_stats: bool) -> EntryColumns | None:
-    if container.count < FEW_ENTRIES or not _is_usual(container.schema):
+    if container.count < FEW_ENTRIES or not is_usual(container.schema):
         return None
     parts = []
     for blocks in _groups(container.blocks):
@@ -361,39 +362,6 @@ def _shared_stats(encoded: bytes, shared: dict[bytes, SimpleStats]) -> SimpleSta
     return known
 
 
-def _is_usual(schema: Mapping[str, Any]) -> bool:
-    """True when each field that we know has the type that we know it with; what else there is does not matter."""
-    found = _types(schema)
-    return all(found.get(path, type_) == type_ for path, type_ in _USUAL_TYPES.items()) and set(found) >= _REQUIRED
-
-
-def _types(schema: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    types: dict[str, Any] = {}
-    for field in schema.get("fields", ()):
-        if not isinstance(field, dict):
-            continue
-        path, type_ = f"{prefix}{field.get('name')}", field.get("type")
-        types[path] = _plain(type_)
-        if path == "_FILE" and isinstance(type_, dict):
-            types |= _types(type_, "_FILE.")
-            types[path] = "record"
-    return types
-
-
-def _plain(type_: Any) -> Any:
-    """Return a type without what does not change its bytes: names, defaults, logical types."""
-    match type_:
-        case [*branches]:
-            return tuple(_plain(branch) for branch in branches)
-        case {"type": "record", "fields": [*inner]}:
-            return tuple((field.get("name"), _plain(field.get("type"))) for field in inner if isinstance(field, dict))
-        case {"type": "array", "items": items}:
-            return "array", _plain(items)
-        case {"type": str(word)}:
-            return word
-    return type_ if isinstance(type_, str) else None
-
-
 _EXTRA_FILES = "_FILE._EXTRA_FILES"
 _RARE = frozenset(
     {
@@ -406,11 +374,7 @@ _RARE = frozenset(
     }
 )
 _STATS = frozenset({"_FILE._KEY_STATS", "_FILE._VALUE_STATS", "_FILE._VALUE_STATS_COLS"})
-_USUAL_TYPES = _types(MANIFEST_SCHEMA_2_1)
-_WANTED = frozenset(_USUAL_TYPES) - _STATS - {"_FILE"}
-_REQUIRED = frozenset(
-    path for path, type_ in _USUAL_TYPES.items() if not (isinstance(type_, tuple) and type_[0] == "null")
-)
+_WANTED = frozenset(USUAL_TYPES) - _STATS - {"_FILE"}
 _DECODE_NAMES = value_decoder({"type": "array", "items": "string"})
 _DECODE_NUMBERS = value_decoder({"type": "array", "items": "long"})
 _DECODE_STATS = value_decoder(
