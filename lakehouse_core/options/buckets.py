@@ -1,4 +1,7 @@
-"""Buckets: the values of `bucket` that are no count, and the functions that choose a bucket."""
+"""Buckets: the values of `bucket` that are no count, and the functions that choose a bucket.
+
+Source: docs/semantics/tables.md#bucket-modes.
+"""
 
 from enum import StrEnum
 from typing import Final

@@ -1,4 +1,7 @@
-"""Changelog: what produces the row-level changes of a table."""
+"""Changelog: what produces the row-level changes of a table.
+
+Source: docs/semantics/changelog.md.
+"""
 
 from enum import StrEnum
 

@@ -1,4 +1,7 @@
-"""Commit: how long and how often one tries."""
+"""Commit: how long and how often one tries.
+
+Source: docs/semantics/commit.md#commit-loop.
+"""
 
 from dataclasses import dataclass
 from typing import Final

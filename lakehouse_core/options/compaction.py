@@ -1,4 +1,7 @@
-"""Compaction: when files of a bucket are rewritten, and which."""
+"""Compaction: when files of a bucket are rewritten, and which.
+
+Source: docs/semantics/compaction.md#universal-strategy.
+"""
 
 from dataclasses import dataclass
 from typing import Final

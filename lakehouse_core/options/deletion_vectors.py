@@ -1,4 +1,7 @@
-"""Deletion vectors: whether rows are marked as deleted beside the files that hold them."""
+"""Deletion vectors: whether rows are marked as deleted beside the files that hold them.
+
+Source: docs/semantics/deletion-vectors.md.
+"""
 
 from dataclasses import dataclass
 

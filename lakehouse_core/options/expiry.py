@@ -1,4 +1,7 @@
-"""Expiry: how much history, changelog and rows of old files stay."""
+"""Expiry: how much history, changelog and rows of old files stay.
+
+Source: docs/semantics/maintenance.md#snapshot-expiry, docs/semantics/compaction.md#record-expiry.
+"""
 
 from dataclasses import dataclass
 

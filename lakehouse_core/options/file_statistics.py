@@ -1,6 +1,6 @@
 """File statistics: of which columns, and how much of their values, files keep.
 
-Source: Paimon semantics, "Table options": `metadata.stats-mode` and its like.
+Source: docs/format/statistics.md.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Files: how those of each kind are stored and named."""
+"""Files: how those of each kind are stored and named.
+
+Source: docs/semantics/options.md#per-level-options.
+"""
 
 from dataclasses import dataclass
 from typing import Final

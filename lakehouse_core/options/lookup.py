@@ -1,4 +1,7 @@
-"""Lookup: which compactions look versions up, and what local lookup files may take."""
+"""Lookup: which compactions look versions up, and what local lookup files may take.
+
+Source: docs/semantics/changelog.md#when-lookups-are-needed.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""Merging: what becomes of the versions of a key."""
+"""Merging: what becomes of the versions of a key.
+
+Source: docs/semantics/merge-engines.md.
+"""
 
 from enum import StrEnum
 

@@ -1,4 +1,7 @@
-"""Partitions: their names, their times, and when a time is over."""
+"""Partitions: their names, their times, and when a time is over.
+
+Source: docs/semantics/maintenance.md#partition-expiry.
+"""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 """Keys with names in them: `fields.<columns>.<ending>`, `file-index.…`, and settings of one format's writer.
 
-Source: Paimon semantics A.6 and "Table options".
+Source: docs/semantics/options.md#treatment.
 """
 
 import difflib

@@ -1,4 +1,7 @@
-"""Writing: what becomes of a full write buffer, and of small files before a commit."""
+"""Writing: what becomes of a full write buffer, and of small files before a commit.
+
+Source: docs/semantics/writing.md#write-buffer, docs/semantics/compaction.md#pre-commit-compaction.
+"""
 
 from dataclasses import dataclass
 from typing import Final

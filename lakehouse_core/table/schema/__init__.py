@@ -1,18 +1,18 @@
 """The schema of a table: its record and file, how one is made, and what may be read and written."""
 
-from lakehouse_core.table.schema.creation import ColumnDeclarations, new_schema
-from lakehouse_core.table.schema.record import SCHEMA_VERSION, TableSchema, parse_schema, serialize_schema
-from lakehouse_core.table.schema.rules import (
+from lakehouse_core.table.schema.columns import (
     RESERVED_NAMES,
     RESERVED_PREFIX,
     check_count,
     check_new_fields,
     check_new_name,
     check_no_twin,
-    check_schema,
-    time_field,
 )
+from lakehouse_core.table.schema.creation import ColumnDeclarations, new_schema
+from lakehouse_core.table.schema.record import SCHEMA_VERSION, TableSchema, parse_schema, serialize_schema
+from lakehouse_core.table.schema.rules import check_schema
 from lakehouse_core.table.schema.support import read_supported, write_supported
+from lakehouse_core.table.schema.time_rules import time_field
 
 __all__ = [
     "RESERVED_NAMES",

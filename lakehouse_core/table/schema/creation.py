@@ -19,14 +19,9 @@ from lakehouse_core.format.data_types import (
 )
 from lakehouse_core.format.stored import check_text
 from lakehouse_core.options import check_known, current_options, parse_names
+from lakehouse_core.table.schema.columns import check_columns, check_count, check_new_fields, check_no_twin
 from lakehouse_core.table.schema.record import TableSchema
-from lakehouse_core.table.schema.rules import (
-    check_columns,
-    check_count,
-    check_new_fields,
-    check_no_twin,
-    check_schema,
-)
+from lakehouse_core.table.schema.rules import check_schema
 from lakehouse_core.table.schema.support import check_new
 
 ColumnDeclarations: TypeAlias = Mapping[str, str] | pa.Schema | Sequence[DataField]

@@ -17,9 +17,9 @@ from lakehouse_core.options import (
     check_writable_indexes,
     parse_bool,
 )
+from lakehouse_core.table.schema.columns import check_types
 from lakehouse_core.table.schema.file_styles import check_file_styles
 from lakehouse_core.table.schema.record import TableSchema
-from lakehouse_core.table.schema.rules import check_types
 
 # Switches that change what a reader must do; each is refused when it is on.
 _READ_SWITCHES: Final = (
