@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import click
 
 from lakehouse_core.api.table import Table
-from lakehouse_core.cli.arguments import tables_argument
+from lakehouse_core.cli.arguments import COLUMN, tables_argument
 from lakehouse_core.cli.help import Verb, VerbGroup
 from lakehouse_core.cli.many import on_each
 from lakehouse_core.cli.options import json_option
@@ -115,8 +115,8 @@ def _apply(context: click.Context, results: Sequence[Sequence[Make]], *, table: 
 @click.argument("name")
 @click.argument("type", metavar="TYPE")
 @click.option("--first", is_flag=True, help="As the first column.")
-@click.option("--after", metavar="NAME", help="Behind this column; at the end unless told otherwise.")
-@click.option("--before", metavar="NAME", help="In front of this column.")
+@click.option("--after", type=COLUMN, metavar="NAME", help="Behind this column; at the end unless told otherwise.")
+@click.option("--before", type=COLUMN, metavar="NAME", help="In front of this column.")
 @click.option("--comment", metavar="TEXT", help="What the column is about.")
 @json_option
 def add_column(
@@ -127,7 +127,7 @@ def add_column(
 
 
 @alter.command("drop-column", epilog="lakehouse alter sales.orders drop-column note")
-@click.argument("name")
+@click.argument("name", type=COLUMN)
 @json_option
 def drop_column(*, name: str) -> list[Make]:
     """Leave the column NAME out from now on; files keep it."""
@@ -135,7 +135,7 @@ def drop_column(*, name: str) -> list[Make]:
 
 
 @alter.command("rename-column", epilog="lakehouse alter sales.orders rename-column note remark")
-@click.argument("name")
+@click.argument("name", type=COLUMN)
 @click.argument("new", metavar="NEW")
 @json_option
 def rename_column(*, name: str, new: str) -> list[Make]:
@@ -144,11 +144,11 @@ def rename_column(*, name: str, new: str) -> list[Make]:
 
 
 @alter.command("move-column", epilog="lakehouse alter sales.orders move-column note --after status")
-@click.argument("name")
+@click.argument("name", type=COLUMN)
 @click.option("--first", is_flag=True, help="To the beginning.")
 @click.option("--last", is_flag=True, help="To the end.")
-@click.option("--after", metavar="NAME", help="Behind this column.")
-@click.option("--before", metavar="NAME", help="In front of this column.")
+@click.option("--after", type=COLUMN, metavar="NAME", help="Behind this column.")
+@click.option("--before", type=COLUMN, metavar="NAME", help="In front of this column.")
 @json_option
 def move_column(*, name: str, first: bool, last: bool, after: str | None, before: str | None) -> list[Make]:
     """Give the column NAME another place."""
@@ -156,7 +156,7 @@ def move_column(*, name: str, first: bool, last: bool, after: str | None, before
 
 
 @alter.command("change-type", epilog="lakehouse alter sales.orders change-type quantity BIGINT")
-@click.argument("name")
+@click.argument("name", type=COLUMN)
 @click.argument("type", metavar="TYPE")
 @json_option
 def change_type(*, name: str, type: str) -> list[Make]:
@@ -165,7 +165,7 @@ def change_type(*, name: str, type: str) -> list[Make]:
 
 
 @alter.command("set-not-null", epilog="lakehouse alter sales.orders set-not-null status")
-@click.argument("name")
+@click.argument("name", type=COLUMN)
 @json_option
 def set_not_null(*, name: str) -> list[Make]:
     """Let the column NAME hold no nulls any more; an option of the table has to allow it."""
@@ -173,7 +173,7 @@ def set_not_null(*, name: str) -> list[Make]:
 
 
 @alter.command("drop-not-null", epilog="lakehouse alter sales.orders drop-not-null status")
-@click.argument("name")
+@click.argument("name", type=COLUMN)
 @json_option
 def drop_not_null(*, name: str) -> list[Make]:
     """Let the column NAME hold nulls."""
@@ -185,7 +185,7 @@ def drop_not_null(*, name: str) -> list[Make]:
     epilog="lakehouse alter sales.orders set-default status new",
     context_settings={"ignore_unknown_options": True},
 )
-@click.argument("name")
+@click.argument("name", type=COLUMN)
 @click.argument("value")
 @json_option
 def set_default(*, name: str, value: str) -> list[Make]:
@@ -194,7 +194,7 @@ def set_default(*, name: str, value: str) -> list[Make]:
 
 
 @alter.command("drop-default", epilog="lakehouse alter sales.orders drop-default status")
-@click.argument("name")
+@click.argument("name", type=COLUMN)
 @json_option
 def drop_default(*, name: str) -> list[Make]:
     """Leave nulls of the column NAME as they are in later writes."""
@@ -203,7 +203,7 @@ def drop_default(*, name: str) -> list[Make]:
 
 @alter.command("comment", epilog='lakehouse alter sales.orders comment "One row per order."')
 @click.argument("text")
-@click.option("--column", metavar="NAME", help="What this column is about, not the table.")
+@click.option("--column", type=COLUMN, metavar="NAME", help="What this column is about, not the table.")
 @json_option
 def comment(*, text: str, column: str | None) -> list[Make]:
     """Say in TEXT what the table is about; an empty TEXT removes the comment."""

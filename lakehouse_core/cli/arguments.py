@@ -1,4 +1,4 @@
-"""Arguments that a shell can complete: names of tables and of their tags."""
+"""Arguments that a shell can complete: names of tables, of their tags and of their columns."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from lakehouse_core.api.table import Table
 from lakehouse_core.cli.session import catalog_of
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 
@@ -66,16 +67,42 @@ class TagName(click.ParamType[str]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the tags that begin so; none where there is no table."""
         try:
-            # Before an option that has no value yet nothing is parsed.
-            name = ctx.params.get("table") or next(iter(ctx.args), "")
-            table = catalog_of(ctx.find_root().params.get("warehouse")).table(name)
-            names = [tag.name for tag in table.tags()]
+            names = [tag.name for tag in _table_before(ctx).tags()]
         except LakehouseError:
             return []
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-TAG = TagName()
+class ColumnName(click.ParamType[str]):
+    """The name of a column of the table that stands before it; of `many`, with commas between them, the last one."""
+
+    name = "name"
+
+    def __init__(self, *, many: bool = False) -> None:
+        self._many = many
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the columns that begin so; none where there is no table."""
+        done, comma, begun = incomplete.rpartition(",") if self._many else ("", "", incomplete)
+        try:
+            names = _table_before(ctx).schema.column_names
+        except LakehouseError:
+            return []
+        return [CompletionItem(f"{done}{comma}{name}") for name in names if name.startswith(begun)]
+
+
+TAG: Final = TagName()
+COLUMN: Final = ColumnName()
+COLUMNS: Final = ColumnName(many=True)
+
+
+def _table_before(context: click.Context) -> Table:
+    """Return the table that the words before name. Raises as `catalog_of` and `Catalog.table` do."""
+    # The steps of an alteration stand behind a table that is not theirs.
+    given = (each.params.get("table") for each in (context, context.parent) if each is not None)
+    # Before an option that has no value yet nothing is parsed.
+    name = next(filter(None, given), None) or next(iter(context.args), "")
+    return catalog_of(context.find_root().params.get("warehouse")).table(name)
 
 
 def table_argument(command: F) -> F:

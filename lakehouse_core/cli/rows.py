@@ -10,7 +10,14 @@ from typing import Any, Final
 import click
 import pyarrow as pa
 
-from lakehouse_core.cli.arguments import countable_argument, is_pattern, is_system, readable_argument, table_argument
+from lakehouse_core.cli.arguments import (
+    COLUMNS,
+    countable_argument,
+    is_pattern,
+    is_system,
+    readable_argument,
+    table_argument,
+)
 from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.many import on_each
 from lakehouse_core.cli.options import given_point, json_option, point_options, read_point
@@ -92,7 +99,7 @@ def write(
 )
 @readable_argument
 @point_options
-@click.option("--columns", metavar="A,B", help="Only these columns.")
+@click.option("--columns", type=COLUMNS, metavar="A,B", help="Only these columns.")
 @click.option("--where", metavar="SQL", help='Only rows that satisfy this condition, as in "id > 10".')
 @click.option(
     "--limit", type=click.IntRange(min=0, max=_MOST_ROWS, clamp=True), metavar="N", help="At most this many rows."
@@ -189,7 +196,7 @@ def count(
 @table_argument
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @point_options
-@click.option("--columns", metavar="A,B", help="Only these columns.")
+@click.option("--columns", type=COLUMNS, metavar="A,B", help="Only these columns.")
 @click.option(
     "--cache",
     type=click.Path(path_type=Path),

@@ -20,6 +20,13 @@ TYPED = {
     "lakehouse write sales.orders - --format js": ["json", "jsonl"],
     "lakehouse alter sales.orders add-column a INT --af": ["--after"],
     "lakehouse alter sales.orders add-column a INT drop-d": ["drop-default"],
+    "lakehouse alter sales.orders drop-column s": ["status"],
+    "lakehouse alter sales.orders drop-column status rename-column a": ["amount"],
+    "lakehouse alter sales.orders add-column a INT --after d": ["dt"],
+    "lakehouse alter sales.orders comment text --column i": ["id"],
+    "lakehouse read sales.orders --columns dt,s": ["dt,status"],
+    "lakehouse lookup sales.orders id=1 --columns i": ["id"],
+    "lakehouse alter sales.none drop-column s": [],
     "lakehouse completion z": ["zsh"],
 }
 IN_BASH = """
