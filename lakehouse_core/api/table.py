@@ -86,7 +86,7 @@ from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending, load_pending
 from lakehouse_core.planning.alter.schema_change import SchemaChange
-from lakehouse_core.planning.commit.file_changes import check_commit
+from lakehouse_core.planning.commit.checks import check_commit
 from lakehouse_core.planning.commit.ledger import content_snapshot_id
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point

@@ -42,7 +42,7 @@ from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.format.stored import is_broken
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.planning.commit.file_changes import check_properties
+from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
 from lakehouse_core.storage import ObjectStore, is_hidden, is_temp, open_store, parse_location
 from lakehouse_core.storage.outcomes import begun, created, moved

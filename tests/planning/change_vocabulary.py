@@ -5,6 +5,8 @@ from typing import Any
 
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
+from lakehouse_core.planning.commit.file_changes import Changes
+from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StagedCommit, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, SimpleStats
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
 from lakehouse_core.table.schema import TableSchema, new_schema
@@ -95,3 +97,33 @@ def manifest(
         min_level=0,
         max_level=0,
     )
+
+
+def message(in_partition: bytes = EMPTY_ROW, bucket: int = 0, total_buckets: int = 1, **files: Any) -> CommitMessage:
+    return CommitMessage(partition=in_partition, bucket=bucket, total_buckets=total_buckets, **files)
+
+
+def staged(*messages: CommitMessage, mode: WriteMode | None = None, **more: Any) -> StagedCommit:
+    fields: dict[str, Any] = {"table": "db.t", "commit_user": "u", "commit_identifier": 1, "schema_id": 0}
+    return StagedCommit(mode=mode or Append(), messages=messages, **(fields | more))
+
+
+def shown(entries: tuple[ManifestEntry, ...]) -> str:
+    signs = {EntryKind.ADD: "+", EntryKind.DELETE: "-"}
+    return " ".join(f"{signs[one.kind]}{one.file.file_name}@{one.file.level}" for one in entries)
+
+
+WORKED = message(
+    new_files=(data_file("f3", 1, 9),),
+    changelog_files=(data_file("log"),),
+    compact_before=(data_file("f1", 1, 5, level=5), data_file("f3", 1, 9)),
+    compact_after=(data_file("f4", 1, 9, level=5),),
+)
+JAN, FEB, NULL = partition("2024-01"), partition("2024-02"), partition(None)
+
+
+CHANGES = Changes(
+    kind=CommitKind.COMPACT,
+    entries=(delete(data_file("a", row_count=30)), add(data_file("b", row_count=20))),
+    changelog=(add(data_file("c", row_count=5)),),
+)

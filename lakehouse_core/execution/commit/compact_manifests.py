@@ -16,9 +16,11 @@ from lakehouse_core.execution.commit.trial import Trial
 from lakehouse_core.metadata.manifest_writer import ManifestWriter
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
-from lakehouse_core.planning.commit.file_changes import Changes, WrittenLists, check_properties, next_snapshot
+from lakehouse_core.planning.commit.checks import check_properties
+from lakehouse_core.planning.commit.file_changes import Changes
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY
 from lakehouse_core.planning.commit.manifest_merge import replace_inputs
+from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
 from lakehouse_core.storage import MemoryStore, ObjectStore
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, CommitKind
 from lakehouse_core.table.manifest import ManifestFile

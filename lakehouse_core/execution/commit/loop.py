@@ -33,17 +33,13 @@ from lakehouse_core.execution.engine import Engine
 from lakehouse_core.metadata.manifest_writer import ManifestWriter
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.planning.commit.checks import check_staged
 from lakehouse_core.planning.commit.conflicts import Conflict
-from lakehouse_core.planning.commit.file_changes import (
-    Changes,
-    WrittenLists,
-    check_staged,
-    is_compaction_only,
-    next_snapshot,
-)
+from lakehouse_core.planning.commit.file_changes import Changes, is_compaction_only
 from lakehouse_core.planning.commit.index_files import combined_indexes
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, Ledger
 from lakehouse_core.planning.commit.manifest_merge import must_change, replace_inputs
+from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import StagedCommit
 from lakehouse_core.table.layout import snapshot_key

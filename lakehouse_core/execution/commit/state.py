@@ -27,10 +27,8 @@ from lakehouse_core.planning.commit.file_changes import (
     compact_changes,
     conflicts_of,
     is_compaction,
-    overwritten,
-    upgraded,
-    with_removed,
 )
+from lakehouse_core.planning.commit.overwrites import overwritten, upgraded, with_removed
 from lakehouse_core.planning.commit.partial import surviving
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StagedCommit, StaticOverwrite

@@ -15,7 +15,8 @@ from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
-from lakehouse_core.planning.commit.file_changes import check_staged, overwritten
+from lakehouse_core.planning.commit.checks import check_staged
+from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody

@@ -1,0 +1,87 @@
+"""Checks of a staged commit: what no table can take.
+
+Source: docs/semantics/commit.md#users-and-identifiers, docs/semantics/commit.md#commit-message.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakehouse_core.errors import InvalidRequest, shown, written_as
+from lakehouse_core.format.stored import check_text, is_int64
+from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY
+from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
+from lakehouse_core.table.commit_message import (
+    BATCH_IDENTIFIER,
+    Append,
+    CommitMessage,
+    DynamicOverwrite,
+    StagedCommit,
+    StaticOverwrite,
+)
+
+# What the committer itself writes among a snapshot's properties.
+RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY, CHECKSUMS_PROPERTY})
+# Every snapshot is read whole, and its file holds 16 MiB at most.
+_MOST_PROPERTY_BYTES: Final = 1 << 20
+# A ledger of 48 KiB holds some dozens of the longest.
+_LONGEST_USER_BYTES: Final = 1_000
+
+
+def check_staged(staged: StagedCommit) -> None:
+    """Raise InvalidRequest when `staged` cannot be committed to any table."""
+    check_commit(staged.commit_user, staged.commit_identifier)
+    if not isinstance(staged.mode, Append | StaticOverwrite | DynamicOverwrite):
+        raise InvalidRequest(
+            f"mode={shown(staged.mode)}: expected Append(), StaticOverwrite(partition) or DynamicOverwrite()."
+        )
+    check_properties(staged.properties)
+    for name, number in (("base_snapshot_id", staged.base_snapshot_id), ("watermark", staged.watermark)):
+        if number is not None and not is_int64(number):
+            raise InvalidRequest(f"staged commit: {name} is {shown(number)}: expected a whole number of 64 bits.")
+    if not is_int64(staged.schema_id) or not isinstance(staged.messages, tuple):
+        raise InvalidRequest(f"staged commit: schema_id is {shown(staged.schema_id)}, or its messages are no tuple.")
+    if not all(isinstance(message, CommitMessage) for message in staged.messages):
+        raise InvalidRequest("staged commit: its messages are none. Stage the data again.")
+    if not isinstance(staged.mode, Append) and any(
+        message.deleted_files or message.deleted_index_files for message in staged.messages
+    ):
+        raise InvalidRequest("An overwrite decides itself which files go: its messages may not delete any.")
+    for message in staged.messages:
+        for file in (*message.new_files, *message.changelog_files, *message.compact_after):
+            if file.external_path is not None:
+                raise InvalidRequest(
+                    f"{file.file_name} lies outside the table, at {file.external_path}. Write it below."
+                )
+
+
+def check_commit(commit_user: object, commit_identifier: object) -> None:
+    """Raise InvalidRequest unless the two can name a commit."""
+    if not isinstance(commit_user, str) or not commit_user:
+        raise InvalidRequest("A commit needs a commit user, so that it is recognised when it is repeated.")
+    check_text("The commit user", commit_user, longest=_LONGEST_USER_BYTES)
+    if not is_int64(commit_identifier) or not 0 <= commit_identifier <= BATCH_IDENTIFIER:
+        raise InvalidRequest(
+            f"Commit identifier {shown(commit_identifier)} of {commit_user}: expected 0 to {BATCH_IDENTIFIER}."
+        )
+
+
+def check_properties(properties: object) -> None:
+    """Raise InvalidRequest for what a snapshot cannot carry beside the committer's own properties."""
+    if not isinstance(properties, Mapping):
+        raise InvalidRequest(f"properties={shown(properties)}: expected a dict from names to texts.")
+    size = 0
+    for name, value in properties.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidRequest(
+                f"Snapshot property {shown(name)} = {shown(value)}: names and values are text{written_as(value)}."
+            )
+        check_text("The name of a snapshot property", name)
+        check_text(f"Snapshot property {shown(name)}", value, longest=_MOST_PROPERTY_BYTES)
+        size += len(name.encode()) + len(value.encode())
+    if size > _MOST_PROPERTY_BYTES:
+        raise InvalidRequest(
+            f"The snapshot properties have {size} bytes, at most {_MOST_PROPERTY_BYTES} are kept. Keep them elsewhere, "
+            "and an address of them here."
+        )
+    if taken := sorted(RESERVED_PROPERTIES & properties.keys()):
+        raise InvalidRequest(f"Snapshot property {shown(taken[0])} is reserved for the committer. Choose another name.")

@@ -1,0 +1,109 @@
+"""Overwrites: which partitions they replace, which files they remove, and which level new files may have.
+
+Source: docs/semantics/commit.md#overwrites.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import assert_never
+
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.data_types import parse_literal
+from lakehouse_core.planning.commit.file_changes import Changes
+from lakehouse_core.table.commit_message import Append, DynamicOverwrite, StagedCommit, StaticOverwrite
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.schema import TableSchema
+
+
+def overwritten(staged: StagedCommit, schema: TableSchema) -> Callable[[bytes], bool] | None:
+    """Return which partitions an overwrite replaces, None when it replaces nothing.
+
+    Raises InvalidRequest for a partition that does not parse, and for new files outside a static one.
+    """
+    new_partitions = {message.partition for message in staged.messages if message.new_files}
+    match staged.mode:
+        case Append():
+            return None
+        case DynamicOverwrite():
+            if not schema.partition_keys:
+                return lambda partition: True
+            return new_partitions.__contains__ if new_partitions else None
+        case StaticOverwrite(partition):
+            covers = _static_scope(partition, schema)
+            if not all(map(covers, new_partitions)):
+                wanted = ", ".join(f"{name}={text}" for name, text in partition.items())
+                raise InvalidRequest(
+                    f"The overwrite of {wanted} has rows of other partitions. Leave them out, or overwrite dynamically."
+                )
+            return covers
+        case _:
+            assert_never(staged.mode)
+
+
+def with_removed(
+    changes: Changes, live: Iterable[ManifestEntry], indexes: Iterable[IndexManifestEntry] = ()
+) -> Changes:
+    """Return the overwrite that also removes the `live` files, data and index.
+
+    Removals come first: bucket counts may differ.
+    """
+    removed = (replace(entry, kind=EntryKind.DELETE) for entry in live)
+    unmarked = (replace(entry, kind=EntryKind.DELETE) for entry in indexes)
+    return replace(changes, entries=(*removed, *changes.entries), indexes=(*unmarked, *changes.indexes))
+
+
+def upgraded(changes: Changes, schema: TableSchema) -> Changes:
+    """Return the overwrite of a key table with new files at the top level, in buckets where this needs no merge.
+
+    That is where all new files are at level 0, hold no deletes and share no key range. Java does it since 1.4.
+    """
+    types = [field.type for field in schema.key_fields]
+    if not types:
+        return changes
+    buckets: Mapping[tuple[bytes, int], list[DataFile]] = defaultdict(list)
+    for entry in changes.entries:
+        if entry.kind is EntryKind.ADD:
+            buckets[entry.partition, entry.bucket].append(entry.file)
+    ready = set()
+    for place, files in buckets.items():
+        ranges = sorted((deserialize_row(file.min_key, types), deserialize_row(file.max_key, types)) for file in files)
+        disjoint = all(highest < lowest for (_, highest), (lowest, _) in pairwise(ranges))
+        if disjoint and place[1] >= 0 and all(file.level == 0 and file.delete_row_count == 0 for file in files):
+            ready.add(place)
+    top = schema.table_options.num_levels - 1
+    return replace(
+        changes,
+        entries=tuple(
+            replace(entry, file=replace(entry.file, level=top))
+            if entry.kind is EntryKind.ADD and (entry.partition, entry.bucket) in ready
+            else entry
+            for entry in changes.entries
+        ),
+    )
+
+
+def _static_scope(partition: Mapping[str, str], schema: TableSchema) -> Callable[[bytes], bool]:
+    keys = schema.partition_keys
+    if unknown := sorted(partition.keys() - set(keys)):
+        raise InvalidRequest(
+            f"Column {shown(unknown[0])} is no partition key. The partition keys are: {', '.join(keys) or 'none'}."
+        )
+    types = [field.type for field in schema.partition_fields]
+    default_name = schema.table_options.partition_default_name
+    wanted = {
+        keys.index(name): None if text == default_name else parse_literal(text, types[keys.index(name)])
+        for name, text in partition.items()
+    }
+    known: dict[bytes, bool] = {}
+
+    def covers(row: bytes) -> bool:
+        if row not in known:
+            values = deserialize_row(row, types)
+            known[row] = all(values[index] == value for index, value in wanted.items())
+        return known[row]
+
+    return covers
