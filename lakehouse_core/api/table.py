@@ -609,8 +609,9 @@ class Table:
         """Check what the table promises, metadata and files. Finding something is an answer, not an error.
 
         Reads the metadata of every snapshot, tag and changelog, and the size of each file they name; with `data` also
-        every data file among them and its indexes, which takes as long as reading all of the table's history. Writes
-        nothing. Raises NotFound, StorageUnavailable.
+        every data file among them and its indexes, which takes as long as reading all of the table's history. Avro
+        files of other engines, of the codecs null and deflate, have no checksums: there a changed value may go unseen.
+        Writes nothing. Raises NotFound, StorageUnavailable.
         """
         watch = Watch("verify", self.name, progress)
         findings = verify(self._log, self._schemas, reads_data=data, watch=watch)

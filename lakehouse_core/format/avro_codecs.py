@@ -17,6 +17,7 @@ from lakehouse_core.errors import UnsupportedFeature
 
 MAX_BLOCK_BYTES = 64 * 1024 * 1024
 MAX_ZSTD_WINDOW_BYTES = 128 * 1024 * 1024
+_CRC_BYTES = 4
 
 
 class Undecodable(ValueError):
@@ -74,6 +75,26 @@ def _deflate(data: bytes) -> bytes:
     # fastavro leaves three bytes of zlib's own checksum behind the stream.
     if not stream.eof or len(stream.unused_data) > 3:
         raise Undecodable("it is not exactly one deflate stream")
+    return content
+
+
+def compress_deflate_checked(data: bytes, level: int = 6) -> bytes:
+    """Return a deflate stream with the CRC-32 of its content behind it, which other readers pass over.
+
+    They stop where the stream ends, as they have to: fastavro leaves three bytes there. Level 0 stores as it is.
+    """
+    return zlib.compress(data, level, -15) + zlib.crc32(data).to_bytes(_CRC_BYTES, "big")
+
+
+def decompress_deflate_checked(data: bytes) -> bytes:
+    """Return the content of what `compress_deflate_checked` made. Raises Undecodable."""
+    stream = zlib.decompressobj(-15)
+    try:
+        content = _limited(stream.decompress(data, MAX_BLOCK_BYTES + 1))
+    except zlib.error as error:
+        raise Undecodable(str(error)) from error
+    if not stream.eof or stream.unused_data != zlib.crc32(content).to_bytes(_CRC_BYTES, "big"):
+        raise Undecodable("its checksum does not fit")
     return content
 
 

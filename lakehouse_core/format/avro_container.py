@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest
-from lakehouse_core.format.avro_codecs import MAX_BLOCK_BYTES, Undecodable, compress_zstandard, compressor, decompressor
+from lakehouse_core.format.avro_codecs import (
+    MAX_BLOCK_BYTES,
+    Undecodable,
+    compress_deflate_checked,
+    compress_zstandard,
+    compressor,
+    decompress_deflate_checked,
+    decompressor,
+)
 
 MAX_BLOCK_RECORDS = 10_000_000
 MAX_HEADER_BYTES = 16 * 1024 * 1024
@@ -25,6 +33,10 @@ BLOCK_BYTES = 64_000
 CHECKSUM_KEY = "lakehouse.crc32"
 # The same of schema, codec and marker alone, where the blocks are not known yet. Stored in data files. Never rename.
 HEADER_CHECKSUM_KEY = "lakehouse.header.crc32"
+# In the same headers where the codec is deflate, which has no checksum: each block ends with the CRC-32 of its content.
+# Stored in data files. Never rename.
+BLOCK_CHECKSUM_KEY = "lakehouse.block.checksum"
+_BLOCK_CHECKSUM = b"crc32"
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
@@ -118,7 +130,8 @@ def stream_blocks(
 
     Raises as `open_container` does, but for a checksum over the whole file, of which it holds a block at a time.
     """
-    decompress = decompressor(header.codec, name)
+    is_checked = header.codec == "deflate" and header.metadata.get(BLOCK_CHECKSUM_KEY) == _BLOCK_CHECKSUM
+    decompress = decompress_deflate_checked if is_checked else decompressor(header.codec, name)
     position, window, start = header.size_bytes, b"", header.size_bytes
     while position < size:
         at = position - start
@@ -138,11 +151,14 @@ def stream_blocks(
 def streamed_header(schema_text: str, codec: str, sync: bytes, metadata: Mapping[str, bytes]) -> bytes:
     """Return the header of a file whose blocks are made one by one by `streamed_block`; it has a checksum of its own.
 
-    `metadata` goes into it. Blocks of zstandard and snappy have theirs. Raises UnsupportedFeature for a codec that
-    cannot be written.
+    `metadata` goes into it. Blocks of zstandard and snappy have theirs, those of deflate one of ours behind them; those
+    of null would have none, and readers refuse what is not a record: they are written as deflate that stores.
+    Raises UnsupportedFeature for a codec that cannot be written.
     """
     compressor(codec)
-    header = {"avro.schema": schema_text.encode(), "avro.codec": codec.encode(), **metadata}
+    header = {"avro.schema": schema_text.encode(), "avro.codec": _stored_codec(codec).encode(), **metadata}
+    if _stored_codec(codec) == "deflate":
+        header[BLOCK_CHECKSUM_KEY] = _BLOCK_CHECKSUM
     header[HEADER_CHECKSUM_KEY] = _checksum(header, sync)
     return _MAGIC + encode_long(len(header)) + _entries(header) + b"\x00" + sync
 
@@ -154,8 +170,20 @@ def streamed_block(count: int, data: bytes, codec: str, sync: bytes, *, zstd_lev
             f"A row takes {len(data)} bytes in an Avro file, whose blocks hold {MAX_BLOCK_BYTES} at most: store it in "
             "parts, or set file.format to parquet."
         )
-    packed = compress_zstandard(data, zstd_level) if codec == "zstandard" else compressor(codec)(data)
+    match codec:
+        case "zstandard":
+            packed = compress_zstandard(data, zstd_level)
+        case "deflate":
+            packed = compress_deflate_checked(data)
+        case "null":
+            packed = compress_deflate_checked(data, level=0)
+        case _:
+            packed = compressor(codec)(data)
     return encode_long(count) + encode_long(len(packed)) + packed + sync
+
+
+def _stored_codec(codec: str) -> str:
+    return "deflate" if codec == "null" else codec
 
 
 def check_streamed_header(header: AvroHeader, name: str) -> None:

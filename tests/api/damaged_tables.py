@@ -75,7 +75,6 @@ SHAPES = {
         ("k",), {"bucket": "1", "deletion-vectors.enabled": "true", "changelog-producer": "lookup", **_INDEXES}
     ),
     "orc keys": Shape(("k",), {"bucket": "1", "changelog-producer": "input", "file.format": "orc"}),
-    # Not of the codecs null and deflate, whose blocks have no checksums (decision 0016).
     "avro keys": Shape(
         ("k",),
         {"bucket": "1", "changelog-producer": "input", "file.format": "avro", "file.compression": "snappy"} | _INDEXES,
@@ -83,6 +82,8 @@ SHAPES = {
     "parquet rows": Shape((), {"deletion-vectors.enabled": "true", **_INDEXES}, is_marked=True),
     "orc rows": Shape((), {"file.format": "orc", **_INDEXES}),
     "avro rows": Shape((), {"file.format": "avro", "file.compression": "zstd"}),
+    "avro deflated rows": Shape((), {"file.format": "avro", "file.compression": "deflate"}),
+    "avro stored rows": Shape((), {"file.format": "avro", "file.compression": "null"}),
 }
 
 

@@ -142,10 +142,12 @@ def test_rows_at_positions_are_left_out(file_format):
     assert found == [value for value in range(1000) if value not in (0, 99, 100, 555, 999)]
 
 
-@pytest.fixture(params=["avro", "orc"])
+@pytest.fixture(params=[("avro", "zstd"), ("avro", "deflate"), ("avro", "null"), ("orc", "zstd")], ids="-".join)
 def sample(request):
     """A table with one file of 300 rows."""
-    table = key_table({"k": "INT", "v": "STRING", "t": "TIMESTAMP(6)"}, file__format=request.param)
+    file_format, compression = request.param
+    columns = {"k": "INT", "v": "STRING", "t": "TIMESTAMP(6)"}
+    table = key_table(columns, file__format=file_format, file__compression=compression)
     when = datetime.datetime(2024, 1, 1)
     table.write([{"k": i, "v": f"v{i * 7919 % 100}", "t": when + datetime.timedelta(hours=i)} for i in range(300)])
     return table

@@ -397,6 +397,20 @@ KINDS = [
         batches=_TYPED,
     ),
     Kind(
+        name="key avro deflated",
+        fields=_EVERY_TYPE,
+        primary_keys=["k"],
+        options={"bucket": "1", "file.format": "avro", "file.compression": "deflate"},
+        batches=_TYPED,
+    ),
+    Kind(
+        name="key avro stored",
+        fields=_EVERY_TYPE,
+        primary_keys=["k"],
+        options={"bucket": "1", "file.format": "avro", "file.compression": "null"},
+        batches=_TYPED,
+    ),
+    Kind(
         name="key formats per level",
         fields=_PLAIN,
         primary_keys=["k"],

@@ -1,6 +1,6 @@
 """Writes one Avro data file, block by block.
 
-Each block of zstandard and snappy has a checksum, and the header one of ours; those of null and deflate have none.
+Each block has a checksum: that of zstandard or snappy, or behind deflate one of ours. So has the header.
 Source: docs/format/data-files.md#avro.
 """
 
