@@ -6,6 +6,7 @@ from pathlib import Path
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.execution.commit.loop import CommitResult, commit
 from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.metadata.schema_log import SchemaLog
@@ -49,8 +50,11 @@ class CommitTable:
             base_snapshot_id=self.log.latest_id(),
         )
 
+    def engine(self) -> LocalEngine:
+        return LocalEngine(local_runtime(self.store, self.clock))
+
     def commit(self, staged: StagedCommit) -> CommitResult:
-        return commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock)
+        return commit(self.log, self.schemas, self.engine, staged, self.clock)
 
 
 def new_table(root: str) -> CommitTable:

@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.execution.tasks.compact import RewriteTask
 from lakehouse_core.execution.tasks.read import ReadTask
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.planning.compaction.bucket import plan_bucket
-from lakehouse_core.storage import LocalStore
+from lakehouse_core.storage import LocalStore, open_store
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.schema import TableSchema, new_schema
@@ -120,7 +121,7 @@ def make_shape(root: Path, name: str, *, runs: int, rows: int, deletes: float = 
             restored={(EMPTY_ROW, 0): next_number},
             rowkind_column=_KIND if deletes else None,
         )
-        (message,) = write_batches(task, data.to_batches(), SystemClock())
+        (message,) = write_batches(task, data.to_batches(), TaskRuntime(SystemClock(), open_store))
         files += message.new_files
         next_number += rows
     return Shape(str(root), name, schema, tuple(files))

@@ -15,8 +15,9 @@ from benchmarks import _measure as measure
 from benchmarks._shapes import COLUMNS, Shape, columns_of, floor_read, floor_write
 from benchmarks.compaction import compact
 from lakehouse_core.clock import SystemClock
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
-from lakehouse_core.storage import LocalStore
+from lakehouse_core.storage import LocalStore, open_store
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
 from lakehouse_core.table.schema import new_schema
 
@@ -54,7 +55,7 @@ def make_append_shape(root: Path, name: str, *, files: int, rows: int) -> Shape:
     for number in range(files):
         data = columns_of(name, np.arange(number * rows, (number + 1) * rows, dtype=np.int64), random)
         task = WriteTask(store=store.spec, schema=schema, restored={(EMPTY_ROW, 0): number * rows})
-        (message,) = write_batches(task, pa.Table.to_batches(data), SystemClock())
+        (message,) = write_batches(task, pa.Table.to_batches(data), TaskRuntime(SystemClock(), open_store))
         made += message.new_files
     return Shape(str(root), name, schema, tuple(made))
 

@@ -15,6 +15,8 @@ from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, floor_read, floor_write, make_shape
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.execution.tasks.compact import rewrite_bucket
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
+from lakehouse_core.storage import open_store
 
 SHAPES = ("narrow", "wide", "composite")
 RUNS = 4
@@ -44,7 +46,7 @@ def main() -> None:
 
 def compact(shape: Shape) -> int:
     """Compact and delete the result, so that the next round finds what this one found."""
-    message = rewrite_bucket(shape.rewrite_task(), SystemClock())
+    message = rewrite_bucket(shape.rewrite_task(), TaskRuntime(SystemClock(), open_store))
     before = {file.file_name for file in message.compact_before}
     for file in message.compact_after:
         if file.file_name not in before:
@@ -53,7 +55,7 @@ def compact(shape: Shape) -> int:
 
 
 def _compacted_rows(shape: Shape) -> pa.Table:
-    message = rewrite_bucket(shape.rewrite_task(), SystemClock())
+    message = rewrite_bucket(shape.rewrite_task(), TaskRuntime(SystemClock(), open_store))
     paths = [Path(shape.root) / "bucket-0" / file.file_name for file in message.compact_after]
     rows = pa.concat_tables([pq.read_table(path) for path in paths])
     for path in paths:

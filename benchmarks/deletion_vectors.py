@@ -17,7 +17,8 @@ from benchmarks._shapes import Shape, floor_read, make_shape
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change_vectors
 from lakehouse_core.execution.tasks.read import read_split
-from lakehouse_core.storage import LocalStore
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
+from lakehouse_core.storage import LocalStore, open_store
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
 
@@ -83,7 +84,7 @@ def main() -> None:
 def raw_read(marked: MarkedFiles) -> int:
     """Read the files one by one, as no key were in two of them, and return the rows that are left."""
     task = marked.shape.read_task(raw=True, deletions=marked.deletions)
-    return sum(batch.num_rows for batch in read_split(task))
+    return sum(batch.num_rows for batch in read_split(task, TaskRuntime(SystemClock(), open_store)))
 
 
 if __name__ == "__main__":

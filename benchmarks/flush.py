@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from benchmarks import _measure as measure
 from benchmarks._shapes import columns_of, schema_of
 from lakehouse_core.clock import SystemClock
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
-from lakehouse_core.storage import LocalStore
+from lakehouse_core.storage import LocalStore, open_store
 
 BUCKETS = 16
 
@@ -74,7 +75,7 @@ def flush_batches(batches: Iterable[pa.RecordBatch], root: Path, buckets: int, o
     """Write the batches, delete the files, and return how many there were."""
     schema = schema_of("narrow", **{"bucket": str(buckets), **options})
     task = WriteTask(store=LocalStore(str(root)).spec, schema=schema)
-    messages = write_batches(task, batches, SystemClock())
+    messages = write_batches(task, batches, TaskRuntime(SystemClock(), open_store))
     shutil.rmtree(root)
     return sum(len(message.new_files) for message in messages)
 

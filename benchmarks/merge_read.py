@@ -9,7 +9,10 @@ from pathlib import Path
 
 from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, floor_read, make_shape
+from lakehouse_core.clock import SystemClock
 from lakehouse_core.execution.tasks.read import read_split
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
+from lakehouse_core.storage import open_store
 
 RUNS = {"narrow": 4, "wide": 4, "composite": 4, "string": 4, "edge": 4, "late": 4, "falling": 10}
 
@@ -40,7 +43,7 @@ def main() -> None:
 
 
 def merge_read(shape: Shape) -> int:
-    return sum(batch.num_rows for batch in read_split(shape.read_task()))
+    return sum(batch.num_rows for batch in read_split(shape.read_task(), TaskRuntime(SystemClock(), open_store)))
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ from lakehouse_core.api.reports import (
 from lakehouse_core.api.scan import ChangesScan, Scan
 from lakehouse_core.api.staged import StagedCommit
 from lakehouse_core.api.system.tables import SystemSource, SystemTable, system_table
-from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.clock import Clock
 from lakehouse_core.display import page
 from lakehouse_core.errors import CorruptTable, InvalidRequest, shown
 from lakehouse_core.execution.alter import alter
@@ -78,6 +78,7 @@ from lakehouse_core.execution.lookup.lookup import TableLookup, look_up
 from lakehouse_core.execution.read.incremental_scan import check_range, check_states, plan_changes, plan_diff
 from lakehouse_core.execution.read.scan import ReadRequest, plan_read
 from lakehouse_core.execution.read.state import ReadState, read_at, state_at
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import stage
@@ -133,7 +134,7 @@ class Table:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By its address. A Spark session stays where it is: in another process tasks run in that process."""
-        return _in_this_process, (self.name, self._store)
+        return _in_this_process, (self.name, self._store, self._clock)
 
     @property
     def uri(self) -> str:
@@ -684,6 +685,6 @@ class Table:
         return answers.commit_report(staged, result, compaction)
 
 
-def _in_this_process(name: str, store: ObjectStore) -> Table:
-    clock = SystemClock()
-    return Table(name, store, schemas=SchemaLog(store), engine=cache(lambda: LocalEngine(clock)), clock=clock)
+def _in_this_process(name: str, store: ObjectStore, clock: Clock) -> Table:
+    engine = cache(lambda: LocalEngine(local_runtime(store, clock)))
+    return Table(name, store, schemas=SchemaLog(store), engine=engine, clock=clock)

@@ -40,6 +40,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.stored import is_broken
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
@@ -87,11 +88,8 @@ def connect(
             f"connect: spark={shown(spark)} is no Spark session: pass a SparkSession, or a function that returns "
             "one, as in spark=SparkSession.builder.getOrCreate."
         )
-    clock = SystemClock()
-    engine: Callable[[], Engine] = cache(lambda: LocalEngine(clock))
-    if spark is not None:
-        engine = cache(lambda: spark_engine(spark))
-    return Catalog(open_store(parse_location(warehouse)), engine=engine, clock=clock)
+    engine = None if spark is None else cache(lambda: spark_engine(spark))
+    return Catalog(open_store(parse_location(warehouse)), engine=engine)
 
 
 def _is_session_or_function(spark: object) -> bool:
@@ -107,7 +105,7 @@ class Catalog:
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
-        self._engine = engine or cache(lambda: LocalEngine(self._clock))
+        self._engine = engine or cache(lambda: LocalEngine(local_runtime(self._store, self._clock)))
 
     def __repr__(self) -> str:
         return f"Catalog({shown(self.uri)[1:-1]})"
@@ -117,7 +115,7 @@ class Catalog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By its address. A Spark session stays where it is: in another process tasks run in that process."""
-        return Catalog, (self._store,)
+        return _in_this_process, (self._store, self._clock)
 
     @property
     def uri(self) -> str:
@@ -400,6 +398,10 @@ class Catalog:
 
     def _no_database(self, name: str) -> NotFound:
         return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {near(name, self.databases())}")
+
+
+def _in_this_process(store: ObjectStore, clock: Clock) -> Catalog:
+    return Catalog(store, clock=clock)
 
 
 def _declarations(schema: Any) -> ColumnDeclarations:

@@ -1,12 +1,13 @@
 """The engine seam: where tasks run. Two of them: this process, a Spark cluster.
 
 A task is a plain function of a small frozen value; its result is text in both engines, so that nothing is pickled on
-the way back.
+the way back. The engine gives each task the runtime of the place where it runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.table.commit_message import CommitMessage
@@ -17,7 +18,7 @@ T = TypeVar("T")
 class Engine(Protocol):
     """Where tasks run."""
 
-    def run(self, task: Callable[[T], str], inputs: Sequence[T]) -> Iterator[str]:
+    def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
         """Yield one result per input, of the attempt that won, in any order. Raises TaskFailed."""
         ...
 

@@ -5,7 +5,7 @@ from lakehouse_core.storage.keys import child, is_hidden, is_temp
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
-from lakehouse_core.storage.opening import home_expanded, is_there, open_store, parse_location
+from lakehouse_core.storage.opening import home_expanded, inside, is_there, open_store, parse_location
 
 __all__ = [
     "Call",
@@ -21,6 +21,7 @@ __all__ = [
     "StoreSpec",
     "child",
     "home_expanded",
+    "inside",
     "is_hidden",
     "is_temp",
     "is_there",

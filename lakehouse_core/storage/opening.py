@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
@@ -20,6 +21,27 @@ def open_store(spec: StoreSpec) -> ObjectStore:
             return MemoryStore(name, prefix=prefix)
         case _:
             assert_never(spec.scheme)
+
+
+def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
+    """Return how tasks of this process open the stores at and below `root`: they are `root` itself, rooted deeper.
+
+    So whatever `root` adds to a store, such as faults or a clock of its own, holds for tasks, too.
+    """
+
+    def opened(spec: StoreSpec) -> ObjectStore:
+        whole = root.spec
+        if spec == whole:
+            return root
+        below = f"{whole.root.rstrip('/')}/"
+        if spec.scheme != whole.scheme or not spec.root.startswith(below):
+            raise InvalidRequest(
+                f"{spec.scheme}:{spec.root}: a task was sent to an engine whose store is {whole.scheme}:{whole.root}, "
+                "and expected one at or below that. Give the table's catalog an engine of its own store."
+            )
+        return root.at(spec.root.removeprefix(below))
+
+    return opened
 
 
 def parse_location(text: str) -> StoreSpec:

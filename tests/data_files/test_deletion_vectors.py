@@ -101,7 +101,7 @@ def read(
 ) -> list[tuple[int, str]]:
     found = []
     for task in table.read_tasks(("k", "v"), where, raw=raw):
-        for batch in read_split(replace(task, split=replace(task.split, deletions=deletions))):
+        for batch in read_split(replace(task, split=replace(task.split, deletions=deletions)), table.runtime):
             found += [(row["k"], row["v"]) for row in batch.to_pylist()]
     return found
 

@@ -12,7 +12,6 @@ from pyroaring import BitMap
 
 from lakehouse_core.data_files.row_selection import chosen_rows
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.execution.tasks import read as read_module
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles
 from lakehouse_core.format.file_index import BITMAP, body_of, head_length, parse_directory
 from lakehouse_core.storage import FaultyStore, MemoryStore
@@ -33,11 +32,9 @@ def indexed(make: Any = append_table, *, embedded: bool = False, **options: str)
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> FaultyStore:
+def store() -> FaultyStore:
     """A store that counts what reads ask of it."""
-    counting = FaultyStore(MemoryStore())
-    monkeypatch.setattr(read_module, "open_store", lambda _: counting)
-    return counting
+    return FaultyStore(MemoryStore())
 
 
 def files_opened(store: FaultyStore, table: LooseFiles, predicate: Predicate) -> tuple[list[int], int, int]:

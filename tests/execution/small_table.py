@@ -11,6 +11,7 @@ from lakehouse_core.execution.commit.loop import commit
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.expiry.expire import ExpiryResult, expire
 from lakehouse_core.execution.expiry.tags import create_tag, delete_tag
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
@@ -132,7 +133,8 @@ class SmallTable:
         """Make a snapshot, a second after whatever happened before."""
         self.clock.advance(1)
         staged = self.staged(messages, mode)
-        return commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock).snapshots[-1].id
+        engine = LocalEngine(local_runtime(self.store, self.clock))
+        return commit(self.log, self.schemas, lambda: engine, staged, self.clock).snapshots[-1].id
 
     def staged(self, messages: Sequence[CommitMessage], mode: WriteMode) -> StagedCommit:
         self._number += 1

@@ -16,6 +16,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.compaction.compact import compact
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import FaultyStore, MemoryStore
@@ -136,8 +137,8 @@ def test_what_has_gone_meanwhile_is_not_taken_for_damage(kind, name):
 class Overtaken:
     """An engine before whose first tasks somebody else does something."""
 
-    def __init__(self, clock, before):
-        self._engine = LocalEngine(clock)
+    def __init__(self, store, clock, before):
+        self._engine = LocalEngine(local_runtime(store, clock))
         self._before = before
 
     def run(self, task, inputs):
@@ -160,7 +161,7 @@ def partitioned():
     def overtaken_by(before):
         inner = store.at("db.db/t")
         log = SnapshotLog(inner, clock)
-        return compact(log, SchemaLog(inner), lambda: Overtaken(clock, before), RequestedBuckets(), full=True)
+        return compact(log, SchemaLog(inner), lambda: Overtaken(store, clock, before), RequestedBuckets(), full=True)
 
     return table, store, overtaken_by
 

@@ -14,6 +14,8 @@ from lakehouse_core import errors
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.engines.spark import SparkEngine, spark_schema
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
+from lakehouse_core.storage import open_store
 
 pytestmark = pytest.mark.spark
 
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.spark
 def engine(request):
     """An engine, and what makes of Arrow data what it writes."""
     if request.param == "here":
-        return Side(LocalEngine(SystemClock()), None)
+        return Side(LocalEngine(TaskRuntime(SystemClock(), open_store)), None)
     return Side(SparkEngine(request.getfixturevalue("spark")), request.getfixturevalue("spark"))
 
 
@@ -54,22 +56,22 @@ class Number:
     value: int
 
 
-def double(number: Number) -> str:
+def double(number: Number, runtime: TaskRuntime) -> str:
     return json.dumps({"twice": 2 * number.value})
 
 
-def refuse(number: Number) -> str:
+def refuse(number: Number, runtime: TaskRuntime) -> str:
     """Fails from the second input on, each time with another class."""
     if number.value == 0:
         return "fine"
     raise [errors.CorruptTable, errors.InvalidRequest][number.value % 2](f"file-{number.value}: line one\nline two é")
 
 
-def stumble(number: Number) -> str:
+def stumble(number: Number, runtime: TaskRuntime) -> str:
     raise errors.StorageFull(f"disk of task {number.value} is full")
 
 
-def crash(number: Number) -> str:
+def crash(number: Number, runtime: TaskRuntime) -> str:
     raise ZeroDivisionError("in the middle")
 
 
@@ -80,7 +82,7 @@ def test_every_input_has_one_result(engine, count):
     assert sorted(json.loads(text)["twice"] for text in results) == [2 * value for value in range(count)]
 
 
-def starting(number: Number) -> str:
+def starting(number: Number, runtime: TaskRuntime) -> str:
     began = time.monotonic()
     time.sleep(0.3)
     return str(began)
@@ -106,7 +108,7 @@ class Traced:
             log.write(f"{self.number}\n")
 
 
-def number_of(traced: Traced) -> str:
+def number_of(traced: Traced, runtime: TaskRuntime) -> str:
     return str(traced.number)
 
 

@@ -34,6 +34,7 @@ from lakehouse_core.execution.read.scan import ReadRequest, explain_missing_file
 from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.execution.tasks.binlog import binlog_batches, binlog_schema, by_bucket
 from lakehouse_core.execution.tasks.read import read_split
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.metadata.schema_log import SchemaLog
@@ -165,9 +166,11 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
         )
 
     def batches() -> Iterator[pa.RecordBatch]:
-        found = scan.plan()
+        found, runtime = scan.plan(), local_runtime(source.log.store, source.log.clock)
         for tasks in by_bucket(read_tasks(found)):
-            rows = chain.from_iterable(explain_missing_files(read_split(task), source.log, found) for task in tasks)
+            rows = chain.from_iterable(
+                explain_missing_files(read_split(task, runtime), source.log, found) for task in tasks
+            )
             yield from binlog_batches(rows, packs=found.is_increment)
 
     def frame(session: SparkSession) -> DataFrame:

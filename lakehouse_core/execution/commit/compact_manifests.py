@@ -150,7 +150,7 @@ def _merged(run: _Run, current: Sequence[ManifestFile]) -> list[ManifestFile] | 
 def _planned(log: SnapshotLog, schema: TableSchema, clock: Clock) -> ManifestCompaction:
     def plan(latest: Snapshot | None) -> ManifestCompaction:
         current = [] if latest is None else log.manifests_of(latest)
-        merged = merge_full(log, _writer(MemoryStore(), clock, schema), current)
+        merged = merge_full(log, _writer(MemoryStore(clock=clock), clock, schema), current)
         if latest is None or merged is None:
             return _nothing(current, latest, 0)
         return _result(current, merged, snapshot=None, before=latest.id, attempts=0)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
-from lakehouse_core.clock import Clock
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.input import input_batches, row_count
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.progress import NOBODY, Watch
@@ -14,19 +14,20 @@ T = TypeVar("T")
 
 
 class LocalEngine:
-    """Runs tasks here. `workers`: how many at once."""
+    """Runs tasks here, each with `runtime`. `workers`: how many at once."""
 
-    def __init__(self, clock: Clock, *, workers: int = 1) -> None:
-        self._clock = clock
+    def __init__(self, runtime: TaskRuntime, *, workers: int = 1) -> None:
+        self._runtime = runtime
         self._workers = workers
 
-    def run(self, task: Callable[[T], str], inputs: Sequence[T]) -> Iterator[str]:
+    def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
         """Yield one result per input: in order with one worker, else as they come. Raises what the first failure is."""
         if self._workers == 1 or len(inputs) < 2:
-            yield from map(task, inputs)
+            for each in inputs:
+                yield task(each, self._runtime)
             return
         with ThreadPoolExecutor(self._workers, thread_name_prefix="tasks") as pool:
-            running = [pool.submit(task, each) for each in inputs]
+            running = [pool.submit(task, each, self._runtime) for each in inputs]
             try:
                 for done in as_completed(running):
                     yield done.result()
@@ -37,4 +38,4 @@ class LocalEngine:
     def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> list[CommitMessage]:
         """Write rows as files that nobody sees yet; return what each bucket got. Raises InvalidRequest."""
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing)
-        return write_batches(task, watch.rows(rows, "writing", row_count(data)), self._clock)
+        return write_batches(task, watch.rows(rows, "writing", row_count(data)), self._runtime)

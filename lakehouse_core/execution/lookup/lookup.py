@@ -22,7 +22,7 @@ from lakehouse_core.merge.order import order_rows
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.read.key_condition import BucketId, by_bucket, key_condition
-from lakehouse_core.storage import open_store
+from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 
@@ -75,7 +75,7 @@ class TableLookup:
         plan = plan_read(self._log, self._schemas, self._request)
         if plan.snapshot == self._plan.snapshot and plan.schema == self._plan.schema:
             return
-        gone = _data_files(self._plan) - _data_files(plan)
+        gone = _data_files(self._plan, self._log.store) - _data_files(plan, self._log.store)
         for digest in gone:
             self._cache.forget(digest)
         for name in [name for name in self._local if name.partition("-")[0] in gone]:
@@ -108,7 +108,7 @@ class TableLookup:
         self._plan = plan
         self._schema = scan_schema(plan)
         self._read = LookupRead(
-            store=open_store(plan.store),
+            store=self._log.store,
             schema=plan.schema,
             columns=plan.columns,
             file_schemas=plan.file_schemas,
@@ -170,7 +170,6 @@ def _in_bucket(bucket: BucketLookup, keys: pa.RecordBatch, places: Rows | None, 
     return _Found(pa.Table.from_batches(arrays, schema), row_of)
 
 
-def _data_files(plan: ScanPlan) -> set[str]:
+def _data_files(plan: ScanPlan, store: ObjectStore) -> set[str]:
     """What the names of local files of the plan's data files begin with."""
-    store = open_store(plan.store)
     return {data_file_digest(store, split, file) for split in plan.splits for file in split.files}

@@ -15,6 +15,7 @@ from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, Unsupp
 from lakehouse_core.execution.read.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
 from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_at
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
@@ -205,6 +206,7 @@ def scan_batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
 def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
     """Return the number of rows. Splits whose files tell it exactly are not opened, nor any once the limit is met."""
     total = 0
+    runtime = local_runtime(log.store, log.clock)
     for task in _tasks(replace(plan, columns=())):
         if plan.limit is not None and total >= plan.limit:
             return plan.limit
@@ -212,7 +214,7 @@ def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
         if known is not None:
             total += known
         else:
-            total += sum(batch.num_rows for batch in explain_missing_files(read_split(task), log, plan))
+            total += sum(batch.num_rows for batch in explain_missing_files(read_split(task, runtime), log, plan))
     return total if plan.limit is None else min(total, plan.limit)
 
 
@@ -228,8 +230,9 @@ def explain_missing_files(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan) -
 
 
 def _batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+    runtime = local_runtime(log.store, log.clock)
     for task in _tasks(plan):
-        yield from explain_missing_files(read_split(task), log, plan)
+        yield from explain_missing_files(read_split(task, runtime), log, plan)
 
 
 def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> ScanPlan:

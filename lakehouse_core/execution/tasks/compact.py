@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.clock import Clock
 from lakehouse_core.data_files.deletion_vector_writer import IndexChange, IndexFolder, change_vectors
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.tasks.changelog_merge import ChangelogMerge
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan, Merge, Upgrade
-from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.commit_json import messages_to_json
@@ -59,18 +59,18 @@ class RewriteTask:
     index_folder: str = INDEX_FOLDER
 
 
-def run_rewrite(task: RewriteTask) -> str:
+def run_rewrite(task: RewriteTask, runtime: TaskRuntime) -> str:
     """Carry out a task where an engine runs it; the answer is the text of its message."""
-    return messages_to_json([rewrite_bucket(task, SystemClock())])
+    return messages_to_json([rewrite_bucket(task, runtime)])
 
 
-def rewrite_bucket(task: RewriteTask, clock: Clock) -> CommitMessage:
+def rewrite_bucket(task: RewriteTask, runtime: TaskRuntime) -> CommitMessage:
     """Carry out the plan. A failed task leaves no new file.
 
     Raises InvalidRequest for nulls that the schema forbids now, CorruptTable also when an input is gone, StorageFull,
     StorageUnavailable.
     """
-    store = open_store(task.store)
+    store, clock = runtime.open_store(task.store), runtime.clock
     files = BucketFiles(
         store=store,
         folder=task.folder,

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.data_files.reader import corrupt_file
 from lakehouse_core.errors import CorruptTable, NotFound
-from lakehouse_core.storage import open_store
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.table.joined_changelog import first_segment_name
 
@@ -34,9 +33,9 @@ class JoinTask:
     files: tuple[tuple[str, int], ...]
 
 
-def run_join(task: JoinTask) -> str:
+def run_join(task: JoinTask, runtime: TaskRuntime) -> str:
     """Carry out a task where an engine runs it; `join_answer` reads the text."""
-    return json.dumps([task.number, join_files(task, SystemClock())])
+    return json.dumps([task.number, join_files(task, runtime)])
 
 
 def join_answer(text: str) -> tuple[int, str]:
@@ -45,14 +44,14 @@ def join_answer(text: str) -> tuple[int, str]:
     return number, name
 
 
-def join_files(task: JoinTask, clock: Clock) -> str:
+def join_files(task: JoinTask, runtime: TaskRuntime) -> str:
     """Write the object and return its name; the files stay. A failed task leaves nothing.
 
     Raises CorruptTable when a file is gone or has another size, StorageFull, StorageUnavailable.
     """
-    store = open_store(task.store)
+    store = runtime.open_store(task.store)
     length = task.files[0][1]
-    name = first_segment_name(clock.uuid(), bucket=task.bucket, length=length, file_format=task.file_format)
+    name = first_segment_name(runtime.clock.uuid(), bucket=task.bucket, length=length, file_format=task.file_format)
     with store.open_write(f"{task.folder}/{name}") as sink:
         for key, size in task.files:
             copied = 0

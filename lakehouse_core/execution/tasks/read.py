@@ -14,12 +14,12 @@ from pyroaring import BitMap
 
 from lakehouse_core.data_files.file_index import indexed_rows
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.rows import ROW_KINDS
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.diff import differences
 from lakehouse_core.merge.key_words import fixed_values
-from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
@@ -55,13 +55,13 @@ def read_schema(task: ReadTask) -> pa.Schema:
     return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string()), *columns] if task.with_row_kinds else columns)
 
 
-def read_split(task: ReadTask) -> Iterator[pa.RecordBatch]:
+def read_split(task: ReadTask, runtime: TaskRuntime) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the split that satisfy the predicate, none of the batches empty.
 
     Raises CorruptTable when a file is gone, or is not what the manifest says.
     """
     files = BucketFiles(
-        store=open_store(task.store),
+        store=runtime.open_store(task.store),
         folder=task.split.folder,
         schemas={task.schema.id: task.schema, **task.file_schemas},
         verify=task.schema.table_options.read_verify,

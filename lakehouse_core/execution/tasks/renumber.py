@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows
-from lakehouse_core.storage import open_store
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.commit_json import messages_to_json
@@ -40,17 +39,17 @@ class RenumberTask:
     file_schemas: Mapping[int, TableSchema]
 
 
-def run_renumber(task: RenumberTask) -> str:
+def run_renumber(task: RenumberTask, runtime: TaskRuntime) -> str:
     """Carry out a task where an engine runs it; the answer is the text of its message."""
-    return messages_to_json([renumbered(task, SystemClock())])
+    return messages_to_json([renumbered(task, runtime)])
 
 
-def renumbered(task: RenumberTask, clock: Clock) -> CommitMessage:
+def renumbered(task: RenumberTask, runtime: TaskRuntime) -> CommitMessage:
     """Return what was written: the files before and after, in one order. A failed task leaves no file.
 
     Raises CorruptTable also when a file is gone, StorageFull, StorageUnavailable.
     """
-    store = open_store(task.store)
+    store, clock = runtime.open_store(task.store), runtime.clock
     files = BucketFiles(store=store, folder=task.folder, schemas=task.file_schemas)
     names = FileNames(clock.uuid())
     made: list[DataFile] = []

@@ -7,6 +7,7 @@ from zlib import crc32
 from lakehouse_core.clock import Clock, VirtualClock
 from lakehouse_core.execution.commit.loop import CommitResult, commit
 from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import MemoryStore, ObjectStore
@@ -65,8 +66,11 @@ class CommitTable:
         files = tuple(data_file(name, crc32(name.encode()) >> 1, crc32(name.encode()) >> 1) for name in names)
         return self.staged(self.message(new_files=files, **where), user=user, identifier=identifier)
 
+    def engine(self) -> LocalEngine:
+        return LocalEngine(local_runtime(self.store, self.clock))
+
     def commit(self, staged: StagedCommit) -> CommitResult:
-        return commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock)
+        return commit(self.log, self.schemas, self.engine, staged, self.clock)
 
     def again(self) -> SnapshotLog:
         """Return the log as another process opens it, which remembers nothing."""

@@ -1,6 +1,6 @@
 """Without a sequence field the order of commits decides which row of a key is the newest, whoever staged first."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import permutations
@@ -12,7 +12,6 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.execution.tasks import renumber
 from lakehouse_core.storage import (
     Call,
     Fault,
@@ -21,9 +20,7 @@ from lakehouse_core.storage import (
     MemoryStore,
     ObjectStore,
     ProcessDied,
-    open_store,
 )
-from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.table.commit_message import CommitMessage
 
 Rows = Sequence[Mapping[str, Any]]
@@ -375,29 +372,13 @@ def test_of_two_that_hold_the_same_commit_one_applies_it_and_the_other_learns_th
         assert place.table.verify().findings == ()
 
 
-@pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Place, list[Fault]], FaultyStore]]:
-    """Return a function that lets the store of a place fail, in tasks too."""
-    current: list[FaultyStore] = []
-
-    def make(place: Place, faults: list[Fault]) -> FaultyStore:
-        current[:] = [FaultyStore(place.store, faults)]
-        return current[0]
-
-    def opened(spec: StoreSpec) -> ObjectStore:
-        return current[0].at(spec.root.partition("/")[2]) if current else open_store(spec)
-
-    monkeypatch.setattr(renumber, "open_store", opened)
-    return make
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [FaultKind.FAIL_BEFORE, FaultKind.LOST_BEFORE, FaultKind.FAIL_AFTER, FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER],
 )
 def test_a_fault_at_any_call_leaves_the_later_commit_applied_or_not_and_repeating_it_applies_it_once(
-    kind: FaultKind, failing: Callable[..., FaultyStore]
+    kind: FaultKind,
 ) -> None:
     def make() -> tuple[Place, lc.StagedCommit]:
         place = Place({"write-only": "true"})
@@ -407,12 +388,12 @@ def test_a_fault_at_any_call_leaves_the_later_commit_applied_or_not_and_repeatin
 
     before, after = [(1, "soon"), (2, "soon")], [(1, "late"), (2, "soon"), (3, "late")]
     place, late = make()
-    store = failing(place, [])
+    store = FaultyStore(place.store)
     Catalog(store, clock=VirtualClock(seed=3)).table("db.t").commit(late)
     assert place.rows() == after
     for call in range(1, len(store.calls) + 1):
         place, late = make()
-        faulty = Catalog(failing(place, [Fault(at=call, kind=kind)]), clock=VirtualClock(seed=3))
+        faulty = Catalog(FaultyStore(place.store, [Fault(at=call, kind=kind)]), clock=VirtualClock(seed=3))
         told: BaseException | None = None
         try:
             faulty.table("db.t").commit(late)
@@ -422,7 +403,7 @@ def test_a_fault_at_any_call_leaves_the_later_commit_applied_or_not_and_repeatin
         assert seen in (before, after), f"call {call}"
         assert told is not None or seen == after, f"call {call}"
         assert not isinstance(told, lc.StorageUnavailable | lc.CommitTimeout) or seen == before, f"call {call}"
-        failing(place, [])
+        FaultyStore(place.store)
         place.table.commit(late)
 
         assert place.rows() == after, f"call {call}"
@@ -431,11 +412,11 @@ def test_a_fault_at_any_call_leaves_the_later_commit_applied_or_not_and_repeatin
         assert place.table.verify().findings == ()
 
 
-def test_a_commit_that_nothing_overtook_opens_no_data_file(failing: Callable[..., FaultyStore]) -> None:
+def test_a_commit_that_nothing_overtook_opens_no_data_file() -> None:
     place = Place({"write-only": "true"})
     staged = place.stage("a", (1, "a"))
     place.table.write([{"k": 2, "v": "b"}])
-    store = failing(place, [])
+    store = FaultyStore(place.store)
     Catalog(store, clock=VirtualClock(seed=3)).table("db.t").commit(staged)
 
     assert {call.method for call in store.calls if "bucket-0/" in call.key} == {"size"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,12 +17,13 @@ from lakehouse_core.execution.compaction.compact import CompactionResult, compac
 from lakehouse_core.execution.compaction.scope import RequestedBuckets, WrittenBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.read.scan import ReadRequest, plan_read, scan_batches
+from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.execution.write.stage import stage
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.partitions import partition_condition
-from lakehouse_core.storage import MemoryStore
+from lakehouse_core.storage import MemoryStore, open_store
 from lakehouse_core.table.commit_message import Append, CommitKind
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.schema import new_schema
@@ -30,19 +32,25 @@ from lakehouse_core.table.schema import new_schema
 COSTLY = {"compaction__max_size_amplification_percent": "10000"}
 
 
+# No two engines give files the same names.
+_SEEDS = itertools.count(99)
+
+
 class SpyEngine(LocalEngine):
     """Runs tasks here, notes them, and lets another actor move before one of them."""
 
     def __init__(self, before: Callable[[int], None] = lambda number: None) -> None:
-        super().__init__(VirtualClock(seed=99))
+        # The store of each task, by its specification.
+        self.runtime = TaskRuntime(VirtualClock(seed=next(_SEEDS)), open_store)
+        super().__init__(self.runtime)
         self.tasks: list[Any] = []
         self._before = before
 
-    def run(self, task: Callable[[Any], str], inputs: Sequence[Any]) -> Iterator[str]:
+    def run(self, task: Callable[[Any, TaskRuntime], str], inputs: Sequence[Any]) -> Iterator[str]:
         for each in inputs:
             self._before(len(self.tasks))
             self.tasks.append(each)
-            yield task(each)
+            yield task(each, self.runtime)
 
 
 class Database:
@@ -63,7 +71,7 @@ class Database:
         staged = stage(
             self.log,
             self.schemas,
-            lambda: LocalEngine(self.clock),
+            self.engine,
             rows,
             table="t",
             commit_user="writer",
@@ -72,7 +80,10 @@ class Database:
             mode=Append(),
             properties={},
         )
-        assert commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock).snapshots
+        assert commit(self.log, self.schemas, self.engine, staged, self.clock).snapshots
+
+    def engine(self) -> LocalEngine:
+        return LocalEngine(local_runtime(self.store, self.clock))
 
     def compact(self, engine: LocalEngine | None = None, **arguments: Any) -> CompactionResult:
         chosen = engine or SpyEngine()

@@ -14,6 +14,7 @@ from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change
 from lakehouse_core.errors import CommitConflict, CorruptTable
 from lakehouse_core.execution.commit.loop import CommitResult, commit
 from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.index_files import index_file_of
@@ -86,6 +87,9 @@ class Marked:
             deleted_index_files=change.deleted,
         )
 
+    def engine(self) -> LocalEngine:
+        return LocalEngine(local_runtime(self.store, self.clock))
+
     def commit(self, message: CommitMessage) -> CommitResult:
         self._commits += 1
         staged = StagedCommit(
@@ -96,7 +100,7 @@ class Marked:
             messages=(message,),
             schema_id=0,
         )
-        return commit(self.log, self.schemas, lambda: LocalEngine(self.clock), staged, self.clock)
+        return commit(self.log, self.schemas, self.engine, staged, self.clock)
 
     def mark(self, marks: Mapping[str, list[int]]) -> CommitResult:
         return self.commit(self.message(marks))
@@ -214,7 +218,7 @@ def test_rows_marked_after_a_compaction_was_planned_make_it_lose(table):
             yield from super().run(task, inputs)
             table.mark({name: [7]})
 
-    engine = Late(table.clock)
+    engine = Late(local_runtime(table.store, table.clock))
     table.table._engine = lambda: engine
     with pytest.raises(CommitConflict, match=r"rows of .* are marked as deleted by"):
         table.table.compact(full=True)

@@ -15,19 +15,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.execution.tasks import compact as rewrite
-from lakehouse_core.execution.tasks import concat_changelogs as join
-from lakehouse_core.execution.tasks.write import task as write
-from lakehouse_core.storage import (
-    Fault,
-    FaultKind,
-    FaultyStore,
-    MemoryStore,
-    ObjectStore,
-    ProcessDied,
-    StoreSpec,
-    open_store,
-)
+from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
 
 Rows = list[dict[str, Any]]
 
@@ -48,7 +36,7 @@ VERBS: dict[str, Callable[[lc.Table], object]] = {
 
 @dataclass
 class Warehouse:
-    """A table in memory, with the store that tasks open meanwhile in the place of their own."""
+    """A table in memory, and the store through which the last process had it."""
 
     options: dict[str, str]
     clock: VirtualClock = field(default_factory=VirtualClock)
@@ -69,30 +57,8 @@ class Warehouse:
         self.faulty = FaultyStore(self.store, faults)
         return Catalog(self.faulty, clock=self.clock).table("db.t")
 
-    def opened(self, spec: StoreSpec) -> ObjectStore:
-        assert self.faulty is not None
-        return self.faulty.at(spec.root.partition("/")[2])
-
     def files(self) -> set[str]:
         return {info.key for info in self.store.list("db.db/t") if "LATEST" not in info.key}
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Warehouse]:
-    """Return a function that makes a warehouse, whose tasks fail with it from then on."""
-    current: list[Warehouse] = []
-
-    def opened(spec: StoreSpec) -> ObjectStore:
-        return current[0].opened(spec) if current else open_store(spec)
-
-    def make(name: str) -> Warehouse:
-        current.clear()
-        current.append(Warehouse(TABLES[name]))
-        return current[0]
-
-    for module in (write, rewrite, join):
-        monkeypatch.setattr(module, "open_store", opened)
-    return make
 
 
 def step(table: lc.Table, number: int) -> lc.CommitReport:
@@ -130,15 +96,15 @@ def written_calls(warehouse: Warehouse, verb: Callable[[lc.Table], object]) -> l
 @pytest.mark.parametrize("kind", [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER])
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", TABLES)
-def test_a_new_process_goes_on_where_a_compaction_ended(made, name, verb, kind):
-    whole = made(name)
+def test_a_new_process_goes_on_where_a_compaction_ended(name, verb, kind):
+    whole = Warehouse(TABLES[name])
     calls = written_calls(whole, VERBS[verb])
     step(whole.table(), 3)
     whole.table().compact(full=True)
     final = state(whole.table())
 
     for number in calls:
-        warehouse = made(name)
+        warehouse = Warehouse(TABLES[name])
         with suppress(lc.LakehouseError, ProcessDied):
             VERBS[verb](warehouse.table(Fault(at=number, kind=kind)))
 
@@ -155,9 +121,9 @@ def test_a_new_process_goes_on_where_a_compaction_ended(made, name, verb, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.ENOSPC])
 @pytest.mark.parametrize("name", TABLES)
-def test_a_compaction_that_is_refused_takes_its_files_along(made, name, kind):
-    for number in written_calls(made(name), VERBS["compact"]):
-        warehouse = made(name)
+def test_a_compaction_that_is_refused_takes_its_files_along(name, kind):
+    for number in written_calls(Warehouse(TABLES[name]), VERBS["compact"]):
+        warehouse = Warehouse(TABLES[name])
         before = warehouse.files()
         try:
             VERBS["compact"](warehouse.table(Fault(at=number, kind=kind)))

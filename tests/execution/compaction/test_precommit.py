@@ -23,6 +23,7 @@ from lakehouse_core.execution.compaction import precommit
 from lakehouse_core.execution.compaction.scope import WrittenBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.concat_changelogs import run_join
+from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.metadata.schema_log import SchemaLog
@@ -95,10 +96,10 @@ def test_an_object_is_its_files_one_behind_the_other(catalog: lc.Catalog, monkey
     table = key_table(catalog)
     written: list[bytes] = []
 
-    def noted(task: Any) -> str:
+    def noted(task: Any, runtime: TaskRuntime) -> str:
         folder = Path(task.store.root)
         written.extend((folder / key).read_bytes() for key, _ in task.files)
-        return run_join(task)
+        return run_join(task, runtime)
 
     monkeypatch.setattr(precommit, "run_join", noted)
     table.write(rows("x"))
@@ -271,11 +272,11 @@ def test_verify_and_readers_look_at_the_object(
         told(table)
 
 
-def failing_at(number: int, error: BaseException) -> Callable[[Any], str]:
-    def run(task: Any) -> str:
+def failing_at(number: int, error: BaseException) -> Callable[[Any, TaskRuntime], str]:
+    def run(task: Any, runtime: TaskRuntime) -> str:
         if task.number == number:
             raise error
-        return run_join(task)
+        return run_join(task, runtime)
 
     return run
 
@@ -319,8 +320,8 @@ import lakehouse_core as lc
 from lakehouse_core.execution.compaction import precommit
 from lakehouse_core.execution.tasks.concat_changelogs import run_join
 
-def dies(task):
-    text = run_join(task) if task.number < {number} else None
+def dies(task, runtime):
+    text = run_join(task, runtime) if task.number < {number} else None
     if task.number == {number}:
         os.kill(os.getpid(), signal.SIGKILL)
     return text
@@ -367,7 +368,7 @@ def test_a_compaction_overtaken_in_one_bucket_gives_up_the_buckets_that_share_it
         compaction.compact(
             SnapshotLog(store, SystemClock()),
             SchemaLog(store),
-            lambda: LocalEngine(SystemClock()),
+            lambda: LocalEngine(local_runtime(store, SystemClock())),
             WrittenBuckets(places={(first, 0)}),
             full=True,
         )
@@ -436,10 +437,10 @@ def test_a_pack_that_fails_leaves_no_file_of_the_write(catalog: lc.Catalog, monk
     table = append_table(catalog, **{"target-file-row-num": "3"})
     real = precommit.run_rewrite
 
-    def fails(task: Any) -> str:
+    def fails(task: Any, runtime: TaskRuntime) -> str:
         if task.folder.startswith("p=1"):
             raise StorageUnavailable("the disk is tired")
-        return real(task)
+        return real(task, runtime)
 
     with monkeypatch.context() as patched:
         patched.setattr(precommit, "run_rewrite", fails)

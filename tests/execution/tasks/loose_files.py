@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.tasks.compact import RewriteTask, rewrite_bucket
 from lakehouse_core.execution.tasks.read import ReadTask, read_schema, read_split
+from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.planning.compaction.bucket import plan_bucket
@@ -36,6 +37,10 @@ class LooseFiles:
         self.changelog: dict[Place, list[DataFile]] = {}
         self._folders: dict[Place, str] = {}
 
+    @property
+    def runtime(self) -> TaskRuntime:
+        return local_runtime(self.store, self.clock)
+
     def write(self, data: object, *, rowkind_column: str | None = None, restore: bool = True) -> list[CommitMessage]:
         restored = {
             place: max(file.max_sequence_number for file in files) + 1 for place, files in self.files.items() if files
@@ -47,7 +52,7 @@ class LooseFiles:
             rowkind_column=rowkind_column,
         )
         batches = input_batches(data, self.schema.fields, rowkind_column=rowkind_column)
-        messages = write_batches(task, batches, self.clock)
+        messages = write_batches(task, batches, self.runtime)
         for message in messages:
             place = (message.partition, message.bucket)
             self.files.setdefault(place, []).extend(message.new_files)
@@ -72,11 +77,13 @@ class LooseFiles:
     ) -> pa.Table:
         names = self.schema.column_names if columns is None else tuple(columns)
         tasks = self.read_tasks(names, predicate, raw=raw, with_row_kinds=with_row_kinds)
-        return pa.Table.from_batches([batch for task in tasks for batch in read_split(task)], read_schema(tasks[0]))
+        return pa.Table.from_batches(
+            [batch for task in tasks for batch in read_split(task, self.runtime)], read_schema(tasks[0])
+        )
 
     def count(self) -> int:
         """Rows after the merge, read without any column."""
-        return sum(batch.num_rows for task in self.read_tasks(()) for batch in read_split(task))
+        return sum(batch.num_rows for task in self.read_tasks(()) for batch in read_split(task, self.runtime))
 
     def read_tasks(
         self,
@@ -114,7 +121,7 @@ class LooseFiles:
             plan = plan_bucket(files, self.schema)
             if plan is None:
                 continue
-            message = rewrite_bucket(self.rewrite_task(place, plan), self.clock)
+            message = rewrite_bucket(self.rewrite_task(place, plan), self.runtime)
             gone = {(file.file_name, file.level) for file in message.compact_before}
             files[:] = [file for file in files if (file.file_name, file.level) not in gone] + [*message.compact_after]
             messages.append(message)

@@ -11,7 +11,8 @@ import pytest
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, StorageUnavailable
-from lakehouse_core.execution.tasks import compact as rewrite_module
+from lakehouse_core.execution.tasks.compact import rewrite_bucket, run_rewrite
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.bucket import plan_bucket
@@ -82,7 +83,7 @@ def test_deletes_stay_below_the_top_level_when_something_older_lies_there():
     plan = plan_bucket(files, table.schema)
     task = table.rewrite_task(place, replace(plan, drops_deletes=False, output_level=1))
 
-    message = rewrite_module.rewrite_bucket(task, VirtualClock())
+    message = rewrite_bucket(task, table.runtime)
 
     (after,) = message.compact_after
     assert (after.level, after.row_count, after.delete_row_count) == (1, 2, 1)
@@ -142,14 +143,14 @@ def test_a_task_answers_an_engine_with_the_text_of_its_message(tmp_path):
     ((place, files),) = table.files.items()
     task = table.rewrite_task(place, plan_bucket(files, table.schema))
 
-    (message,) = messages_from_json(rewrite_module.run_rewrite(task))
+    (message,) = messages_from_json(run_rewrite(task, table.runtime))
 
     assert {file.file_name for file in message.compact_before} == {file.file_name for file in files}
     assert message.compact_after[0].row_count == 1
 
 
 @pytest.mark.parametrize("make", [key_table, append_table, partial(key_table, **{"file-index.bitmap.columns": "k"})])
-def test_a_task_that_fails_at_any_call_leaves_the_inputs_and_nothing_else(make, monkeypatch):
+def test_a_task_that_fails_at_any_call_leaves_the_inputs_and_nothing_else(make):
     inner = MemoryStore()
     table = make(target_file_size="64 kb", store=inner)
     values = [f"{i * 2654435761 % 2**32:x}" for i in range(20_000)]
@@ -161,9 +162,8 @@ def test_a_task_that_fails_at_any_call_leaves_the_inputs_and_nothing_else(make, 
     task = table.rewrite_task(place, plan_bucket(files, table.schema) or packing)
 
     def attempt(store: FaultyStore) -> int:
-        monkeypatch.setattr(rewrite_module, "open_store", lambda _: store)
         # Another seed than the table's, whose names would come again.
-        rewrite_module.rewrite_bucket(task, VirtualClock(seed=5))
+        rewrite_bucket(task, local_runtime(store, VirtualClock(seed=5)))
         return len(store.calls)
 
     calls = attempt(FaultyStore(inner))

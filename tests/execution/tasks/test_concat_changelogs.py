@@ -11,6 +11,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, LakehouseError
 from lakehouse_core.execution.tasks import concat_changelogs as join
 from lakehouse_core.execution.tasks.concat_changelogs import JoinTask, join_answer, join_files, run_join
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.joined_changelog import segment_names, segment_of
@@ -39,7 +40,7 @@ def test_the_object_is_the_files_one_behind_the_other_and_they_stay() -> None:
     store = MemoryStore()
     task = joining(store, CONTENTS)
 
-    number, name = join_answer(run_join(task))
+    number, name = join_answer(run_join(task, local_runtime(store, VirtualClock())))
 
     assert number == 7
     assert objects(store) == {**CONTENTS, f"p/bucket-1/{name}": b"firstthird file"}
@@ -51,7 +52,7 @@ def test_every_segment_is_the_file_that_it_was(contents: list[bytes], step: int)
     files = {f"p/bucket-{bucket}/f": data for bucket, data in enumerate(contents, 1)}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(join, "_COPIED_BYTES", step)
-        name = join_files(joining(store, files), VirtualClock())
+        name = join_files(joining(store, files), local_runtime(store, VirtualClock()))
 
     found = []
     for bucket, segment_name in enumerate(segment_names(name, map(len, contents)), 1):
@@ -74,21 +75,18 @@ def test_a_file_that_is_not_what_was_written_stops_the_task(now: bytes | None, s
     before = objects(store)
 
     with pytest.raises(CorruptTable, match=says):
-        join_files(task, VirtualClock())
+        join_files(task, local_runtime(store, VirtualClock()))
     assert objects(store) == before
 
 
 @pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.ENOSPC, FaultKind.DIE_BEFORE])
-def test_whatever_fails_the_files_are_there_and_an_object_is_whole_or_not_there(
-    kind: FaultKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_fails_the_files_are_there_and_an_object_is_whole_or_not_there(kind: FaultKind) -> None:
     for at in count(1):
         store = MemoryStore()
         task = joining(store, CONTENTS)
         faulty = FaultyStore(store, [Fault(at=at, kind=kind)])
-        monkeypatch.setattr(join, "open_store", lambda spec, faulty=faulty: faulty)
         try:
-            join_files(task, VirtualClock())
+            join_files(task, local_runtime(faulty, VirtualClock()))
         except (LakehouseError, ProcessDied):
             assert objects(store) == CONTENTS
         if at > len(faulty.calls):

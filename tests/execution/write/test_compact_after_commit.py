@@ -11,6 +11,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.execution.compaction import compact as compaction
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage.local import LocalStore
 
 COLUMNS = {"k": "INT NOT NULL", "v": "INT"}
@@ -193,7 +194,7 @@ def test_a_compaction_that_fails_takes_no_row_with_it_and_the_next_tells_everyth
     table = table_of(catalog, changelog__producer="lookup")
     with monkeypatch.context() as patched:
 
-        def fail(task: object) -> str:
+        def fail(task: object, runtime: TaskRuntime) -> str:
             raise lc.StorageFull("no space left for the compaction")
 
         patched.setattr(compaction, "run_rewrite", fail)
@@ -214,7 +215,7 @@ def test_a_commit_repeated_after_its_compaction_was_lost_makes_up_for_it(
     staged = table.stage([row(1, 1)], commit_user="job", commit_identifier=1)
     with monkeypatch.context() as patched:
 
-        def die(task: object) -> str:
+        def die(task: object, runtime: TaskRuntime) -> str:
             raise KeyboardInterrupt
 
         patched.setattr(compaction, "run_rewrite", die)
@@ -246,8 +247,8 @@ def test_a_compaction_that_another_overtakes_is_planned_again(
     real = compaction.run_rewrite
     overtaking = [table.compact]
 
-    def overtaken(task: object) -> str:
-        answer = real(task)
+    def overtaken(task: object, runtime: TaskRuntime) -> str:
+        answer = real(task, runtime)
         if overtaking:
             overtaking.pop()()
         return answer
@@ -342,7 +343,7 @@ def test_a_compaction_that_fails_after_an_append_leaves_the_rows_and_the_next_wr
     table.write([row(1, 1)])
     with monkeypatch.context() as patched:
 
-        def fail(task: object) -> str:
+        def fail(task: object, runtime: TaskRuntime) -> str:
             raise lc.StorageFull("no space left for the compaction")
 
         patched.setattr(compaction, "run_rewrite", fail)

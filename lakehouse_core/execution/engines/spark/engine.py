@@ -7,14 +7,15 @@ from typing import TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.engines.spark.run import run_tasks
+from lakehouse_core.execution.engines.spark.runtime import driver_runtime
 from lakehouse_core.execution.engines.spark.scan.frame import binlog_frame, changes_frame, read_frame
 from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.engines.spark.write.frame import write_frame
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan
 from lakehouse_core.execution.read.scan import ScanPlan
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.input import input_batches, row_count
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.format.data_types import DataField
@@ -41,7 +42,7 @@ class SparkEngine:
             )
         return session
 
-    def run(self, task: Callable[[T], str], inputs: Sequence[T]) -> Iterator[str]:
+    def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
         """Yield one result per input, in order, of the attempt that won; put the largest input first.
 
         Raises what a task raised; TaskFailed when that is no LakehouseError.
@@ -57,7 +58,7 @@ class SparkEngine:
             watch.at("writing on Spark")
             return write_frame(task, data)
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing)
-        return write_batches(task, watch.rows(rows, "writing", row_count(data)), SystemClock())
+        return write_batches(task, watch.rows(rows, "writing", row_count(data)), driver_runtime())
 
     def to_spark(self, plan: ScanPlan) -> DataFrame:
         """Return the rows of a plan, which pins them to its snapshot; nothing is read before Spark runs the frame.

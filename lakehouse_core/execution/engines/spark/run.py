@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.engines.spark.failures import failed_attempt, from_text, may_pass, to_text, translated
+from lakehouse_core.execution.engines.spark.runtime import worker_runtime
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 
 T = TypeVar("T")
 
@@ -18,8 +20,8 @@ ANSWER_SCHEMA: Final = "result string, error string"
 _ANSWER_ARROW: Final = pa.schema([("result", pa.string()), ("error", pa.string())])
 
 
-def run_tasks(session: SparkSession, task: Callable[[T], str], inputs: Sequence[T]) -> Iterator[str]:
-    """Yield `task(input)` of each input, in order, of the attempt that won.
+def run_tasks(session: SparkSession, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
+    """Yield `task(input, runtime)` of each input, in order, of the attempt that won.
 
     Tasks start in order, so put the largest first; all have run when the first result comes. Raises the error of the
     first input that failed, after all results; TaskFailed, without any, when it is no LakehouseError.
@@ -41,8 +43,8 @@ def run_tasks(session: SparkSession, task: Callable[[T], str], inputs: Sequence[
         yield from results(session.range(0, count, 1, count).mapInArrow(answers, ANSWER_SCHEMA))
 
 
-def _one_result(task: Callable[[T], str], packed: bytes) -> list[str]:
-    return [task(CPickleSerializer().loads(packed))]
+def _one_result(task: Callable[[T, TaskRuntime], str], packed: bytes) -> list[str]:
+    return [task(CPickleSerializer().loads(packed), worker_runtime())]
 
 
 def answer(make: Callable[[], Sequence[str]]) -> pa.RecordBatch:

@@ -12,11 +12,11 @@ from typing import Final, assert_never
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_core.clock import Clock
 from lakehouse_core.data_files.memory import keep_freed_memory
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.buffer import BufferedBucket, joined
 from lakehouse_core.execution.tasks.write.router import BucketPath, Router
 from lakehouse_core.execution.tasks.write.rows import InputRows, checked_rows
@@ -29,7 +29,6 @@ from lakehouse_core.merge.order import KeyOrder, TieWords, order_rows
 from lakehouse_core.merge.record_columns import RecordColumns
 from lakehouse_core.merge.reduce import BY_ROW, reduce
 from lakehouse_core.options import ChangelogProducer, MergeEngine
-from lakehouse_core.storage import open_store
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.commit_message import CommitMessage, Missing
@@ -63,19 +62,17 @@ class WriteTask:
     tells: bool = True
 
 
-def write_batches(
-    task: WriteTask, batches: Iterable[pa.RecordBatch], clock: Clock, *, spill_folder: str | None = None
-) -> list[CommitMessage]:
+def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: TaskRuntime) -> list[CommitMessage]:
     """Write the rows and return one message for each bucket that got files.
 
     `batches` hold the table's columns in the table's types, and the row kind column where there is one. Rows that do
-    not fit into memory lie in `spill_folder` (the system's folder for temporary files) until they are merged. A failed
-    task leaves no file. Raises InvalidRequest naming row and column, StorageFull, StorageUnavailable.
+    not fit into memory lie in the runtime's folder for spilled rows until they are merged. A failed task leaves no
+    file. Raises InvalidRequest naming row and column, StorageFull, StorageUnavailable.
     """
     keep_freed_memory()
-    store = open_store(task.store)
+    store, clock = runtime.open_store(task.store), runtime.clock
     output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
-    writer = _AppendWriter(task, output) if task.schema.is_append else _KeyWriter(task, output, spill_folder)
+    writer = _AppendWriter(task, output) if task.schema.is_append else _KeyWriter(task, output, runtime.spill_folder)
     try:
         for rows in checked_rows(batches, task.schema, task.rowkind_column):
             if rows.values.num_rows:

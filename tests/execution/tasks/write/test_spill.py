@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import InvalidRequest, StorageFull, StorageUnavailable
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.execution.tasks.write import spill as spill_module
 from lakehouse_core.execution.tasks.write import task as write_module
 from lakehouse_core.execution.tasks.write.input import input_batches
@@ -223,7 +224,7 @@ def test_never_more_files_are_open_than_allowed_and_rows_are_merged_a_few_times_
 
     with spilling_to(tmp_path) as generations:
         task = WriteTask(store=table.store.spec, schema=table.schema)
-        (message,) = write_batches(task, watched(), VirtualClock())
+        (message,) = write_batches(task, watched(), table.runtime)
 
     assert most_open == most
     assert generations.count(0) == 64
@@ -249,7 +250,9 @@ def test_nothing_has_a_name_on_the_disk_while_a_task_spills_so_nothing_is_left_w
             yield batch
 
     write_batches(
-        WriteTask(store=table.store.spec, schema=table.schema), watched(), VirtualClock(), spill_folder=str(tmp_path)
+        WriteTask(store=table.store.spec, schema=table.schema),
+        watched(),
+        local_runtime(table.store, VirtualClock(), spill_folder=str(tmp_path)),
     )
 
     assert seen == [([], count) for count in range(10)]
@@ -268,8 +271,7 @@ def test_a_failed_task_frees_the_disk(tmp_path):
         write_batches(
             WriteTask(store=table.store.spec, schema=table.schema),
             failing(),
-            VirtualClock(),
-            spill_folder=str(tmp_path),
+            local_runtime(table.store, VirtualClock(), spill_folder=str(tmp_path)),
         )
 
     assert open_spills(tmp_path) == 0
@@ -285,7 +287,9 @@ def test_a_full_disk_says_where_and_what_to_do_and_nothing_stays(limit_bytes, tm
 
     with pytest.raises(StorageFull) as caught, files_end_at(limit_bytes):
         write_batches(
-            WriteTask(store=table.store.spec, schema=table.schema), batches, VirtualClock(), spill_folder=str(tmp_path)
+            WriteTask(store=table.store.spec, schema=table.schema),
+            batches,
+            local_runtime(table.store, VirtualClock(), spill_folder=str(tmp_path)),
         )
 
     assert str(caught.value) == (
@@ -306,8 +310,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         write_batches(
             WriteTask(store=table.store.spec, schema=table.schema),
             batches,
-            VirtualClock(),
-            spill_folder=str(tmp_path / "gone"),
+            local_runtime(table.store, VirtualClock(), spill_folder=str(tmp_path / "gone")),
         )
 
 

@@ -16,6 +16,7 @@ import pytest
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.data_files import writer as data_file_writer
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
+from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.execution.tasks.write import input as input_module
 from lakehouse_core.execution.tasks.write import task as write_module
 from lakehouse_core.execution.tasks.write.input import input_batches
@@ -525,14 +526,13 @@ def test_defaults_stand_in_for_null_and_for_columns_left_out():
     ],
     ids=["key table", "spilling key table", "append table", "with indexes"],
 )
-def test_a_task_that_fails_at_any_file_takes_all_its_files_along(make, kind, monkeypatch):
+def test_a_task_that_fails_at_any_file_takes_all_its_files_along(make, kind):
     data = pa.table({"k": range(40_000), "v": [f"{i * 2654435761 % 2**32:x}" for i in range(40_000)]})
     batches = data.to_batches(max_chunksize=2000)
 
     def attempt(store: FaultyStore) -> list[str]:
-        monkeypatch.setattr(write_module, "open_store", lambda _: store)
         task = write_module.WriteTask(store=store.spec, schema=make().schema)
-        write_module.write_batches(task, batches, VirtualClock())
+        write_module.write_batches(task, batches, local_runtime(store, VirtualClock()))
         return [call.number for call in store.calls if call.method in ("close", "write")]
 
     closes = attempt(FaultyStore(MemoryStore()))

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.failures import translated
+from lakehouse_core.execution.engines.spark.runtime import worker_runtime
 from lakehouse_core.execution.engines.spark.scan.conditions import condition
 from lakehouse_core.execution.engines.spark.scan.native import is_native, native_frame
 from lakehouse_core.execution.engines.spark.session import core_count
@@ -27,10 +27,10 @@ from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, task
 from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
 from lakehouse_core.execution.tasks.binlog import binlog_batches, by_bucket
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.format.data_types import UNASSIGNED, ArrayType, DataField, parse_type
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.read.packing import pack
-from lakehouse_core.storage import open_store
 from lakehouse_core.table.predicate import columns_of
 
 # Ids that a task counts through, in milliseconds. More than this many rows are never broadcast anyway.
@@ -120,18 +120,20 @@ def _task_frame(session: SparkSession, groups: Sequence[Group], fields: Sequence
 
 def _rows(tasks: Group, *, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the splits. A missing file of a snapshot that has expired meanwhile is told as such."""
+    runtime = worker_runtime()
     for task in tasks:
         try:
-            yield from read_split(task)
+            yield from read_split(task, runtime)
         except CorruptTable:
             if snapshot_id is not None:
-                _log(task).snapshot(snapshot_id)
+                _log(task, runtime).snapshot(snapshot_id)
             raise
 
 
 def _changes(tasks: Group, *, plan: IncrementalPlan) -> Iterator[pa.RecordBatch]:
+    runtime = worker_runtime()
     for task in tasks:
-        yield from task_changes(task, plan, _log(task))
+        yield from task_changes(task, plan, _log(task, runtime))
 
 
 def _binlog(tasks: Group, *, snapshot_id: int | None, packs: bool) -> Iterator[pa.RecordBatch]:
@@ -139,8 +141,8 @@ def _binlog(tasks: Group, *, snapshot_id: int | None, packs: bool) -> Iterator[p
         yield from binlog_batches(_rows(of_bucket, snapshot_id=snapshot_id), packs=packs)
 
 
-def _log(task: ReadTask) -> SnapshotLog:
-    return SnapshotLog(open_store(task.store), SystemClock())
+def _log(task: ReadTask, runtime: TaskRuntime) -> SnapshotLog:
+    return SnapshotLog(runtime.open_store(task.store), runtime.clock)
 
 
 def _largest_first(tasks: Group) -> Group:

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ByteType, StructField
 
 from lakehouse_core.data_files.parquet.reader import ParquetFileReader
+from lakehouse_core.execution.engines.spark.runtime import driver_runtime
 from lakehouse_core.execution.engines.spark.session import settings
 from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.tasks.read import ReadTask
 from lakehouse_core.format.data_types import TIMESTAMP_ROOTS, DataField, atomic_parts, has_same_kind
-from lakehouse_core.storage import open_store
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.schema import TableSchema
@@ -68,6 +68,7 @@ def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Seque
 
 
 def _paths(tasks: Iterable[ReadTask]) -> Iterator[str]:
+    open_store = driver_runtime().open_store
     for task in tasks:
         store = open_store(task.store)
         for file in task.split.files:

@@ -12,11 +12,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType
 
-from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.spark.failures import translated
-from lakehouse_core.execution.engines.spark.local_disk import local_folder
 from lakehouse_core.execution.engines.spark.run import ANSWER_SCHEMA, answer, results
+from lakehouse_core.execution.engines.spark.runtime import worker_runtime
 from lakehouse_core.execution.engines.spark.session import settings
 from lakehouse_core.execution.engines.spark.types import fields_from_spark
 from lakehouse_core.execution.engines.spark.write.routing import routed
@@ -76,7 +75,7 @@ def _write(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list[str]:
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
     rows = input_batches(reader, task.schema.fields, rowkind_column=task.rowkind_column)
     try:
-        messages = write_batches(task, rows, SystemClock(), spill_folder=local_folder())
+        messages = write_batches(task, rows, worker_runtime())
     except InvalidRequest as error:
         raise InvalidRequest(f"{error} (Counted among the rows that one Spark task got.)") from error
     return [messages_to_json(messages)] if messages else []

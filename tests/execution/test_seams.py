@@ -1,0 +1,34 @@
+"""Time, chance and stores reach the core through its seams only: where each is made is written down here."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import lakehouse_core
+
+CORE = Path(lakehouse_core.__file__).parent
+
+# Each of these makes a clock or a store from nothing, in whose place a test can put no other.
+MAKERS = {
+    "SystemClock": ["catalog/catalog", "execution/engines/spark/runtime", "storage/local", "storage/memory"],
+    "open_store": ["catalog/catalog", "cli/session", "execution/engines/spark/runtime", "storage/__init__"],
+    "LocalStore": ["storage/__init__", "storage/opening"],
+    # A dry run writes what nobody keeps.
+    "MemoryStore": ["execution/commit/compact_manifests", "storage/__init__", "storage/opening"],
+}
+
+
+def importers(name: str) -> list[str]:
+    """Return the modules of the core that import it, sorted."""
+    found = []
+    for path in CORE.rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if any(alias.name == name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names):
+            found.append(str(path.relative_to(CORE).with_suffix("")))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_clocks_and_stores_are_made_in_few_places(name):
+    assert importers(name) == MAKERS[name]
