@@ -1,6 +1,7 @@
 """The file-system catalog: databases are folders `<name>.db` of the warehouse, tables are folders with a schema.
 
-Source: Paimon format, "Filesystem catalog". A table is there from the moment its schema 0 is.
+A table is there from the moment its schema 0 is.
+Source: docs/format/catalogs.md#filesystem-catalog.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

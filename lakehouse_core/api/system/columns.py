@@ -1,4 +1,4 @@
-"""The columns of system tables, in Java's order and types. Source: Paimon semantics, "System tables" (G.6)."""
+"""The columns of system tables, in Java's order and types. Source: docs/semantics/reading.md#system-tables."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,6 +1,7 @@
-"""The rows of system tables that tell of metadata, as Java shows them. Source: Paimon semantics, "System tables" (G.6).
+"""The rows of system tables that tell of metadata, as Java shows them.
 
 A row is a tuple in the order of `SYSTEM_COLUMNS`; times are milliseconds, those of commits since 1970 in UTC.
+Source: docs/semantics/reading.md#system-tables.
 """
 
 import json

@@ -1,6 +1,7 @@
 """System tables: what Java calls `table$snapshots`, `table$files` and so on, with its columns, types and rows.
 
-Source: Paimon semantics, "System tables" (G.6). Times are in UTC, where Java shows the clock of its own zone.
+Times are in UTC, where Java shows the clock of its own zone.
+Source: docs/semantics/reading.md#system-tables.
 """
 
 import difflib

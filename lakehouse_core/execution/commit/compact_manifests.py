@@ -1,7 +1,8 @@
 """Manifest compaction as a verb of its own: all manifests of the latest snapshot into few, in one COMPACT snapshot.
 
-It changes no row that any reader sees (invariant I9), so it never conflicts and may be repeated.
-Source: Paimon semantics, "compact_manifest procedure".
+It changes no row that any reader sees (docs/reliability/invariants.md#i9-compaction-changes-no-result), so it never
+conflicts and may be repeated.
+Source: docs/semantics/commit.md#compacting-manifests.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Load the latest snapshot, see whether this was committed before, judge conflicts, write manifests, claim the next id;
 again when another commit was faster. Nothing in it grows with the history of the table.
-Sources: the reliability guide, "Commit"; Paimon semantics, "Commit protocol and manifest merge".
+Source: docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop.
 """
 
 from collections.abc import Callable, Sequence

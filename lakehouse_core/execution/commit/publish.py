@@ -1,7 +1,8 @@
 """Publishing a snapshot: claim the next id, find out what became of the claim, and make sure that the id still counts.
 
 Create-if-absent forgets a name once it was deleted. So after the claim the boundary is read: an id below it had been
-used and expired while we slept. Source: the reliability guide, "Commit", steps 8 to 10.
+used and expired while we slept.
+Source: docs/reliability/commit.md#steps.
 """
 
 from dataclasses import dataclass

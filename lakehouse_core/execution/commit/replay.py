@@ -1,7 +1,7 @@
 """Recognises a commit that was applied before: by the ledger, and by a walk where the ledger does not reach.
 
 A pair of user and identifier is applied at most once per kind, also after a crash, a lost answer, expiry
-(invariant I4).
+(docs/reliability/invariants.md#i4-a-commit-is-applied-once).
 """
 
 from collections.abc import Iterable

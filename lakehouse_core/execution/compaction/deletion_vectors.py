@@ -1,7 +1,8 @@
 """What a compaction does to deletion vectors: those of the files that it rewrote leave the index with them.
 
 The tasks leave marked rows out; the vectors of a partition's files may share index files, so they are changed once all
-tasks are done. Source: Paimon semantics, C.9 and F.
+tasks are done.
+Source: docs/semantics/compaction.md#append-tables, docs/semantics/deletion-vectors.md#key-tables.
 """
 
 from collections.abc import Sequence

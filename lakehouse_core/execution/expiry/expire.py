@@ -1,6 +1,6 @@
 """Expiry carried out: the plan is written, ids are forbidden, roots unlinked; files go when nobody can read them.
 
-Source: Paimon semantics, "Snapshot expiry", "Changelog lifecycle"; the order is that of `execution/expiry/deletion.py`.
+Source: docs/semantics/maintenance.md#snapshot-expiry, docs/reliability/deletion.md#order.
 """
 
 from collections import Counter

@@ -1,7 +1,8 @@
-"""Tags: named snapshots that keep their files. Source: Paimon semantics, "Tags".
+"""Tags: named snapshots that keep their files.
 
 Order: a tag writes its own root and then looks whether its source is still there; expiry unlinks its roots and then
 looks for tags. Both write before they read, so at least one of them sees the other.
+Source: docs/semantics/maintenance.md#tags, docs/reliability/deletion.md#tags.
 """
 
 from lakehouse_core.clock import Clock

@@ -2,7 +2,8 @@
 
 The versions of a key that files hold are merged by the table's rule, and no file is searched for a key that it could
 not change any more. Rows are found in local lookup files; where few row groups can hold the keys, in the data file
-itself. Source: Paimon semantics, E.4, and G.4 for what is read at all.
+itself.
+Source: docs/semantics/changelog.md#local-lookup-files, docs/semantics/reading.md#batch-scan.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
 """Local lookup files: the rows of a data file as Arrow has them, uncompressed and mapped into memory, in key order.
 
 They are copies: one that is lost, cut or changed is made anew, never believed. A directory of them may be shared by
-processes; the files used least recently go first. Source: Paimon semantics, E.4; the measured design is ours.
+processes; the files used least recently go first.
+Source: docs/semantics/changelog.md#local-lookup-files.
 """
 
 import errno

@@ -1,7 +1,8 @@
 """Changes between two snapshots: as they were written, or what differs between the two states.
 
-Source: Paimon semantics, "Incremental batch reads" (G.2). As written, rows are not merged across snapshots: a key may
-occur several times. When a snapshot has expired its long-lived changelog is read instead.
+As written, rows are not merged across snapshots: a key may occur several times. When a snapshot has expired its
+long-lived changelog is read instead.
+Source: docs/semantics/reading.md#increments.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,8 @@
 """Incremental batch reads: which range of snapshots, or which two states, and the splits that hold what changed.
 
-Deltas and changelogs are told as they were written, without a merge: a key may occur several times. A diff compares
-two states bucket by bucket, without the files that both have. Source: Paimon semantics, G.2.
+Deltas and changelogs are told as they were written, without a merge: a key may occur several times. A diff compares two
+states bucket by bucket, without the files that both have.
+Source: docs/semantics/reading.md#increments.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The binlog: each column a list, -U and +U of one change packed into one row [before, after]. Source: G.6."""
+"""The binlog: each column a list, -U and +U of one change packed into one row [before, after].
+
+Source: docs/semantics/reading.md#audit-log-and-binlog.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby

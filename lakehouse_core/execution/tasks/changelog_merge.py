@@ -1,6 +1,7 @@
 """Merges sections of a bucket and tells what that changes, looking up what lies above where it must.
 
-Runs beyond the compaction are read along in key order, only where its keys are. Source: Paimon semantics, E.1 and E.2.
+Runs beyond the compaction are read along in key order, only where its keys are.
+Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md#lookup.
 """
 
 from collections.abc import Iterator, Sequence
@@ -81,7 +82,9 @@ class ChangelogMerge:
             yield compact_with_lookup(chunk, rule, self._names, announcement, looked_up=looked_up)
 
     def _needs_values(self, runs: Sequence[SortedRun], looked_up: frozenset[int], *, is_decided: bool) -> bool:
-        """Whether more is asked of the runs `looked_up` than that they have a key, and where (E.4, value processors).
+        """Whether more is asked of the runs `looked_up` than that they have a key, and where.
+
+        Source: docs/semantics/changelog.md#local-lookup-files.
 
         `runs` with the oldest first, as `is_decided` says. An expired record is known by its values.
         """

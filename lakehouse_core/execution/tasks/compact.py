@@ -1,6 +1,6 @@
 """What one compaction task does: carries out the plan of one bucket, and answers with files before and after.
 
-Source: Paimon semantics, "Compaction task" (C.7) and "Compaction of append tables" (C.9).
+Source: docs/semantics/compaction.md#compaction-task, docs/semantics/compaction.md#append-tables.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """What one task does before a commit: copies changelog files behind each other into one object, byte for byte.
 
-Source: Java 2.0.0, ChangelogCompactTask.
+Source: docs/semantics/compaction.md#pre-commit-compaction; `ChangelogCompactTask` of Java 2.0.0.
 """
 
 import json

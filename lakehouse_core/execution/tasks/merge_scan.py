@@ -1,6 +1,6 @@
 """Reads the sections of a bucket merged: one record for each key, in key order, in bounded memory.
 
-Source: Paimon semantics, C.7 and "Merge read details" (G.4).
+Source: docs/semantics/compaction.md#compaction-task, docs/semantics/reading.md#merge-reads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

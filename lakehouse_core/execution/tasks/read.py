@@ -1,7 +1,7 @@
 """What one read task does: the rows of one split, merged where files overlap, as the current schema has them.
 
 Filters on value columns only see what is left after the merge: an older version may match where the newest does not.
-Source: Paimon semantics, G.3 and G.4.
+Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#raw-reads.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which partition and bucket each row belongs to. Source: Paimon format, "Partitions and buckets"."""
+"""Which partition and bucket each row belongs to. Source: docs/format/buckets.md#bucketing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """From batches as users hand them over to rows that may be written: defaults, NOT NULL, row kinds, filters.
 
-Source: Paimon semantics, "Write path order" (B.1). Defaults come before the NOT NULL check here, so that a column with
-a default may be left out; Java's engines fill them in before, too.
+Defaults come before the NOT NULL check here, so that a column with a default may be left out; Java's engines fill them
+in before, too.
+Source: docs/semantics/writing.md#write-path.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,8 @@
 """Rows that a full write buffer puts on local disk: sorted runs, each of all buckets, merged when files are made.
 
 Rule: the file of a run has no name. It is taken off its folder before a row is written, so that the system frees it
-when the process ends, however it ends. Source: Paimon semantics, C.1; runs that repeat keys: the merge guide, 4.
+when the process ends, however it ends.
+Source: docs/semantics/writing.md#write-buffer.
 """
 
 import errno

@@ -1,8 +1,8 @@
 """What one write task does: rows in, files of each bucket out, visible to nobody until they are committed.
 
-Key tables: a buffer bounded in bytes, which is sorted and spilled to local disk each time it is full; in the end all
-is merged into sorted level-0 files. Append tables: rows go to the files of their bucket in the order in which they
-come. Source: Paimon semantics, B and C.1.
+Key tables: a buffer bounded in bytes, which is sorted and spilled to local disk each time it is full; in the end all is
+merged into sorted level-0 files. Append tables: rows go to the files of their bucket in the order in which they come.
+Source: docs/semantics/writing.md#write-path, docs/semantics/writing.md#write-buffer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

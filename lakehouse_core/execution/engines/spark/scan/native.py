@@ -1,7 +1,8 @@
 """Which splits Spark reads itself, and how: files whose rows are the answer, as they are, need no Python.
 
 Spark finds columns by name, believes footers, and takes a missing column for nulls: what is not exactly so is read in
-Python. Source: the Spark guide, "Hybrid scan".
+Python.
+Source: docs/spark.md#reads.
 """
 
 import re

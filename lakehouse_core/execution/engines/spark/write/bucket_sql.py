@@ -3,7 +3,7 @@
 Spark's `hash(a, b)` is the table's Murmur3, seed included, but it hashes values and not rows, and it finishes after
 each of them: `b` starts from the finished hash of `a`. Finishing is undone here (all its steps are bijections), and as
 every state is the hash of exactly one integer, `hash(that integer, slot)` goes on from any state.
-Source: Paimon format, "Row layout" and "Hash".
+Source: docs/format/binary-row.md#row-layout, docs/format/binary-row.md#hash.
 """
 
 from collections.abc import Sequence
