@@ -1,18 +1,41 @@
-"""The code on the pages under docs/ runs as it stands there, block after block."""
+"""Pages under docs/: their code runs, their links and the citations in the code lead to headings that are there."""
 
 import logging
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+CODE = ("lakehouse_core", "lakehouse_dagster", "resources", "assets", "orchestration")
+CITATION = re.compile(r"\bdocs/[\w/.-]*\.md(?:#[\w-]*)?")
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
+# What a reader of the repository cannot look up.
+BANNED = {
+    "a page by its title": re.compile(r"(?<!Apache )Paimon (?:semantics|format|spec)\b"),
+    "a guide": re.compile(r"\bguides?\b"),
+    "a bare letter": re.compile(r"(?<![\w.])[A-K]\.\d{1,2}\b"),
+    "a promise without its page": re.compile(r"\binvariants? \(?I\d"),
+}
 
 
 @pytest.mark.parametrize("page", ["interchange.md"])
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    run_page(page, tmp_path, monkeypatch)
+
+
+@pytest.mark.spark
+def test_the_code_of_the_page_about_spark_runs(spark, tmp_path, monkeypatch):
+    run_page("spark.md", tmp_path, monkeypatch)
+
+
+def run_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run all blocks of a page in one namespace; what they make lies in `folder`."""
+    monkeypatch.chdir(folder)
     # Pages set up logging, for good; a test puts it back.
     monkeypatch.setattr(logging, "basicConfig", lambda: None)
     before = logging.getLogger("lakehouse_core").level
@@ -26,3 +49,71 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
         logging.getLogger("lakehouse_core").setLevel(before)
 
     assert len(blocks) > 3
+
+
+def test_every_citation_in_the_code_leads_to_a_heading():
+    citations = [(f"{path}:{number}", cited) for path, number, line in code() for cited in CITATION.findall(line)]
+
+    assert [where for where in citations if not is_there(ROOT / where[1])] == []
+    assert len(citations) > 100
+
+
+def test_every_link_of_a_page_leads_to_a_heading():
+    pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]
+    links = [(page, link) for page in pages for link in LINK.findall(without_code(page.read_text()))]
+
+    targets = [
+        (page, link, page if link.startswith("#") else page.parent / link.partition("#")[0]) for page, link in links
+    ]
+    assert [
+        (str(page.relative_to(ROOT)), link)
+        for page, link, target in targets
+        if not is_there(Path(f"{target}#{link.partition('#')[2]}" if "#" in link else target))
+    ] == []
+    assert len(links) > 30
+
+
+@pytest.mark.parametrize("what", BANNED)
+def test_the_code_cites_nothing_that_a_reader_cannot_look_up(what):
+    found = [f"{path}:{number}: {line.strip()}" for path, number, line in code() if BANNED[what].search(line)]
+
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("I17 Hints are optional", "i17-hints-are-optional"),
+        ("`$ro` and `$audit_log`", "ro-and-audit_log"),
+        ("Exactly once, with foreachBatch", "exactly-once-with-foreachbatch"),
+    ],
+)
+def test_a_heading_has_the_anchor_that_code_hosts_give_it(heading, anchor):
+    assert slug(heading) == anchor
+
+
+def code() -> Iterator[tuple[str, int, str]]:
+    """Yield path, number and text of each line of Python in the packages."""
+    for package in CODE:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                yield str(path.relative_to(ROOT)), number, line
+
+
+def is_there(target: Path) -> bool:
+    page, _, anchor = str(target).partition("#")
+    path = Path(page)
+    return path.exists() and (not anchor or anchor in anchors(path))
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    return frozenset(slug(line.lstrip("#")) for line in without_code(page.read_text()).splitlines() if line[:1] == "#")
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
