@@ -2,15 +2,29 @@
 
 import logging
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from lakehouse_core.cli.program import run
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(python|sh)\n(.*?)```", re.DOTALL)
+# What a line of a block prints, as the page says it.
+PRINTED = re.compile(r"# → (.*)$", re.MULTILINE)
+PAGES = (
+    "changelogs.md",
+    "interchange.md",
+    "maintenance.md",
+    "quick-start.md",
+    "runbook.md",
+    "table-kinds.md",
+    "time-travel.md",
+)
 CODE = ("lakehouse_core", "lakehouse_dagster", "resources", "assets", "orchestration")
 CITATION = re.compile(r"\bdocs/[\w/.-]*\.md(?:#[\w-]*)?")
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
@@ -23,17 +37,17 @@ BANNED = {
 }
 
 
-@pytest.mark.parametrize("page", ["interchange.md"])
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
-    run_page(page, tmp_path, monkeypatch)
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch, capsys):
+    run_page(page, tmp_path, monkeypatch, capsys)
 
 
 @pytest.mark.spark
-def test_the_code_of_the_page_about_spark_runs(spark, tmp_path, monkeypatch):
-    run_page("spark.md", tmp_path, monkeypatch)
+def test_the_code_of_the_page_about_spark_runs(spark, tmp_path, monkeypatch, capsys):
+    run_page("spark.md", tmp_path, monkeypatch, capsys)
 
 
-def run_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Run all blocks of a page in one namespace; what they make lies in `folder`."""
     monkeypatch.chdir(folder)
     # Pages set up logging, for good; a test puts it back.
@@ -41,13 +55,23 @@ def run_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = logging.getLogger("lakehouse_core").level
     names: dict[str, object] = {"__name__": "page"}
     blocks = BLOCK.findall((DOCS / page).read_text())
+    said: list[str] = []
 
     try:
-        for block in blocks:
-            exec(block, names)
+        for language, block in blocks:
+            if language == "python":
+                exec(block, names)
+                said += PRINTED.findall(block)
+            else:
+                assert [(line, run(shlex.split(line)[1:])) for line in block.splitlines()] == [
+                    (line, 0) for line in block.splitlines()
+                ]
     finally:
         logging.getLogger("lakehouse_core").setLevel(before)
 
+    printed = iter(capsys.readouterr().out.splitlines())
+    # Each is looked for after the one before it.
+    assert [text for text in said if text not in printed] == []
     assert len(blocks) > 3
 
 
