@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from lakehouse_core.cli.csv_records import parse_delimiter
-from lakehouse_core.cli.row_files import FORMATS, PIPE, RowFormat
+from lakehouse_core.cli.row_format import FORMATS, PIPE, RowFormat
 
 Callback = Callable[..., Any]
 

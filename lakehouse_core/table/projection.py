@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.format.cast import can_cast
+from lakehouse_core.format.cast_rules import can_cast
 from lakehouse_core.format.data_types import DataField, DataType, type_to_sql
 from lakehouse_core.table.schema import TableSchema
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.format.cast import can_cast, cast_array
+from lakehouse_core.format.cast import cast_array
+from lakehouse_core.format.cast_rules import can_cast
 from lakehouse_core.format.data_types import (
     TIMESTAMP_ROOTS,
     ArrayType,

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_core.errors import LakehouseError
-from lakehouse_core.format.cast import can_cast, cast_array
+from lakehouse_core.format.cast import cast_array
+from lakehouse_core.format.cast_rules import can_cast
 from lakehouse_core.format.data_types import DataField, arrow_type, assign_ids, parse_type
 from tests.interop.values import arrow_rows, java_rows
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
-from lakehouse_core.format.cast import can_cast
+from lakehouse_core.format.cast_rules import can_cast
 from lakehouse_core.format.data_types import (
     STRING_ROOTS,
     UNASSIGNED,

@@ -1,0 +1,58 @@
+"""The formats of rows in files and pipes: Parquet, CSV, JSON, Arrow, and how a file tells its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lakehouse_core.cli.csv_records import CsvStyle
+from lakehouse_core.errors import InvalidRequest
+
+FORMATS: Final = ("parquet", "csv", "tsv", "jsonl", "json", "arrow")
+# Standard input where rows come from, standard output where they go.
+PIPE: Final = Path("-")
+_ENDINGS: Final = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".arrow": "arrow",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFormat:
+    """How rows lie in files. `name` None: as each file's name ends; `delimiter` None: as the format has it."""
+
+    name: str | None = None
+    delimiter: str | None = None
+    null: str = ""
+
+    def of(self, file: Path) -> str:
+        """Return the format of a file. Raises InvalidRequest where nothing tells."""
+        if self.name is not None:
+            return self.name
+        if file == PIPE:
+            raise InvalidRequest(f"-: a pipe's name tells no format: give --format {_listed(FORMATS)}.")
+        ending = suffixes(file)[0]
+        if ending not in _ENDINGS:
+            raise InvalidRequest(
+                f"{file}: its name ends with none of {', '.join(_ENDINGS)}: rename it, or give --format."
+            )
+        return _ENDINGS[ending]
+
+    def csv(self, form: str) -> CsvStyle:
+        return CsvStyle(delimiter=self.delimiter or ("\t" if form == "tsv" else ","), null=self.null)
+
+
+def suffixes(file: Path) -> tuple[str, str]:
+    """Return the format's suffix, and ".gz" behind it or nothing."""
+    name = file.name.lower()
+    packed = ".gz" if name.endswith(".gz") else ""
+    return Path(name.removesuffix(".gz")).suffix, packed
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
