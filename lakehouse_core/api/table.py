@@ -30,14 +30,7 @@ from lakehouse_core.api.arguments import (
 )
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.lookups import Lookups
-from lakehouse_core.api.records import (
-    BucketRecord,
-    CommitterRecord,
-    FileRecord,
-    ManifestRecord,
-    PartitionRecord,
-    Records,
-    TagRecord,
+from lakehouse_core.api.record_building import (
     bucket_records,
     committer_records,
     file_records,
@@ -46,6 +39,15 @@ from lakehouse_core.api.records import (
     schema_records,
     snapshot_records,
     tag_records,
+)
+from lakehouse_core.api.records import (
+    BucketRecord,
+    CommitterRecord,
+    FileRecord,
+    ManifestRecord,
+    PartitionRecord,
+    Records,
+    TagRecord,
 )
 from lakehouse_core.api.reports import (
     CommitReport,

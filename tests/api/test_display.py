@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.api.records import snapshot_records
+from lakehouse_core.api.record_building import snapshot_records
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.storage import MemoryStore
 

@@ -1,0 +1,229 @@
+"""From the metadata of a table to the records that users look at."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from lakehouse_core.api.record_columns import (
+    BUCKET_BRIEF,
+    BUCKET_COLUMNS,
+    COMMITTER_BRIEF,
+    COMMITTER_COLUMNS,
+    FILE_BRIEF,
+    FILE_COLUMNS,
+    MANIFEST_BRIEF,
+    MANIFEST_COLUMNS,
+    PARTITION_BRIEF,
+    PARTITION_COLUMNS,
+    SCHEMA_BRIEF,
+    SCHEMA_COLUMNS,
+    SNAPSHOT_BRIEF,
+    SNAPSHOT_COLUMNS,
+    TAG_BRIEF,
+    TAG_COLUMNS,
+)
+from lakehouse_core.api.records import (
+    BucketRecord,
+    CommitterRecord,
+    FileRecord,
+    ManifestRecord,
+    PartitionRecord,
+    Records,
+    TagRecord,
+)
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.data_types import DataField, from_internal
+from lakehouse_core.format.partition_path import partition_spec_text
+from lakehouse_core.planning.commit.ledger import Ledger
+from lakehouse_core.planning.compaction.health import bucket_figures
+from lakehouse_core.planning.partitions import named_values
+from lakehouse_core.table.bucket_folders import partition_folder
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_stats import file_ranges
+from lakehouse_core.table.manifest import ManifestEntry, ManifestFile
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot, Tag
+from lakehouse_core.table.stats import decode_stats
+
+
+def snapshot_records(snapshots: Iterable[Snapshot]) -> Records[Snapshot]:
+    """Return snapshots as records, in the order given."""
+    return Records(snapshots, SNAPSHOT_COLUMNS, SNAPSHOT_BRIEF)
+
+
+def schema_records(schemas: Iterable[TableSchema]) -> Records[TableSchema]:
+    return Records(schemas, SCHEMA_COLUMNS, SCHEMA_BRIEF)
+
+
+def tag_records(tags: Mapping[str, Tag]) -> Records[TagRecord]:
+    """Return the tags by name."""
+    records = [
+        TagRecord(
+            name=name,
+            snapshot_id=tag.snapshot.id,
+            schema_id=tag.snapshot.schema_id,
+            time_millis=tag.snapshot.time_millis,
+            total_record_count=tag.snapshot.total_record_count,
+            create_time_millis=tag.create_time_millis,
+            time_retained_millis=tag.time_retained_millis,
+        )
+        for name, tag in tags.items()
+    ]
+    return Records(records, TAG_COLUMNS, TAG_BRIEF)
+
+
+def file_records(
+    entries: Iterable[ManifestEntry],
+    schema: TableSchema,
+    *,
+    file_schema: Callable[[int], TableSchema],
+    stats: bool,
+) -> Records[FileRecord]:
+    """Return the live files; `file_schema` gives a schema by its id."""
+    types = [field.type for field in schema.partition_fields]
+    partitions: dict[bytes, tuple[tuple[Any, ...], dict[str, str | None]]] = {}
+    records = []
+    for entry in entries:
+        if entry.partition not in partitions:
+            values = deserialize_row(entry.partition, types)
+            partitions[entry.partition] = values, named_values(values, schema)
+        values, text = partitions[entry.partition]
+        folder = partition_folder(schema, values, entry.bucket)
+        records.append(_file_record(entry, text, folder, file_schema, stats=stats))
+    return Records(records, FILE_COLUMNS, FILE_BRIEF)
+
+
+def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Records[BucketRecord]:
+    """Return the buckets that hold files, in the order of their first entries."""
+    types = [field.type for field in schema.partition_fields]
+    buckets: dict[tuple[bytes, int], list[DataFile]] = {}
+    for entry in entries:
+        buckets.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+    records = []
+    for (partition, bucket), files in buckets.items():
+        figures = bucket_figures(files, schema)
+        records.append(
+            BucketRecord(
+                partition=named_values(deserialize_row(partition, types), schema),
+                bucket=bucket,
+                file_count=len(files),
+                file_size=sum(file.file_size for file in files),
+                row_count=sum(file.row_count for file in files),
+                small_file_count=figures.small_file_count,
+                sorted_run_count=figures.sorted_run_count,
+            )
+        )
+    return Records(records, BUCKET_COLUMNS, BUCKET_BRIEF)
+
+
+def partition_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Records[PartitionRecord]:
+    """Return the partitions that hold files, by their values; a table without partitions has one without values."""
+    partitions: dict[bytes, list[DataFile]] = {}
+    for entry in entries:
+        partitions.setdefault(entry.partition, []).append(entry.file)
+    types = [field.type for field in schema.partition_fields]
+    by_values = [(deserialize_row(partition, types), files) for partition, files in partitions.items()]
+    records = [
+        PartitionRecord(
+            partition=named_values(values, schema),
+            row_count=sum(file.row_count for file in files),
+            file_count=len(files),
+            file_size=sum(file.file_size for file in files),
+            last_update_time_millis=max((file.creation_time_millis or 0 for file in files), default=0) or None,
+        )
+        for values, files in sorted(by_values, key=lambda found: [(value is not None, value) for value in found[0]])
+    ]
+    return Records(records, PARTITION_COLUMNS, PARTITION_BRIEF)
+
+
+def committer_records(ledger: Ledger) -> Records[CommitterRecord]:
+    """Return who is in the ledger, in the order of their last commits."""
+    records = [
+        CommitterRecord(commit_user=user, commit_identifier=entry.identifier, snapshot_id=entry.last_snapshot_id)
+        for user, entry in ledger.entries.items()
+    ]
+    return Records(records, COMMITTER_COLUMNS, COMMITTER_BRIEF)
+
+
+def manifest_records(
+    base: Iterable[ManifestFile], delta: Iterable[ManifestFile], schema: TableSchema
+) -> Records[ManifestRecord]:
+    """Return the manifests of a snapshot, base before delta."""
+    fields_ = schema.partition_fields
+    records = []
+    for origin, manifests in (("base", base), ("delta", delta)):
+        for manifest in manifests:
+            lows, highs, _ = decode_stats(manifest.partition_stats, [field.type for field in fields_])
+            records.append(
+                ManifestRecord(
+                    file_name=manifest.file_name,
+                    list=origin,
+                    file_size=manifest.file_size,
+                    num_added_files=manifest.num_added_files,
+                    num_deleted_files=manifest.num_deleted_files,
+                    schema_id=manifest.schema_id,
+                    min_partition=_texts(lows, fields_),
+                    max_partition=_texts(highs, fields_),
+                )
+            )
+    return Records(records, MANIFEST_COLUMNS, MANIFEST_BRIEF)
+
+
+def _file_record(
+    entry: ManifestEntry,
+    partition: Mapping[str, str | None],
+    folder: str,
+    file_schema: Callable[[int], TableSchema],
+    *,
+    stats: bool,
+) -> FileRecord:
+    file = entry.file
+    schema = file_schema(file.schema_id)
+    key_types = [field.type for field in schema.key_fields]
+    bounds = _bounds(file, schema) if stats else (None, None, None)
+    return FileRecord(
+        partition=partition,
+        bucket=entry.bucket,
+        total_buckets=entry.total_buckets,
+        level=file.level,
+        file_name=file.file_name,
+        path=file.external_path or f"{folder}/{file.file_name}",
+        file_size=file.file_size,
+        row_count=file.row_count,
+        delete_row_count=file.delete_row_count,
+        schema_id=file.schema_id,
+        min_sequence_number=file.min_sequence_number,
+        max_sequence_number=file.max_sequence_number,
+        creation_time_millis=file.creation_time_millis,
+        file_source=None if file.file_source is None else file.file_source.name,
+        min_key=_texts(deserialize_row(file.min_key, key_types), schema.key_fields),
+        max_key=_texts(deserialize_row(file.max_key, key_types), schema.key_fields),
+        min_values=bounds[0],
+        max_values=bounds[1],
+        null_counts=bounds[2],
+    )
+
+
+def _bounds(file: DataFile, schema: TableSchema) -> tuple[dict[str, str], dict[str, str], dict[str, int]]:
+    ranges = file_ranges(file, schema, schema.fields)
+    lows = {name: _text(each.minimum, schema.field(name)) for name, each in ranges.items()}
+    highs = {name: _text(each.maximum, schema.field(name)) for name, each in ranges.items()}
+    return (
+        {name: text for name, text in lows.items() if text is not None},
+        {name: text for name, text in highs.items() if text is not None},
+        {name: each.null_count for name, each in ranges.items() if each.null_count is not None},
+    )
+
+
+def _texts(values: Iterable[Any], fields_: Iterable[DataField]) -> tuple[str | None, ...]:
+    return tuple(_text(value, field) for value, field in zip(values, fields_, strict=False))
+
+
+def _text(value: Any, field: DataField) -> str | None:
+    if value is None:
+        return None
+    try:
+        return str(from_internal(value, field.type))
+    except InvalidRequest:
+        # Python has no such time: a year beyond 9999, or nanoseconds.
+        return partition_spec_text([field.name], [field.type], [value], default_name="")[field.name]
