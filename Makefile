@@ -101,6 +101,10 @@ bench: setup ## All benchmarks, with their floors and peers
 bench-quick: setup ## A tenth of them (TOGETHER=2: at once, to see that they run)
 	@$(BIN)/python -m benchmarks --quick --together $(TOGETHER)
 
+.PHONY: docs
+docs: setup ## The pages and the reference as a site in build/site; a warning is an error
+	@$(BIN)/mkdocs build --quiet --strict
+
 .PHONY: smells
 smells: setup ## Places worth a look: long modules and functions, many parameters
 	@$(BIN)/python -m tests.smells

@@ -3,12 +3,15 @@
 import logging
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+import lakehouse_core as lc
 from lakehouse_core.cli.program import run
 
 ROOT = Path(__file__).parent.parent
@@ -73,6 +76,20 @@ def run_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     # Each is looked for after the one before it.
     assert [text for text in said if text not in printed] == []
     assert len(blocks) > 3
+
+
+def test_the_site_is_built_without_a_warning_and_its_reference_has_all_public_names(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        timeout=240,
+    )
+
+    reference = (tmp_path / "api.html").read_text()
+    assert [name for name in lc.__all__ if f'id="lakehouse_core.{name}"' not in reference] == []
+    named = {match.split(".")[0] for match in re.findall(r'<h\d id="lakehouse_core\.([^"]+)"', reference)}
+    assert named == {*lc.__all__}
 
 
 def test_every_citation_in_the_code_leads_to_a_heading():
