@@ -13,7 +13,7 @@ from pyspark.serializers import CPickleSerializer
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.planning.read.splits import LazySplits
+from lakehouse_core.planning.read.lazy_splits import LazySplits
 from lakehouse_core.storage import MemoryStore
 
 

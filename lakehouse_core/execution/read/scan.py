@@ -21,6 +21,7 @@ from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.options import SCAN_KEYS
+from lakehouse_core.planning.read.lazy_splits import LazySplits
 from lakehouse_core.planning.read.limit import first_rows, needed_splits
 from lakehouse_core.planning.read.options import point_of
 from lakehouse_core.planning.read.read_point import (
@@ -33,7 +34,7 @@ from lakehouse_core.planning.read.read_point import (
     is_pinned,
 )
 from lakehouse_core.planning.read.scope import ScanScope
-from lakehouse_core.planning.read.splits import LazySplits, plan_splits
+from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.table.bucket_folders import BucketFolders

@@ -8,21 +8,12 @@ Source: docs/semantics/maintenance.md#snapshot-expiry, docs/semantics/maintenanc
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.planning.timestamps import Stamped
 
 HeldBy: TypeAlias = Literal["age", "min retained", "limit", "consumer", "last changelog"]
-
-
-class Dated(Protocol):
-    """A snapshot or a changelog, as far as expiry looks."""
-
-    @property
-    def id(self) -> int: ...
-
-    @property
-    def time_millis(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +89,7 @@ def asked_ids(ids: Sequence[int], latest_id: int, retention: Retention) -> Seque
 
 
 def snapshot_horizon(
-    history: Sequence[Dated],
+    history: Sequence[Stamped],
     retention: Retention,
     *,
     latest_id: int,
@@ -123,7 +114,7 @@ def snapshot_horizon(
 
 
 def changelog_horizon(
-    changelogs: Sequence[Dated],
+    changelogs: Sequence[Stamped],
     retention: Retention,
     *,
     latest_id: int,
@@ -150,8 +141,8 @@ def changelog_horizon(
 
 
 def plan_expiry(
-    history: Sequence[Dated],
-    changelogs: Sequence[Dated],
+    history: Sequence[Stamped],
+    changelogs: Sequence[Stamped],
     *,
     latest_id: int,
     last_changelog_id: int | None,
@@ -211,7 +202,7 @@ def _end(earliest: int, latest_id: int, retention: Retention, next_consumed_id: 
     return Horizon(first_kept_id=max(first_kept_id, earliest), held_by=held_by)
 
 
-def _ids(dated: Iterable[Dated]) -> tuple[int, ...]:
+def _ids(dated: Iterable[Stamped]) -> tuple[int, ...]:
     return tuple(each.id for each in dated)
 
 

@@ -9,13 +9,13 @@ Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#splits.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final, overload
+from typing import Final
 
 import numpy as np
 
-from lakehouse_core.errors import PlanTooLarge
 from lakehouse_core.format.avro_columns import Flags, Longs
 from lakehouse_core.options import MergeEngine
+from lakehouse_core.planning.read.lazy_splits import MOST_KEPT_FILES, LazySplits
 from lakehouse_core.planning.read.packing import (
     FileGroup,
     append_groups,
@@ -32,74 +32,9 @@ from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_index import embedded_index, matching_rows
 from lakehouse_core.table.file_stats import file_ranges, key_ranges
 from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry, bucket_rows, live_rows
-from lakehouse_core.table.predicate import (
-    Predicate,
-    may_match,
-    only_columns,
-)
+from lakehouse_core.table.predicate import Predicate, may_match, only_columns
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
-
-
-class LazySplits(Sequence[Split]):
-    """Splits in manifest order of their buckets. Of many files they are made anew each time they are asked for.
-
-    A million files as objects would take more memory than all else; whoever reads them needs one split at a time.
-    """
-
-    def __init__(self, make: Callable[[], Iterator[Split]], *, keeps: bool) -> None:
-        self._make = make
-        self._kept = tuple(make()) if keeps else None
-        self._count: int | None = None
-
-    def __iter__(self) -> Iterator[Split]:
-        return iter(self._kept) if self._kept is not None else self._make()
-
-    def __len__(self) -> int:
-        if self._kept is not None:
-            return len(self._kept)
-        if self._count is None:
-            self._count = sum(1 for _ in self._make())
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> Split: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Split]: ...
-
-    def __getitem__(self, index: int | slice) -> Split | Sequence[Split]:
-        return (self._kept if self._kept is not None else tuple(self))[index]
-
-    def __eq__(self, other: object) -> bool:
-        return tuple(self) == tuple(other) if isinstance(other, Sequence) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether they are at hand, so that to count them costs nothing."""
-        return self._kept is not None
-
-    def __repr__(self) -> str:
-        return f"Splits({'many' if self._kept is None else len(self._kept)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._kept is None:
-            raise PlanTooLarge(
-                f"A plan of more than {_MOST_KEPT_FILES:,} files is not pickled: pickle the scan before it is first "
-                "used, or read fewer partitions."
-            )
-        return kept_splits, (self._kept,)
-
-
-def kept_splits(splits: tuple[Split, ...]) -> LazySplits:
-    """Return splits that are at hand."""
-    return LazySplits(lambda: iter(splits), keeps=True)
-
-
-# As objects these take 12 MB.
-_MOST_KEPT_FILES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +75,7 @@ def plan_splits(
 
     count = sum(len(bucket.rows) for bucket in wanted)
     return PlannedFiles(
-        splits=LazySplits(make, keeps=count <= _MOST_KEPT_FILES),
+        splits=LazySplits(make, keeps=count <= MOST_KEPT_FILES),
         schema_ids=tuple(np.unique(entries.schema_ids[live]).tolist()),
     )
 
