@@ -1,4 +1,4 @@
-"""Runs to merge, written by the write task: the shapes that guides and bars speak of.
+"""Runs to merge, written by the write task: the shapes that the benchmarks are about.
 
 narrow: int64 key, string, double, timestamp · wide: 20 columns · sparse: wide, three of four values null · composite:
 (string, int64) key · string: 21-byte key · edge: time-ordered runs that overlap by 2 % at their ends · late: the same,

@@ -1,4 +1,7 @@
-"""Random histories: legal tables (Paimon semantics A.6), few keys, values that meet, compactions at random points."""
+"""Random histories: legal tables, few keys, values that meet, compactions at random points.
+
+Source: docs/semantics/tables.md#constraints.
+"""
 
 from __future__ import annotations
 

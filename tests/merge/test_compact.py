@@ -1,4 +1,4 @@
-"""A compaction that tells what it changes: the tables of Paimon semantics E.1 and E.2, row by row.
+"""A compaction that tells what it changes: the tables of docs/semantics/changelog.md, row by row.
 
 Versions of one key are written `level:kind:value`, the oldest run first; `^` behind the level: the record lies beyond
 the compaction and was looked up. A case is the versions, what is told, and what stays.

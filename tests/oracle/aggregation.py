@@ -1,6 +1,7 @@
-"""The aggregation engine record by record. Source: Paimon semantics C.2, C.6, D.4.
+"""The aggregation engine record by record.
 
 A record is alone until it meets another of its key: only then are functions called, in a flush, a merge or a read.
+Source: docs/semantics/merge-engines.md#aggregation.
 """
 
 from __future__ import annotations

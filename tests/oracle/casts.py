@@ -1,4 +1,4 @@
-"""Casts, one value at a time, but for those from and to text of numbers. Source: Paimon semantics A.8."""
+"""Casts, one value at a time, but for those from and to text of numbers. Source: docs/semantics/tables.md#casts."""
 
 import math
 import struct

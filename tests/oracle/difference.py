@@ -1,4 +1,4 @@
-"""What differs between two states, row by row. Source: Paimon semantics, "diff" (G.2)."""
+"""What differs between two states, row by row. Source: docs/semantics/reading.md#difference-of-two-states."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,7 @@
-"""What becomes of the records of one key, merge engine by merge engine. Source: Paimon semantics D.1 to D.4."""
+"""What becomes of the records of one key, merge engine by merge engine.
+
+Source: docs/semantics/merge-engines.md#merge-engines.
+"""
 
 from __future__ import annotations
 

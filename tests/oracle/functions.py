@@ -1,7 +1,8 @@
-"""Aggregate functions, one value at a time. Source: Paimon semantics D.4; where Java says otherwise, Java.
+"""Aggregate functions, one value at a time.
 
 Values are Python's own: int, float, Decimal, str, bytes, date, time, datetime; a list for an array, a list of pairs for
 a map, a dict for a row. A function is made anew for each key: some remember that they have started.
+Source: docs/semantics/merge-engines.md#aggregate-functions.
 """
 
 import struct

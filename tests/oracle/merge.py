@@ -1,4 +1,7 @@
-"""The merge engine's slow twin: rows one by one, plain comparisons. Source: Paimon semantics, B.3, C.2, C.7, D.1."""
+"""The merge engine's slow twin: rows one by one, plain comparisons.
+
+Source: docs/semantics/merge-engines.md#order-of-versions, docs/semantics/writing.md#lone-records.
+"""
 
 from __future__ import annotations
 

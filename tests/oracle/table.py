@@ -2,7 +2,9 @@
 
 A bucket is a list of sorted runs. What a key shows depends on where the runs begin and end, so writes (one flush per
 bucket) and compactions (which runs become one run of which level) are given as operations: which to pick is not the
-model's business. Source: Paimon semantics B, C.2, C.6, D, E, F, G.5.
+model's business.
+Source: docs/semantics/writing.md#write-path, docs/semantics/changelog.md#lookup,
+docs/semantics/deletion-vectors.md#key-tables.
 """
 
 from __future__ import annotations
@@ -177,7 +179,7 @@ class Table:
         return int(options.get("num-levels", trigger + 1)) - 1
 
     def _accepted(self, kind: str, row: Row) -> Record | None:
-        """Return the record of a row in the order of B.1, or None when an option drops it."""
+        """Return the record of a row in the order of the write path, or None when an option drops it."""
         schema = self.schema
         for field in schema.fields:
             if row.get(field.name) is None and not field.type.nullable:
@@ -221,7 +223,7 @@ class Table:
         return result, [result] if self._producer == "lookup" else []
 
     def _lookup(self, versions, others, level):
-        """E.2: only records of level 0 and the newest above it; one that is not in the unit is searched above."""
+        """Lookup: only records of level 0 and the newest above it; one that is not in the unit is searched above."""
         high = min((version for version in versions if version.level > 0), key=_LEVEL, default=None)
         fresh = [version for version in versions if version.level == 0]
         if high is None and (hit := self._found(versions[0].key, others, level)) is not None:
@@ -237,7 +239,7 @@ class Table:
         return result, self._difference(high, result), others
 
     def _full(self, versions):
-        """E.1: the record of the top level against what all of them become."""
+        """Full compaction: the record of the top level against what all of them become."""
         top = next((version for version in versions if version.level == self.max_level), None)
         result = self._reduced(self.schema, versions)
         return result, [] if len(versions) == 1 and top else self._difference(top, result)
@@ -265,14 +267,14 @@ class Table:
         return None
 
     def _keys(self, schema: Schema, runs: Sequence[Run]) -> list[list[Record]]:
-        """Return the versions of each key in the order of B.3, key by key."""
+        """Return the versions of each key from the oldest to the newest, key by key."""
         records = [
             replace(_converted(record, run.schema, schema), level=run.level) for run in runs for record in run.records
         ]
         return [list(group) for _, group in groupby(self._ordered(schema, records), key=_KEY)]
 
     def _reduced(self, schema: Schema, versions: list[Record]) -> Record | None:
-        """C.2: a lone record is passed through as it is."""
+        """A lone record is passed through as it is."""
         return versions[0] if len(versions) == 1 else self._applied(schema, versions)
 
     def _applied(self, schema: Schema, versions: list[Record]) -> Record | None:
@@ -289,7 +291,7 @@ class Table:
         return sorted(records, key=cmp_to_key(lambda a, b: self._compare(schema, a, b)))
 
     def _compare(self, schema: Schema, left: Record, right: Record, *, flush: bool = False) -> int:
-        """B.3: key, sequence fields (null oldest, also where they descend), number, retract before add."""
+        """Order versions by key, sequence fields (null oldest, also descending), number, retract before add."""
         if answer := compare_keys(left.key, right.key):
             return answer
         descends = schema.options.get("sequence.field.sort-order") == "descending"

@@ -614,7 +614,7 @@ class AlwaysLosing(MemoryStore):
 
 
 def test_commit_is_a_function_of_its_arguments() -> None:
-    """Same seed, same clock, same bytes (invariant I29)."""
+    """Same seed, same clock, same bytes (docs/reliability/invariants.md#i29-runs-can-be-repeated)."""
     stores = []
     for _ in range(2):
         table = commit_table(clock=VirtualClock(seed=5))

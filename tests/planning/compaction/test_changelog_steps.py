@@ -1,4 +1,7 @@
-"""What a step of a compaction tells, and which files must be rewritten for it: Paimon semantics E.1 and E.2."""
+"""What a step of a compaction tells, and which files must be rewritten for it.
+
+Source: docs/semantics/changelog.md#upgrades.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -36,7 +39,7 @@ def told(step: Step, *, output_level: int = TOP, **options: str) -> Step:
     return found
 
 
-# E.2: what becomes of a file of level 0 that shares no key with others. The first case that holds decides.
+# What becomes of a file of level 0 that shares no key with others. The first case that holds decides.
 UPGRADES: list[tuple[dict[str, str], int | None, int, str]] = [
     # Vectors, and the file holds deletes or may: its records go, what they delete is marked.
     (VECTORS, 1, TOP, "merge"),

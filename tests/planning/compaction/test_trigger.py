@@ -1,4 +1,4 @@
-"""Which compaction a write brings along: the decision table of Paimon semantics C.1, C.4, C.9, E.1 and E.3."""
+"""Which compaction a write brings along: the decision table of docs/semantics/compaction.md#triggers-of-a-write."""
 
 from dataclasses import replace
 
