@@ -13,6 +13,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.cli.program import run
+from lakehouse_core.planning.findings import Invariant
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -112,6 +113,26 @@ def test_every_link_of_a_page_leads_to_a_heading():
         if not is_there(Path(f"{target}#{link.partition('#')[2]}" if "#" in link else target))
     ] == []
     assert len(links) > 30
+
+
+def test_every_promise_that_verify_checks_is_on_the_page_of_promises_as_such():
+    sections = re.split(r"^## ", (DOCS / "reliability" / "invariants.md").read_text(), flags=re.MULTILINE)
+    promised = {
+        section.split()[0]: "Checked by `verify`" in " ".join(section.split())
+        for section in sections
+        if section[:1] == "I"
+    }
+
+    assert {number for number, is_checked in promised.items() if is_checked} == {each.value for each in Invariant}
+    assert [*promised] == [f"I{number}" for number in range(1, 30)]
+
+
+def test_every_file_that_a_page_names_is_there():
+    text = "".join(page.read_text() for page in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+    named = {*re.findall(r"\b(?:tests|benchmarks|lakehouse_core)/[\w/]+\.\w+", text)}
+
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+    assert len(named) > 30
 
 
 @pytest.mark.parametrize("what", BANNED)
