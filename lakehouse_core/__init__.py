@@ -29,7 +29,8 @@ from lakehouse_core.api.scan import ChangesScan, Scan
 from lakehouse_core.api.staged import StagedCommit
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
-from lakehouse_core.catalog.catalog import Catalog, connect
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.catalog.connect import connect
 from lakehouse_core.errors import (
     BackPressure,
     CommitConflict,

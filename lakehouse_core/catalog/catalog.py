@@ -9,13 +9,11 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of
 from lakehouse_core.api.error_context import named
 from lakehouse_core.api.reports import CompactionReport
-from lakehouse_core.api.spark_engine import spark_engine
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.names import (
@@ -35,66 +33,26 @@ from lakehouse_core.errors import (
     LakehouseError,
     NotFound,
     StorageUnavailable,
-    UnsupportedFeature,
     WriteOutcomeUnknown,
     shown,
 )
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime
-from lakehouse_core.format.stored import is_broken
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
-from lakehouse_core.storage import ObjectStore, is_hidden, is_temp, open_store, parse_location
+from lakehouse_core.storage import ObjectStore, is_hidden, is_temp
 from lakehouse_core.storage.outcomes import begun, created, moved
 from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key
 from lakehouse_core.table.schema import ColumnDeclarations, new_schema
 
-# Named for the reader: this module must not know Spark.
-SparkSession: TypeAlias = Any
 StructType: TypeAlias = Any
 
 # An empty database must exist somewhere: object stores know no empty folders. Hidden, so that nobody takes it for one
 # of the tables.
 _DATABASE_MARK: Final = ".lakehouse-database"
 _DROPPED_PREFIX: Final = ".dropped-"
-
-
-def connect(
-    warehouse: str | PurePath,
-    *,
-    spark: SparkSession | Callable[[], SparkSession] | None = None,
-    storage: Mapping[str, str] | None = None,
-    metastore: str | None = None,
-) -> "Catalog":
-    """Open the catalog of a warehouse: a file path (`~` is the home folder) or file:// URI, which need not exist yet.
-
-    With `spark`, a session or a function that makes one at the first task, tasks run there; else in this process.
-    Raises InvalidRequest, UnsupportedFeature.
-    """
-    if isinstance(warehouse, PurePath):
-        warehouse = str(warehouse)
-    if not isinstance(warehouse, str) or is_broken(warehouse):
-        raise InvalidRequest(f"Warehouse {shown(warehouse)}: expected a file path or a file:// URI.")
-    if metastore is not None:
-        raise UnsupportedFeature("connect: SQL catalogs (metastore=…) are not supported yet. Leave metastore out.")
-    if mapping_of("connect: storage", storage):
-        raise InvalidRequest(
-            f"connect: the store of {warehouse} takes no settings, and was given {shown(list(storage or ()))}. "
-            "Leave storage out."
-        )
-    if spark is not None and not _is_session_or_function(spark):
-        raise InvalidRequest(
-            f"connect: spark={shown(spark)} is no Spark session: pass a SparkSession, or a function that returns "
-            "one, as in spark=SparkSession.builder.getOrCreate."
-        )
-    engine = None if spark is None else cache(lambda: spark_engine(spark))
-    return Catalog(open_store(parse_location(warehouse)), engine=engine)
-
-
-def _is_session_or_function(spark: object) -> bool:
-    return not isinstance(spark, type) and (callable(spark) or hasattr(spark, "createDataFrame"))
 
 
 @checks_flags

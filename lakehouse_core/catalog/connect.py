@@ -1,0 +1,55 @@
+"""Connect: the front door, from the address of a warehouse to its catalog.
+
+Rule: nothing is read or made before a verb asks for it.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import PurePath
+from typing import Any, TypeAlias
+
+from lakehouse_core.api.arguments import mapping_of
+from lakehouse_core.api.spark_engine import spark_engine
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.format.stored import is_broken
+from lakehouse_core.storage import open_store, parse_location
+
+# Named for the reader: this module must not know Spark.
+SparkSession: TypeAlias = Any
+
+
+def connect(
+    warehouse: str | PurePath,
+    *,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    storage: Mapping[str, str] | None = None,
+    metastore: str | None = None,
+) -> Catalog:
+    """Open the catalog of a warehouse: a file path (`~` is the home folder) or file:// URI, which need not exist yet.
+
+    With `spark`, a session or a function that makes one at the first task, tasks run there; else in this process.
+    Raises InvalidRequest, UnsupportedFeature.
+    """
+    if isinstance(warehouse, PurePath):
+        warehouse = str(warehouse)
+    if not isinstance(warehouse, str) or is_broken(warehouse):
+        raise InvalidRequest(f"Warehouse {shown(warehouse)}: expected a file path or a file:// URI.")
+    if metastore is not None:
+        raise UnsupportedFeature("connect: SQL catalogs (metastore=…) are not supported yet. Leave metastore out.")
+    if mapping_of("connect: storage", storage):
+        raise InvalidRequest(
+            f"connect: the store of {warehouse} takes no settings, and was given {shown(list(storage or ()))}. "
+            "Leave storage out."
+        )
+    if spark is not None and not _is_session_or_function(spark):
+        raise InvalidRequest(
+            f"connect: spark={shown(spark)} is no Spark session: pass a SparkSession, or a function that returns "
+            "one, as in spark=SparkSession.builder.getOrCreate."
+        )
+    engine = None if spark is None else cache(lambda: spark_engine(spark))
+    return Catalog(open_store(parse_location(warehouse)), engine=engine)
+
+
+def _is_session_or_function(spark: object) -> bool:
+    return not isinstance(spark, type) and (callable(spark) or hasattr(spark, "createDataFrame"))
