@@ -5,12 +5,11 @@ from pathlib import Path
 
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.execution.commit.loop import CommitResult, commit
+from lakehouse_core.execution.context import table_context
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, SimpleStats
@@ -29,8 +28,8 @@ class CommitTable:
 
     def __post_init__(self) -> None:
         store = LocalStore(self.root)
-        self.log = SnapshotLog(store, self.clock)
-        self.schemas = SchemaLog(store)
+        self.context = table_context("db.t", store, self.clock, self.engine)
+        self.schemas = self.context.schemas
 
     def stage(self, user: str, identifier: int, files: int) -> StagedCommit:
         """Put `files` new data files on the disk, without syncing them, and stage them."""
@@ -47,14 +46,14 @@ class CommitTable:
             mode=Append(),
             messages=(CommitMessage(partition=EMPTY_ROW, bucket=0, total_buckets=-1, new_files=made),),
             schema_id=0,
-            base_snapshot_id=self.log.latest_id(),
+            base_snapshot_id=self.context.snapshots.latest_id(),
         )
 
     def engine(self) -> LocalEngine:
         return LocalEngine(local_runtime(self.store, self.clock))
 
     def commit(self, staged: StagedCommit) -> CommitResult:
-        return commit(self.log, self.schemas, self.engine, staged, self.clock)
+        return commit(self.context, staged)
 
 
 def new_table(root: str) -> CommitTable:

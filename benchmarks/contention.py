@@ -82,10 +82,10 @@ def main() -> None:
     attempts = sorted(attempt for _, ones, _, _ in found for attempt in ones)
     waits = sorted(wait for _, _, ones, _ in found for wait in ones)
     ends = [end - begin for _, _, _, end in found]
-    latest = table.log.latest()
+    latest = table.context.snapshots.latest()
     assert latest is not None
-    landed = {(one.commit_user, one.commit_identifier) for one in table.log.history()}
-    live = table.log.live_entries(latest)
+    landed = {(one.commit_user, one.commit_identifier) for one in table.context.snapshots.history()}
+    live = table.context.manifests.live_entries(latest)
     shutil.rmtree(root)
     p95 = attempts[int(len(attempts) * 0.95)]
     measure.print_rows(

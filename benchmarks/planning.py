@@ -134,14 +134,14 @@ def make_table(root: str, files: int, gone: int) -> None:
     table = catalog.create_table("db.t", _COLUMNS, primary_keys=["dt", "k"], partition_keys=["dt"], options=options)
     store = LocalStore(f"{root}/db.db/t")
     clock = SystemClock()
-    log, schema = SnapshotLog(store, clock), table.schema
+    schema = table.schema
     writer = ManifestWriter(store, clock, options=schema.table_options, partition_types=[_DATE])
     manifests = []
     for chunk in _chunks(_entries(files, gone), 20_000):
         manifests += writer.write_entries(chunk)
     base, delta = writer.write_list([]), writer.write_list(manifests)
     writer.flush()
-    log.claim(
+    SnapshotLog(store).create(
         Snapshot(
             id=1,
             schema_id=0,

@@ -56,13 +56,13 @@ def fill(root: str, snapshots: int, files: int) -> None:
     for identifier in range(snapshots):
         table.commit(table.stage("history", identifier, files))
     for number in range(TAGS):
-        create_tag(table.log, table.clock, f"t{number}", snapshot_id=1 + number * snapshots // TAGS)
+        create_tag(table.context, f"t{number}", snapshot_id=1 + number * snapshots // TAGS)
 
 
 def run(root: str) -> None:
     """Verify the table; it has to be sound."""
     table = commits.CommitTable(root)
-    findings = verify(table.log, table.schemas)
+    findings = verify(table.context)
     assert findings == (), findings[:3]
 
 

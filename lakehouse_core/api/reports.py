@@ -10,9 +10,9 @@ from enum import Enum
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from lakehouse_core.clock import Clock
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import LakehouseError, shown
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.progress import LOGGER
 
 # Of longer lists a report shows only how long they are.
@@ -173,7 +173,7 @@ class VerifyReport(Report):
 
 class _Clocked(Protocol):
     name: str
-    _clock: Clock
+    _context: TableContext
 
 
 C = TypeVar("C", bound=_Clocked)
@@ -187,15 +187,15 @@ def timed(verb: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R
 
     @wraps(verb)
     def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        started = self._clock.monotonic_seconds()
+        started = self._context.clock.monotonic_seconds()
         try:
             report = verb(self, *args, **kwargs)
         except BaseException as error:
             # Its message may quote a row, and whoever called gets it whole.
-            seconds = self._clock.monotonic_seconds() - started
+            seconds = self._context.clock.monotonic_seconds() - started
             log.info("%s: failed after %.3f s: %s", self.name, seconds, type(error).__name__)
             raise
-        report = replace(report, duration_seconds=self._clock.monotonic_seconds() - started)
+        report = replace(report, duration_seconds=self._context.clock.monotonic_seconds() - started)
         # What says why nothing was done is a sentence, which a time at its end would seem to belong to.
         shape = "%s: %s in %.3f s" if report.noop_reason is None else "%s: %s (%.3f s)"
         log.info(shape, self.name, outcome(report), report.duration_seconds)

@@ -9,10 +9,10 @@ import pyarrow as pa
 from lakehouse_core.api.error_context import named, names_table
 from lakehouse_core.api.spark_engine import spark_engine
 from lakehouse_core.display import line, page
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, change_batches
 from lakehouse_core.execution.read.scan import ScanPlan, count_rows, scan_batches, scan_schema
 from lakehouse_core.interchange.arrow_rows import ArrowRows
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 
 # Named for the reader: this module must not know Spark.
 SparkSession: TypeAlias = Any
@@ -23,11 +23,11 @@ class Scan(ArrowRows):
     """Rows of one state of a table. The first call that looks fixes the snapshot; all later ones read the same."""
 
     def __init__(
-        self, plan: Callable[[], ScanPlan], log: SnapshotLog, *, table: str, asked: Mapping[str, object] | None = None
+        self, plan: Callable[[], ScanPlan], table: TableContext, *, asked: Mapping[str, object] | None = None
     ) -> None:
-        self.name = table
+        self.name = table.name
         self._make_plan = plan
-        self._log = log
+        self._table = table
         self._asked = dict(asked or {})
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Scan(ArrowRows):
         Raises what the scan is refused for, and SnapshotExpired where the snapshot goes while it is read.
         """
         with named(self.name):
-            yield from scan_batches(self._plan, self._log)
+            yield from scan_batches(self._plan, self._table)
 
     @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:
@@ -73,7 +73,7 @@ class Scan(ArrowRows):
     @names_table
     def count(self) -> int:
         """Return how many rows there are; files that need no merge and no test are not opened."""
-        return count_rows(self._plan, self._log)
+        return count_rows(self._plan, self._table)
 
 
 class ChangesScan(ArrowRows):
@@ -83,11 +83,11 @@ class ChangesScan(ArrowRows):
     """
 
     def __init__(
-        self, plan: Callable[[], IncrementalPlan], log: SnapshotLog, *, table: str, asked: Mapping[str, object]
+        self, plan: Callable[[], IncrementalPlan], table: TableContext, *, asked: Mapping[str, object]
     ) -> None:
-        self.name = table
+        self.name = table.name
         self._make_plan = plan
-        self._log = log
+        self._table = table
         self._asked = dict(asked)
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ class ChangesScan(ArrowRows):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the changes in batches, in the order of the snapshots, inside a bucket in the order of their files."""
         with named(self.name):
-            yield from change_batches(self._plan, self._log)
+            yield from change_batches(self._plan, self._table)
 
     @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:

@@ -71,6 +71,7 @@ from lakehouse_core.execution.commit.loop import CommitResult, commit, commit_on
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.compaction.compact import compact
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
+from lakehouse_core.execution.context import table_context
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.expiry.expire import expire
@@ -86,7 +87,6 @@ from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import stage
 from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending, load_pending
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.checks import check_commit
@@ -112,18 +112,14 @@ class Table:
         self, name: str, store: ObjectStore, *, schemas: SchemaLog, engine: Callable[[], Engine], clock: Clock
     ) -> None:
         self.name = name
-        self._store = store
-        self._schemas = schemas
-        self._engine = engine
-        self._clock = clock
-        self._log = SnapshotLog(store, clock)
+        self._context = table_context(name, store, clock, engine, schemas)
         self._lookup_caches: dict[str, LookupCache] = {}
 
     def __repr__(self) -> str:
         return f"Table({shown(self.name)} at {shown(self.uri)[1:-1]})"
 
     def _repr_html_(self) -> str:
-        known = self._schemas.known
+        known = self._context.schemas.known
         facts: dict[str, object] = {"at": self.uri}
         if known is not None:
             facts |= {
@@ -136,25 +132,25 @@ class Table:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By its address. A Spark session stays where it is: in another process tasks run in that process."""
-        return _in_this_process, (self.name, self._store, self._clock)
+        return _in_this_process, (self.name, self._context.store, self._context.clock)
 
     @property
     def uri(self) -> str:
         """The address of the table's folder."""
-        return self._store.uri("")
+        return self._context.store.uri("")
 
     @property
     @names_table
     def schema(self) -> TableSchema:
         """The newest schema: columns, keys, options."""
-        return self._schemas.latest()
+        return self._context.schemas.latest()
 
     # Looking.
 
     @names_table
     def snapshots(self) -> Records[Snapshot]:
         """Return the snapshots that are there, oldest first; times are milliseconds since 1970. Raises CorruptTable."""
-        return snapshot_records(self._log.history())
+        return snapshot_records(self._context.snapshots.history())
 
     @names_table
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
@@ -162,22 +158,28 @@ class Table:
 
         Raises NotFound, SnapshotExpired naming the earliest id that is there, InvalidRequest, CorruptTable.
         """
-        return self._log.latest() if snapshot_id is None else self._log.snapshot(AtSnapshot(snapshot_id).id)
+        return (
+            self._context.snapshots.latest()
+            if snapshot_id is None
+            else self._context.snapshots.snapshot(AtSnapshot(snapshot_id).id)
+        )
 
     @names_table
     def changelogs(self) -> Records[Snapshot]:
         """Return the expired snapshots whose changes can still be read, oldest first."""
-        return snapshot_records(self._log.changelog(snapshot_id) for snapshot_id in self._log.changelog_ids())
+        return snapshot_records(
+            self._context.changelogs.changelog(snapshot_id) for snapshot_id in self._context.changelogs.ids()
+        )
 
     @names_table
     def tags(self) -> Records[TagRecord]:
         """Return the tags by name."""
-        return tag_records(self._log.tags())
+        return tag_records(self._context.tags.all())
 
     @names_table
     def schemas(self) -> Records[TableSchema]:
         """Return all versions of the schema, oldest first."""
-        return schema_records(self._schemas.all())
+        return schema_records(self._context.schemas.all())
 
     @names_table
     def files(self, *, at: ReadPoint = Latest(), stats: bool = False) -> Records[FileRecord]:  # noqa: B008
@@ -187,41 +189,47 @@ class Table:
         """
 
         def listed(state: ReadState) -> Records[FileRecord]:
-            entries = [] if state.snapshot is None else self._log.live_entries(state.snapshot, with_stats=stats)
+            entries = (
+                [] if state.snapshot is None else self._context.manifests.live_entries(state.snapshot, with_stats=stats)
+            )
             if (earliest := state.created_from_millis) is not None:
                 entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
-            return file_records(entries, self.schema, file_schema=self._schemas.schema, stats=stats)
+            return file_records(entries, self.schema, file_schema=self._context.schemas.schema, stats=stats)
 
-        return read_at(self._log, self._schemas, checked_point(at), listed)
+        return read_at(self._context, checked_point(at), listed)
 
     @names_table
     def partitions(self, *, at: ReadPoint = Latest()) -> Records[PartitionRecord]:  # noqa: B008
         """Return the partitions that hold files, by their values. No file is opened. Raises as `files` does."""
 
         def listed(state: ReadState) -> Records[PartitionRecord]:
-            entries = [] if state.snapshot is None else self._log.live_entries(state.snapshot)
+            entries = [] if state.snapshot is None else self._context.manifests.live_entries(state.snapshot)
             return partition_records(entries, self.schema)
 
-        return read_at(self._log, self._schemas, checked_point(at), listed)
+        return read_at(self._context, checked_point(at), listed)
 
     @names_table
     def buckets(self, *, at: ReadPoint = Latest()) -> Records[BucketRecord]:  # noqa: B008
         """Return the buckets that hold files, each with what compaction has to know of it."""
 
         def listed(state: ReadState) -> Records[BucketRecord]:
-            return bucket_records([] if state.snapshot is None else self._log.live_entries(state.snapshot), self.schema)
+            return bucket_records(
+                [] if state.snapshot is None else self._context.manifests.live_entries(state.snapshot), self.schema
+            )
 
-        return read_at(self._log, self._schemas, checked_point(at), listed)
+        return read_at(self._context, checked_point(at), listed)
 
     @names_table
     def committers(self) -> Records[CommitterRecord]:
         """Return who committed what last, also where the snapshot of it has expired; the latest committer last."""
-        return committer_records(ledger_at(self._log, self._log.latest()))
+        return committer_records(ledger_at(self._context.snapshots, self._context.snapshots.latest()))
 
     @names_table
     def content_snapshot_id(self) -> int | None:
         """Return the newest snapshot that changed rows, expired or not; compactions change none."""
-        return content_snapshot_id(self._log.history(), ledger_at(self._log, self._log.latest()))
+        return content_snapshot_id(
+            self._context.snapshots.history(), ledger_at(self._context.snapshots, self._context.snapshots.latest())
+        )
 
     @names_table
     def manifests(self, *, at: ReadPoint = Latest()) -> Records[ManifestRecord]:  # noqa: B008
@@ -234,10 +242,10 @@ class Table:
             snapshot = state.snapshot
             if snapshot is None:
                 return manifest_records([], [], self.schema)
-            base, delta = self._log.base_manifests(snapshot), self._log.delta_manifests(snapshot)
+            base, delta = self._context.manifests.base(snapshot), self._context.manifests.delta(snapshot)
             return manifest_records(base, delta, self.schema)
 
-        return read_at(self._log, self._schemas, checked_point(at), listed)
+        return read_at(self._context, checked_point(at), listed)
 
     @names_table
     def system(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:
@@ -247,7 +255,7 @@ class Table:
         aggregation_fields, statistics, audit_log, binlog, ro. `options`: what state or changes, as `scan` takes them.
         Raises NotFound naming near matches.
         """
-        source = SystemSource(table=self.name, log=self._log, schemas=self._schemas, options=options_of(options))
+        source = SystemSource(table=self._context, options=options_of(options))
         return system_table(name, source)
 
     # Reading.
@@ -283,7 +291,7 @@ class Table:
         )
         asked = {"columns": columns, "where": where, "at": at, "limit": limit, "options": options}
         asked["read_optimized"] = True if read_optimized else None
-        return Scan(partial(plan_read, self._log, self._schemas, request), self._log, table=self.name, asked=asked)
+        return Scan(partial(plan_read, self._context, request), self._context, asked=asked)
 
     @names_table
     def lookup(
@@ -306,7 +314,7 @@ class Table:
         Raises InvalidRequest for a table without a primary key and for keys that do not fit, and what `scan` raises.
         """
         request = ReadRequest(table=self.name, point=checked_point(at), columns=columns)
-        return look_up(self._log, self._schemas, keys, request, self._lookup_cache(cache), aligned=aligned)
+        return look_up(self._context, keys, request, self._lookup_cache(cache), aligned=aligned)
 
     @names_table
     def lookups(
@@ -321,7 +329,7 @@ class Table:
         Takes and raises what `lookup` does. `refresh` moves it to a newer snapshot.
         """
         request = ReadRequest(table=self.name, point=checked_point(at), columns=columns)
-        lookup = TableLookup(self._log, self._schemas, request, self._lookup_cache(cache))
+        lookup = TableLookup(self._context, request, self._lookup_cache(cache))
         return Lookups(lookup, table=self.name)
 
     @names_table
@@ -332,8 +340,8 @@ class Table:
         What cannot be read is told when the range is first used: SnapshotExpired, NotFound, InvalidRequest.
         """
         check_range(after, until)
-        plan = partial(plan_changes, self._log, self._schemas, after, until, table=self.name)
-        return ChangesScan(plan, self._log, table=self.name, asked={"after": after, "until": until})
+        plan = partial(plan_changes, self._context, after, until)
+        return ChangesScan(plan, self._context, asked={"after": after, "until": until})
 
     @names_table
     def diff(self, after: int | str, until: int | str) -> ChangesScan:
@@ -345,13 +353,13 @@ class Table:
         Raises as `changes` does, and InvalidRequest where the number of buckets is another than before.
         """
         check_states(after, until)
-        plan = partial(plan_diff, self._log, self._schemas, after, until, table=self.name)
-        return ChangesScan(plan, self._log, table=self.name, asked={"between": after, "and": until})
+        plan = partial(plan_diff, self._context, after, until)
+        return ChangesScan(plan, self._context, asked={"between": after, "and": until})
 
     def _lookup_cache(self, cache: str | PurePath | None) -> LookupCache:
         directory = cache_directory(cache) or own_directory()
         if directory not in self._lookup_caches:
-            self._lookup_caches[directory] = LookupCache(directory, self._clock)
+            self._lookup_caches[directory] = LookupCache(directory, self._context.clock)
         return self._lookup_caches[directory]
 
     # Writing.
@@ -450,26 +458,26 @@ class Table:
             raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
         watch = Watch("commit", self.name, progress)
         watch.at("committing")
-        return self._committed(staged, commit(self._log, self._schemas, self._engine, staged, self._clock), watch)
+        return self._committed(staged, commit(self._context, staged), watch)
 
     @names_table
     def keep_pending(self, staged: StagedCommit) -> None:
         """Keep a staged commit inside the table until it is committed, so that a killed pipeline can go on."""
         check_staged_commit("keep_pending", staged)
-        keep_pending(self._store, staged)
+        keep_pending(self._context.store, staged)
 
     @names_table
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
         """Return the staged commit that was kept, None when there is none."""
         check_commit(commit_user, commit_identifier)
-        found = load_pending(self._store, commit_user, commit_identifier)
+        found = load_pending(self._context.store, commit_user, commit_identifier)
         return None if found is None else StagedCommit.of(found)
 
     @names_table
     def forget_pending(self, staged: StagedCommit) -> None:
         """Forget a kept commit once it is committed."""
         check_staged_commit("forget_pending", staged)
-        forget_pending(self._store, staged.commit_user, staged.commit_identifier)
+        forget_pending(self._context.store, staged.commit_user, staged.commit_identifier)
 
     @names_table
     @timed
@@ -479,8 +487,8 @@ class Table:
         No data file is touched. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter too.
         """
         # Asked for first: when the schema is changed, nothing may fail any more.
-        latest_id = self._log.latest_id()
-        old, new = alter(self._log, self._schemas, changes, self._clock)
+        latest_id = self._context.snapshots.latest_id()
+        old, new = alter(self._context, changes)
         return answers.schema_report(self.name, old, new, latest_id)
 
     # Maintenance.
@@ -504,11 +512,9 @@ class Table:
         meanwhile stay as they are, and the report counts them. Raises CommitConflict when that was every bucket,
         InvalidRequest, UnsupportedFeature, TaskFailed, StorageUnavailable, CorruptTable.
         """
-        before = self._log.latest_id()
+        before = self._context.snapshots.latest_id()
         result = compact(
-            self._log,
-            self._schemas,
-            self._engine,
+            self._context,
             RequestedBuckets(
                 condition=partition_condition(mapping_of("partition", partition), self.schema),
                 idle_millis=idle_millis(partition_idle),
@@ -516,7 +522,6 @@ class Table:
             full=full,
             dry_run=dry_run,
             properties=mapping_of("properties", properties),
-            table=self.name,
             watch=Watch("compact", self.name, progress),
         )
         return answers.compaction_report(self.name, result, before, dry_run=dry_run)
@@ -530,9 +535,7 @@ class Table:
 
         Raises CommitTimeout, CommitOutcomeUnknown, UnsupportedFeature, StorageUnavailable, CorruptTable.
         """
-        result = compact_manifests(
-            self._log, self._schemas, self._clock, dry_run=dry_run, properties=mapping_of("properties", properties)
-        )
+        result = compact_manifests(self._context, dry_run=dry_run, properties=mapping_of("properties", properties))
         return answers.manifest_report(self.name, result, dry_run=dry_run)
 
     @names_table
@@ -554,12 +557,10 @@ class Table:
         Raises InvalidRequest, StorageUnavailable, and CorruptTable before anything is deleted.
         """
         result = expire(
-            self._log,
-            self._schemas,
-            self._clock,
+            self._context,
             retain_max=count_of("retain_max", retain_max),
             retain_min=count_of("retain_min", retain_min),
-            max_age_millis=age_millis(older_than, self._clock.now_millis()),
+            max_age_millis=age_millis(older_than, self._context.clock.now_millis()),
             dry_run=dry_run,
             watch=Watch("expire_snapshots", self.name, progress),
         )
@@ -580,10 +581,9 @@ class Table:
         `at`: the id of a snapshot, or a point such as AsOf(…) or AtTag(…). Raises InvalidRequest for a bad or taken
         name, NotFound, SnapshotExpired.
         """
-        latest_id = self._log.latest_id()
+        latest_id = self._context.snapshots.latest_id()
         tag = create_tag(
-            self._log,
-            self._clock,
+            self._context,
             name,
             snapshot_id=self._tagged_id(at),
             retention_millis=retention_millis(retention),
@@ -595,15 +595,15 @@ class Table:
         if at is None or isinstance(at, Latest):
             return None
         point = checked_point(AtSnapshot(at) if isinstance(at, int) else at)
-        snapshot = None if isinstance(point, AtSnapshot) else state_at(self._log, self._schemas, point).snapshot
+        snapshot = None if isinstance(point, AtSnapshot) else state_at(self._context, point).snapshot
         return point.id if isinstance(point, AtSnapshot) else None if snapshot is None else snapshot.id
 
     @names_table
     @timed
     def delete_tag(self, name: str, *, dry_run: bool = False) -> TagReport:
         """Delete a tag, and the files that only it kept. Raises NotFound."""
-        tag, latest_id = self._log.tag(AtTag(name).name), self._log.latest_id()
-        result = delete_tag(self._log, self._schemas, self._clock, name, dry_run=dry_run)
+        tag, latest_id = self._context.tags.tag(AtTag(name).name), self._context.snapshots.latest_id()
+        result = delete_tag(self._context, name, dry_run=dry_run)
         return answers.tag_report(self.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
 
     @names_table
@@ -617,9 +617,9 @@ class Table:
         Writes nothing. Raises NotFound, StorageUnavailable.
         """
         watch = Watch("verify", self.name, progress)
-        findings = verify(self._log, self._schemas, reads_data=data, watch=watch)
+        findings = verify(self._context, reads_data=data, watch=watch)
         try:
-            latest_id = self._log.latest_id()
+            latest_id = self._context.snapshots.latest_id()
         except CorruptTable:
             # The findings say so, with everything else that is broken.
             latest_id = None
@@ -638,7 +638,7 @@ class Table:
         staged = self._stage(
             data,
             watch,
-            commit_user=self._clock.uuid(),
+            commit_user=self._context.clock.uuid(),
             commit_identifier=BATCH_IDENTIFIER,
             rowkind_column=rowkind_column,
             mode=mode,
@@ -646,7 +646,7 @@ class Table:
             missing=missing,
         )
         watch.at("committing")
-        result = commit_once(self._log, self._schemas, self._engine, staged, self._clock, named_by="the write")
+        result = commit_once(self._context, staged, named_by="the write")
         return self._committed(staged, result, watch)
 
     def _stage(
@@ -664,11 +664,8 @@ class Table:
     ) -> StagedCommit:
         check_staged_commits("behind", behind)
         staged = stage(
-            self._log,
-            self._schemas,
-            self._engine,
+            self._context,
             data,
-            table=self.name,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
             rowkind_column=column_name("rowkind_column", rowkind_column),
@@ -681,9 +678,7 @@ class Table:
         return StagedCommit.of(staged)
 
     def _committed(self, staged: StagedCommit, result: CommitResult, watch: Watch) -> CommitReport:
-        compaction = compact_written(
-            self._log, self._schemas, self._engine, staged, replayed=result.replayed, watch=watch
-        )
+        compaction = compact_written(self._context, staged, replayed=result.replayed, watch=watch)
         return answers.commit_report(staged, result, compaction)
 
 

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
-from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.table.schema import TableSchema
@@ -15,9 +13,7 @@ from lakehouse_core.table.schema import TableSchema
 _ATTEMPTS: Final = 10
 
 
-def alter(
-    log: SnapshotLog, schemas: SchemaLog, changes: Sequence[SchemaChange], clock: Clock
-) -> tuple[TableSchema, TableSchema]:
+def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
     """Return the schema before and the one that now holds; the same one when the changes change nothing.
 
     All changes or none. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter without pause,
@@ -29,14 +25,14 @@ def alter(
         if not isinstance(change, get_args(SchemaChange)):
             raise InvalidRequest(f"alter: {shown(change)} is no change, such as AddColumn('note', 'STRING').")
     for _ in range(_ATTEMPTS):
-        old = schemas.latest()
-        has_snapshots = log.latest_id() is not None
-        new = apply_changes(old, changes, has_snapshots=has_snapshots, now_millis=clock.now_millis())
+        old = table.schemas.latest()
+        has_snapshots = table.snapshots.latest_id() is not None
+        new = apply_changes(old, changes, has_snapshots=has_snapshots, now_millis=table.clock.now_millis())
         if replace(new, id=old.id, version=old.version, time_millis=old.time_millis) == old:
             return old, old
-        if schemas.create(new):
+        if table.schemas.create(new):
             return old, new
     raise CommitConflict(
-        f"{log.store.uri('')}: others altered the table in each of {_ATTEMPTS} attempts, nothing was changed. "
+        f"{table.store.uri('')}: others altered the table in each of {_ATTEMPTS} attempts, nothing was changed. "
         "Alter again."
     )

@@ -3,6 +3,7 @@
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, SnapshotExpired
+from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import Keep, ManifestEntry
@@ -13,7 +14,13 @@ LONGEST_CATCH_UP: Final = 32
 
 
 def deltas_since(
-    log: SnapshotLog, after_id: int, until_id: int, *, keep: Keep, without: CommitKind | None = None
+    snapshots: SnapshotLog,
+    manifests: ManifestReader,
+    after_id: int,
+    until_id: int,
+    *,
+    keep: Keep,
+    without: CommitKind | None = None,
 ) -> list[tuple[CommitKind, list[ManifestEntry]]]:
     """Return kind and kept entries of each of the snapshots (after_id, until_id], oldest first, but for one kind.
 
@@ -21,17 +28,17 @@ def deltas_since(
     """
     try:
         return [
-            (snapshot.commit_kind, _delta(log, snapshot, keep))
-            for snapshot in log.since(after_id, until_id)
+            (snapshot.commit_kind, _delta(manifests, snapshot, keep))
+            for snapshot in snapshots.since(after_id, until_id)
             if snapshot.commit_kind is not without
         ]
     except CorruptTable as error:
-        if log.boundary() <= after_id + 1:
+        if snapshots.boundary.first_id() <= after_id + 1:
             raise
         # Its files went while we read them.
         raise SnapshotExpired(f"Snapshot {after_id + 1} expired while it was read.") from error
 
 
-def _delta(log: SnapshotLog, snapshot: Snapshot, keep: Keep) -> list[ManifestEntry]:
-    read = log.manifests.entries_of_each(log.delta_manifests(snapshot), keep=keep)
+def _delta(manifests: ManifestReader, snapshot: Snapshot, keep: Keep) -> list[ManifestEntry]:
+    read = manifests.entries_of_each(manifests.delta(snapshot), keep=keep)
     return [entry for entries in read for entry in entries]

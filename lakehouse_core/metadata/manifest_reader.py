@@ -14,7 +14,7 @@ from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import verify_bytes
-from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.layout import manifest_key, snapshot_key
 from lakehouse_core.table.manifest import (
     FEW_ENTRIES,
     EntryColumns,
@@ -28,7 +28,9 @@ from lakehouse_core.table.manifest import (
     decode_manifest,
     decode_manifest_columns,
     decode_manifest_list,
+    merge_entries,
 )
+from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 # Each decodes into arrays several times the size of its manifest.
 _COLUMN_READERS: Final = 2
@@ -58,6 +60,47 @@ class ManifestReader:
         if len(named) <= _LONGEST_LIST:
             self._lists.put(key, tuple(named))
         return named
+
+    def of(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """Return the manifests that make up the state at `snapshot`: its base, then its delta."""
+        return [*self.base(snapshot), *self.delta(snapshot)]
+
+    def base(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """Return the manifests of the state before `snapshot`."""
+        return self._list_of(snapshot, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+
+    def delta(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """Return the manifests of what `snapshot` changed."""
+        return self._list_of(snapshot, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+
+    def changelog(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """Return the manifests of the changelog files of `snapshot`; none when it has no changelog of its own."""
+        if snapshot.changelog_manifest_list is None:
+            return []
+        return self._list_of(snapshot, snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
+
+    def live_entries(
+        self,
+        snapshot: Snapshot,
+        *,
+        keep: Keep | None = None,
+        with_stats: bool = False,
+        manifests: Sequence[ManifestFile] | None = None,
+    ) -> list[ManifestEntry]:
+        """Return the entries of the files that are live at `snapshot`, in manifest order.
+
+        `manifests`: those that may hold what `keep` keeps, when the caller knows; otherwise all.
+        """
+        chosen = self.of(snapshot) if manifests is None else manifests
+        read = self.entries_of_each(chosen, keep=keep, with_stats=with_stats)
+        return merge_entries(entry for entries in read for entry in entries)
+
+    def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
+        """Return the index files of `snapshot`; none when it has no index manifest."""
+        name = snapshot.index_manifest
+        if name is None:
+            return []
+        return self.listed_index_files(name, _checksum(snapshot, name))
 
     def entries(
         self, manifest: ManifestFile, *, keep: Keep | None = None, with_stats: bool = False
@@ -92,9 +135,12 @@ class ManifestReader:
         """Return a manifest's file as it is."""
         return self._bytes(manifest.file_name, manifest.file_size, manifest.checksum)
 
-    def index_entries(self, name: str, checksum: str | None = None) -> list[IndexManifestEntry]:
+    def listed_index_files(self, name: str, checksum: str | None = None) -> list[IndexManifestEntry]:
         """Return the index files that an index manifest lists."""
         return decode_index_manifest(self._bytes(name, None, checksum), name)
+
+    def _list_of(self, snapshot: Snapshot, name: str, size: int | None) -> list[ManifestFile]:
+        return self.listed(name, size, _checksum(snapshot, name))
 
     def _columns_of_small(
         self, manifests: Iterator[ManifestFile], keep: Keep | None, with_stats: bool
@@ -130,6 +176,10 @@ class ManifestReader:
             raise CorruptTable(f"A manifest list or snapshot names {name!r}: {error}") from error
         verify_bytes(data, self._store.uri(key), size=size, expected=checksum)
         return data
+
+
+def _checksum(snapshot: Snapshot, name: str) -> str | None:
+    return snapshot_checksums(snapshot, snapshot_key(snapshot.id)).get(name)
 
 
 def _is_small(manifest: ManifestFile) -> bool:

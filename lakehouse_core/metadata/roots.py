@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.metadata.deletion_plans import load_plans
+from lakehouse_core.metadata.ids import ids_in
 from lakehouse_core.metadata.staged_commits import pending_commits
-from lakehouse_core.metadata.tag_files import read_tag
+from lakehouse_core.metadata.tag_log import read_tag, tag_names
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.commit_message import StagedCommit
 from lakehouse_core.table.deletion_plan import DeletionPlan
@@ -19,7 +20,6 @@ from lakehouse_core.table.layout import (
     CHANGELOG_FOLDER,
     SCHEMA_FOLDER,
     SNAPSHOT_FOLDER,
-    TAG_FOLDER,
     changelog_key,
     snapshot_key,
     tag_key,
@@ -30,19 +30,7 @@ from lakehouse_core.table.snapshot import parse_snapshot
 # A root may vanish between its listing and its reading, each time by another process's hand.
 _ATTEMPTS = 5
 
-
 _BRANCH = re.compile(r"branch-(.+)")
-
-
-_SNAPSHOT = re.compile(r"snapshot-([1-9]\d{0,18})")
-
-
-_CHANGELOG = re.compile(r"changelog-([1-9]\d{0,18})")
-
-
-_TAG = re.compile(r"tag-(.+)")
-
-
 _SCHEMA = re.compile(r"schema-\d+")
 
 
@@ -74,17 +62,6 @@ def collect_roots(store: ObjectStore, *, boundary: int) -> Roots:
         f"{store.uri('')}: in {_ATTEMPTS} attempts a root vanished between listing and reading. Nothing was deleted; "
         "end other maintenance of this table, then call again."
     )
-
-
-def ids_in(store: ObjectStore, folder: str) -> list[int]:
-    """Return the ids of the snapshots or changelogs that lie in `folder`, rising."""
-    pattern = _CHANGELOG if folder.endswith(CHANGELOG_FOLDER) else _SNAPSHOT
-    return sorted(int(match[1]) for match in map(pattern.fullmatch, store.children(folder).files) if match)
-
-
-def tag_names(store: ObjectStore, prefix: str = "") -> list[str]:
-    names = store.children(f"{prefix}{TAG_FOLDER}").files
-    return [match[1] for match in map(_TAG.fullmatch, names) if match]
 
 
 def _snapshot_roots(store: ObjectStore, prefix: str, boundary: int) -> Iterator[Root]:

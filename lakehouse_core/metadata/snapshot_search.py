@@ -51,14 +51,16 @@ def first_with_watermark(
     return found
 
 
-def earliest_and_latest(log: SnapshotLog) -> tuple[int, int] | None:
+def earliest_and_latest(snapshots: SnapshotLog) -> tuple[int, int] | None:
     """Return the lowest and the highest id of the snapshots, None for a table that has none."""
-    earliest, latest = log.earliest_id(), log.latest_id()
+    earliest, latest = snapshots.earliest_id(), snapshots.latest_id()
     return None if earliest is None or latest is None else (earliest, latest)
 
 
-def newest_snapshot_until(log: SnapshotLog, time_millis: int) -> Snapshot | None:
+def newest_snapshot_until(snapshots: SnapshotLog, time_millis: int) -> Snapshot | None:
     """Return the newest snapshot committed at the time or before, None when all are later or there is none."""
-    ids = earliest_and_latest(log)
-    found = None if ids is None else newest_until(*ids, time_millis, time_of=lambda at: log.snapshot(at).time_millis)
-    return None if found is None else log.snapshot(found)
+    ids = earliest_and_latest(snapshots)
+    found = (
+        None if ids is None else newest_until(*ids, time_millis, time_of=lambda at: snapshots.snapshot(at).time_millis)
+    )
+    return None if found is None else snapshots.snapshot(found)

@@ -21,11 +21,10 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change_vectors
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.index_files import index_file_of
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit
+from tests.contexts import context_of
 from tests.damage import damaged
 
 _PLACE = re.compile(r"memory-\d+")
@@ -171,13 +170,13 @@ def table_of(shape: str) -> Copy:
 
 def _mark(table: lc.Table, store: MemoryStore, clock: VirtualClock, number: int) -> None:
     """Mark one row of the file that came last as deleted."""
-    log, schemas = SnapshotLog(store, clock), SchemaLog(store)
-    latest = log.latest()
+    context = context_of(store, clock)
+    latest = context.snapshots.latest()
     assert latest is not None
-    *_, entry = log.live_entries(latest)
-    options = schemas.latest().table_options
+    *_, entry = context.manifests.live_entries(latest)
+    options = context.schemas.latest().table_options
     folder = IndexFolder(store=store, options=options.deletion_vectors, has_buckets=False)
-    present = [index_file_of(one) for one in log.index_entries(latest)]
+    present = [index_file_of(one) for one in context.manifests.index_entries(latest)]
     change = change_vectors(folder, present, clock, marks={entry.file.file_name: np.array([number + 1], np.int64)})
     message = CommitMessage(
         partition=entry.partition,

@@ -8,15 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.commit.loop import commit
-from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.expiry.expire import ExpiryResult, expire
 from lakehouse_core.execution.expiry.tags import create_tag, delete_tag
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import MemoryStore, ObjectStore
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit, StaticOverwrite, WriteMode
@@ -25,6 +22,7 @@ from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import new_schema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.stats import unknown_stats
+from tests.contexts import context_of
 
 INT = parse_type("INT NOT NULL")
 TOP_LEVEL = 5
@@ -71,8 +69,8 @@ class SmallTable:
     def over(self, store: ObjectStore) -> "SmallTable":
         """Use another store from now on, such as a faulty one over the same objects."""
         self.store = store
-        self.log = SnapshotLog(store, self.clock)
-        self.schemas = SchemaLog(store)
+        self.context = context_of(store, self.clock)
+        self.schemas = self.context.schemas
         self.schema = self.schemas.latest()
         self.folders = BucketFolders(self.schema)
         return self
@@ -108,7 +106,7 @@ class SmallTable:
 
     def compact(self) -> int | None:
         """Merge each bucket into one file of the top level; None when nothing is there to merge."""
-        latest = self.log.latest()
+        latest = self.context.snapshots.latest()
         messages = []
         for (_, bucket), entries in sorted(self._buckets(latest).items()) if latest else ():
             if len(entries) < 2:
@@ -133,8 +131,7 @@ class SmallTable:
         """Make a snapshot, a second after whatever happened before."""
         self.clock.advance(1)
         staged = self.staged(messages, mode)
-        engine = LocalEngine(local_runtime(self.store, self.clock))
-        return commit(self.log, self.schemas, lambda: engine, staged, self.clock).snapshots[-1].id
+        return commit(self.context, staged).snapshots[-1].id
 
     def staged(self, messages: Sequence[CommitMessage], mode: WriteMode) -> StagedCommit:
         self._number += 1
@@ -145,7 +142,7 @@ class SmallTable:
             mode=mode,
             messages=tuple(messages),
             schema_id=self.schema.id,
-            base_snapshot_id=self.log.latest_id(),
+            base_snapshot_id=self.context.snapshots.latest_id(),
         )
 
     def data_file(
@@ -184,10 +181,10 @@ class SmallTable:
         return self.folders.of(self._partition(dt), bucket)
 
     def expire(self, *, dry_run: bool = False, **asked: int) -> ExpiryResult:
-        return expire(self.log, self.schemas, self.clock, dry_run=dry_run, **asked)
+        return expire(self.context, dry_run=dry_run, **asked)
 
     def tag(self, name: str, *, at: int | None = None, retention_millis: int | None = None) -> None:
-        create_tag(self.log, self.clock, name, snapshot_id=at, retention_millis=retention_millis)
+        create_tag(self.context, name, snapshot_id=at, retention_millis=retention_millis)
 
     def branch(self, name: str, *, at: int) -> None:
         """Make a branch from a snapshot as Java makes it: schema, tag and snapshot are copied."""
@@ -195,13 +192,13 @@ class SmallTable:
             self.store.write(f"branch/branch-{name}/{key}", self.store.read(key))
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> ExpiryResult:
-        return delete_tag(self.log, self.schemas, self.clock, name, dry_run=dry_run)
+        return delete_tag(self.context, name, dry_run=dry_run)
 
     def findings(self) -> list[str]:
-        return [str(finding) for finding in verify(self.log, self.schemas)]
+        return [str(finding) for finding in verify(self.context)]
 
     def ids(self) -> list[int]:
-        return [snapshot.id for snapshot in self.log.history()]
+        return [snapshot.id for snapshot in self.context.snapshots.history()]
 
     def objects(self) -> set[str]:
         """Every object of the table."""
@@ -229,12 +226,12 @@ class SmallTable:
     def changelog(self, snapshot: Snapshot) -> list[tuple[str, str]]:
         """Return what a stream reads of one snapshot or long-lived changelog: texts of files by folder."""
         if self.schema.options.get("changelog-producer", "none") != "none":
-            manifests = self.log.changelog_manifests(snapshot)
+            manifests = self.context.manifests.changelog(snapshot)
         elif snapshot.commit_kind == "APPEND":
-            manifests = self.log.delta_manifests(snapshot)
+            manifests = self.context.manifests.delta(snapshot)
         else:
             manifests = []
-        entries = (entry for manifest in manifests for entry in self.log.manifests.entries(manifest))
+        entries = (entry for manifest in manifests for entry in self.context.manifests.entries(manifest))
         return sorted(
             (self.folders.of(entry.partition, entry.bucket), self._read(entry))
             for entry in entries
@@ -243,7 +240,7 @@ class SmallTable:
 
     def _buckets(self, snapshot: Snapshot) -> dict[tuple[bytes, int], list[ManifestEntry]]:
         # Another handle, which remembers nothing.
-        live = SnapshotLog(self.store, self.clock).live_entries(snapshot)
+        live = context_of(self.store, self.clock).manifests.live_entries(snapshot)
         found: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for entry in sorted(live, key=lambda entry: entry.file.max_sequence_number):
             found.setdefault((entry.partition, entry.bucket), []).append(entry)

@@ -26,9 +26,11 @@ def test_a_writer_years_ahead_stamps_the_storages_time():
         table.write({1: "v"})
         storage.advance(HOUR)
     table.compact()
-    compact_manifests(table.log, table.schemas, table.clock)
+    compact_manifests(
+        table.context,
+    )
 
-    times = [snapshot.time_millis for snapshot in table.log.history()]
+    times = [snapshot.time_millis for snapshot in table.context.snapshots.history()]
     start = storage.now_millis() - 2 * HOUR * 1000
 
     assert times == [start, start + HOUR * 1000, start + 2 * HOUR * 1000, start + 2 * HOUR * 1000]
@@ -42,7 +44,7 @@ def test_a_writer_that_is_behind_or_a_little_ahead_stamps_its_own_time(seconds):
 
     table.write({1: "v"})
 
-    assert table.log.latest().time_millis == now_millis + 1000
+    assert table.context.snapshots.latest().time_millis == now_millis + 1000
     assert table.findings() == []
 
 
@@ -98,13 +100,13 @@ def test_the_storage_is_asked_only_when_the_time_is_far_from_the_last_one():
 def test_the_time_of_a_snapshot_never_goes_down():
     table = SmallTable()
     table.write({1: "a"})
-    latest = table.log.latest()
+    latest = table.context.snapshots.latest()
     poisoned = latest.model_copy(update={"time_millis": latest.time_millis + 5 * YEAR * 1000})
     table.store.write("snapshot/snapshot-1", serialize_snapshot(poisoned))
 
     table.write({1: "b"})
 
-    assert table.log.latest().time_millis == poisoned.time_millis
+    assert table.context.snapshots.latest().time_millis == poisoned.time_millis
 
 
 def test_verify_names_the_commit_that_brought_the_future_in_and_not_those_after_it():
@@ -113,7 +115,7 @@ def test_verify_names_the_commit_that_brought_the_future_in_and_not_those_after_
         table.write({1: "v"})
     stamp = table.clock.now_millis() + 5 * YEAR * 1000
     for id in (2, 3, 4):
-        changed = table.log.snapshot(id).model_copy(update={"time_millis": stamp})
+        changed = table.context.snapshots.snapshot(id).model_copy(update={"time_millis": stamp})
         table.store.write(f"snapshot/snapshot-{id}", serialize_snapshot(changed))
 
     (finding,) = table.findings()

@@ -7,10 +7,10 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.table.layout import manifest_key, snapshot_key
 from lakehouse_core.table.manifest import encode_manifest, encode_manifest_list
 from lakehouse_core.table.snapshot import serialize_snapshot
+from tests.contexts import context_of
 
 NAMES = ["../../secret", "/etc/passwd", "a/b", "a\\b", "..", ".", "", "a\0b", "x" * 300, "ä" * 200]
 COUNTS = [1, 60]  # Few entries are decoded one by one, many as columns.
@@ -28,9 +28,9 @@ class Hostile:
         self.table = catalog.create_table("db.t", {"id": "INT NOT NULL"}, primary_keys=["id"], options=options)
         for number in range(3):
             self.table.write([{"id": number}])
-        self.store = self.table._store
-        self.log = SnapshotLog(self.store, SystemClock())
-        self.latest = self.log.snapshot(3)
+        self.store = self.table._context.store
+        self.context = context_of(self.store, SystemClock())
+        self.latest = self.context.snapshots.snapshot(3)
 
     def publish(self, **fields):
         """Put another third snapshot in the place of the real one."""
@@ -46,16 +46,16 @@ class Hostile:
 
     def with_file_named(self, name, count):
         """Let the newest manifest name a file so, behind `count` others."""
-        (manifest, *_) = self.log.delta_manifests(self.latest)
-        ((entry, *_),) = self.log.manifests.entries_of_each([manifest], with_stats=True)
+        (manifest, *_) = self.context.manifests.delta(self.latest)
+        ((entry, *_),) = self.context.manifests.entries_of_each([manifest], with_stats=True)
         others = [replace(entry, file=replace(entry.file, file_name=f"data-{i}.parquet")) for i in range(count)]
         data = encode_manifest([*others, replace(entry, file=replace(entry.file, file_name=name))])
         self.store.write(manifest_key("manifest-hostile"), data)
         self.with_manifest_named("manifest-hostile", size=len(data))
 
     def with_manifest_named(self, name, size=100):
-        (manifest, *_) = self.log.delta_manifests(self.latest)
-        base = self.log.manifests_of(self.log.snapshot(2))
+        (manifest, *_) = self.context.manifests.delta(self.latest)
+        base = self.context.manifests.of(self.context.snapshots.snapshot(2))
         listed = encode_manifest_list([replace(manifest, file_name=name, file_size=size, checksum=None)])
         self.store.write(manifest_key("manifest-list-hostile"), listed)
         self.store.write(manifest_key("manifest-list-base"), encode_manifest_list(base))

@@ -75,9 +75,9 @@ def test_what_is_claimed_is_read_back_whatever_made_it() -> None:
     hostile = snapshot.model_copy(update={"id": 2, "base_manifest_list": "../manifest-list", "commit_user": "a"})
 
     with pytest.raises(InvalidRequest, match=r"The snapshot could not be read back \(snapshot/snapshot-2: field base"):
-        table.log.claim(hostile)
+        table.context.snapshots.create(hostile)
 
-    assert table.log.latest_id() == 1
+    assert table.context.snapshots.latest_id() == 1
 
 
 def test_a_staged_commit_that_could_not_be_loaded_is_not_kept() -> None:
@@ -96,6 +96,6 @@ def test_a_tag_reads_back_as_the_snapshot_that_it_names() -> None:
     table = commit_table()
     table.commit(table.append("first"))
 
-    tag = create_tag(table.log, table.clock, "eod", retention_millis=1000)
+    tag = create_tag(table.context, "eod", retention_millis=1000)
 
-    assert table.again().tag("eod") == tag
+    assert table.again().tags.tag("eod") == tag

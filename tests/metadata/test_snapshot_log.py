@@ -1,5 +1,6 @@
 """The history of a table as it can be asked: hints only help, what expired says so, and damage is never "nothing"."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,13 +13,14 @@ from lakehouse_core.errors import (
     SnapshotExpired,
     StorageUnavailable,
 )
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.layout import changelog_key, manifest_key, snapshot_key, tag_key
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.snapshot import Snapshot, Tag, new_tag, serialize_snapshot, serialize_tag
+from tests.contexts import context_of
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
 
 
@@ -37,7 +39,7 @@ def snapshot(snapshot_id: int) -> Snapshot:
 
 def log_of(
     *ids: int, latest: bytes | None = None, earliest: bytes | None = None, boundary: int | None = None
-) -> SnapshotLog:
+) -> TableContext:
     """Return the log of a table with these snapshot files, hints and boundary."""
     store = MemoryStore()
     for snapshot_id in ids:
@@ -47,7 +49,7 @@ def log_of(
             store.write(key, hint)
     if boundary is not None:
         store.write("lakehouse/boundary", b"%d" % boundary)
-    return SnapshotLog(store, VirtualClock())
+    return context_of(store, VirtualClock())
 
 
 HINTS = [None, b"", b"1", b"3", b"4", b"5", b"7", b"9", b"x", b"-3", b"0", b"3\n", b"\xff", b"99999999999999999999"]
@@ -58,69 +60,91 @@ class TestHints:
     def test_whatever_the_hints_say_the_answer_is_the_same(self, hint: bytes | None) -> None:
         log = log_of(3, 4, 5, 6, 7, latest=hint, earliest=hint)
 
-        assert (log.latest_id(), log.earliest_id()) == (7, 3)
-        assert [one.id for one in log.history()] == [3, 4, 5, 6, 7]
+        assert (log.snapshots.latest_id(), log.snapshots.earliest_id()) == (7, 3)
+        assert [one.id for one in log.snapshots.history()] == [3, 4, 5, 6, 7]
 
     @pytest.mark.parametrize("hint", HINTS)
     def test_what_lies_below_the_boundary_is_gone_for_everybody(self, hint: bytes | None) -> None:
         log = log_of(3, 4, 5, 6, 7, latest=hint, earliest=hint, boundary=5)
 
-        assert (log.latest_id(), log.earliest_id()) == (7, 5)
-        assert [one.id for one in log.history()] == [5, 6, 7]
+        assert (log.snapshots.latest_id(), log.snapshots.earliest_id()) == (7, 5)
+        assert [one.id for one in log.snapshots.history()] == [5, 6, 7]
         with pytest.raises(SnapshotExpired, match=r"Snapshot 4 is expired\. The earliest available is 5"):
-            log.snapshot(4)
+            log.snapshots.snapshot(4)
 
     @pytest.mark.parametrize("hint", HINTS)
     def test_a_stale_file_below_the_boundary_is_no_latest_snapshot(self, hint: bytes | None) -> None:
         log = log_of(3, 7, 8, latest=hint, boundary=7)
 
-        assert log.latest_id() == 8
+        assert log.snapshots.latest_id() == 8
 
     @pytest.mark.parametrize("hint", HINTS)
     def test_a_table_rolled_back_below_the_boundary_is_no_empty_one(self, hint: bytes | None) -> None:
         log = log_of(3, latest=hint, earliest=hint, boundary=7)
 
-        for ask in (log.latest, log.earliest_id, log.history, lambda: log.snapshot(3)):
+        for ask in (
+            log.snapshots.latest,
+            log.snapshots.earliest_id,
+            log.snapshots.history,
+            lambda: log.snapshots.snapshot(3),
+        ):
             with pytest.raises(CorruptTable, match="its latest snapshot is 3, below its boundary 7"):
                 ask()
 
     def test_neither_is_one_whose_snapshots_are_all_gone(self) -> None:
         with pytest.raises(CorruptTable, match="its snapshots are gone, and its boundary is 7"):
-            log_of(boundary=7).latest()
+            log_of(boundary=7).snapshots.latest()
 
     @pytest.mark.parametrize("hint", HINTS)
     def test_a_table_without_snapshots_has_none(self, hint: bytes | None) -> None:
         log = log_of(latest=hint, earliest=hint)
 
-        assert (log.latest_id(), log.earliest_id(), log.latest(), log.history()) == (None, None, None, [])
+        assert (
+            log.snapshots.latest_id(),
+            log.snapshots.earliest_id(),
+            log.snapshots.latest(),
+            log.snapshots.history(),
+        ) == (None, None, None, [])
 
     def test_a_hint_far_behind_is_not_followed_step_by_step(self) -> None:
         log = log_of(*range(1, 101), latest=b"1")
         store = FaultyStore(log.store)
 
-        assert SnapshotLog(store, VirtualClock()).latest_id() == 100
+        assert context_of(store, VirtualClock()).snapshots.latest_id() == 100
         assert len(store.calls) < 50
 
     def test_a_good_hint_needs_no_listing(self) -> None:
         store = FaultyStore(log_of(*range(1, 101), latest=b"100", earliest=b"1").store)
-        log = SnapshotLog(store, VirtualClock())
+        log = context_of(store, VirtualClock())
 
-        assert (log.latest_id(), log.earliest_id()) == (100, 1)
+        assert (log.snapshots.latest_id(), log.snapshots.earliest_id()) == (100, 1)
         assert {call.method for call in store.calls} == {"read", "size"}
 
     def test_a_hint_that_cannot_be_written_fails_nobody(self) -> None:
         log = log_of(1)
         broken = FaultyStore(log.store, [Fault(at=1, kind=FaultKind.EACCES, count=10)])
-        SnapshotLog(broken, VirtualClock()).write_latest_hint(1)
+        context_of(broken, VirtualClock()).snapshots.write_latest_hint(1)
 
-        assert log.latest_id() == 1
+        assert log.snapshots.latest_id() == 1
+
+
+# What a store that fails must not answer as if there were nothing.
+ASKED: list[Callable[[TableContext], object]] = [
+    lambda table: table.snapshots.latest_id(),
+    lambda table: table.snapshots.latest(),
+    lambda table: table.snapshots.history(),
+    lambda table: table.snapshots.earliest_id(),
+    lambda table: table.snapshots.boundary.first_id(),
+    lambda table: table.tags.all(),
+    lambda table: table.changelogs.ids(),
+]
 
 
 class TestSnapshots:
     @pytest.mark.parametrize("snapshot_id", [0, -1])
     def test_ids_start_at_one(self, snapshot_id: int) -> None:
         with pytest.raises(InvalidRequest, match="ids start at 1"):
-            log_of(1).snapshot(snapshot_id)
+            log_of(1).snapshots.snapshot(snapshot_id)
 
     @pytest.mark.parametrize(
         ("ids", "asked", "error", "message"),
@@ -135,7 +159,7 @@ class TestSnapshots:
         self, ids: tuple[int, ...], asked: int, error: type[Exception], message: str
     ) -> None:
         with pytest.raises(error, match=message) as raised:
-            log_of(*ids).snapshot(asked)
+            log_of(*ids).snapshots.snapshot(asked)
         assert type(raised.value) is error
 
     @pytest.mark.parametrize("data", [b"", b"{", b"null", serialize_snapshot(snapshot(2))[:-40]])
@@ -143,7 +167,7 @@ class TestSnapshots:
         log = log_of(1, 2, latest=b"2")
         log.store.write(snapshot_key(2), data)
 
-        for ask in (lambda: log.snapshot(2), log.latest, log.history):
+        for ask in (lambda: log.snapshots.snapshot(2), log.snapshots.latest, log.snapshots.history):
             with pytest.raises(CorruptTable, match="snapshot-2"):
                 ask()
 
@@ -152,17 +176,17 @@ class TestSnapshots:
         log.store.write(snapshot_key(1), serialize_snapshot(snapshot(2)))
 
         with pytest.raises(CorruptTable, match="holds snapshot 2, expected 1"):
-            log.snapshot(1)
+            log.snapshots.snapshot(1)
 
     def test_a_store_that_does_not_answer_is_never_an_empty_table(self) -> None:
         good = log_of(1, 2, 3)
         for call in range(1, 8):
-            for ask in ("latest_id", "latest", "history", "earliest_id", "tags", "changelog_ids", "boundary"):
+            for ask in ASKED:
                 store = FaultyStore(good.store, [Fault(at=call, kind=FaultKind.FAIL_BEFORE, count=100)])
-                log = SnapshotLog(store, VirtualClock())
-                expected = getattr(good, ask)()
+                log = context_of(store, VirtualClock())
+                expected = ask(good)
                 try:
-                    assert getattr(log, ask)() == expected
+                    assert ask(log) == expected
                 except StorageUnavailable:
                     assert len(store.calls) >= call
 
@@ -173,7 +197,9 @@ class TestSnapshots:
             if call.key == snapshot_key(1):
                 good.store.delete([snapshot_key(1), snapshot_key(2)])
 
-        assert [one.id for one in SnapshotLog(FaultyStore(good.store, on_call=expire), VirtualClock()).history()] == [
+        assert [
+            one.id for one in context_of(FaultyStore(good.store, on_call=expire), VirtualClock()).snapshots.history()
+        ] == [
             3,
             4,
             5,
@@ -183,20 +209,25 @@ class TestSnapshots:
     def test_walking_back_stops_where_the_history_does(self) -> None:
         log = log_of(*range(1, 7), boundary=3)
 
-        assert [one.id for one in log.newest_first(snapshot(6))] == [6, 5, 4, 3]
-        assert [one.id for one in log_of(4, 5, 6).newest_first(snapshot(6))] == [6, 5, 4]
+        assert [one.id for one in log.snapshots.newest_first(snapshot(6))] == [6, 5, 4, 3]
+        assert [one.id for one in log_of(4, 5, 6).snapshots.newest_first(snapshot(6))] == [6, 5, 4]
 
     def test_a_range_of_snapshots_comes_oldest_first(self) -> None:
-        assert [one.id for one in log_of(*range(1, 7)).since(2, 5)] == [3, 4, 5]
+        assert [one.id for one in log_of(*range(1, 7)).snapshots.since(2, 5)] == [3, 4, 5]
         with pytest.raises(SnapshotExpired, match="Snapshot 1 is expired"):
-            log_of(*range(2, 7)).since(0, 5)
+            log_of(*range(2, 7)).snapshots.since(0, 5)
 
 
 class TestBoundary:
     def test_it_only_rises(self) -> None:
         log = log_of(1)
 
-        assert [log.boundary(), log.raise_boundary(5), log.raise_boundary(3), log.boundary()] == [0, 5, 5, 5]
+        assert [
+            log.snapshots.boundary.first_id(),
+            log.snapshots.boundary.advance(5),
+            log.snapshots.boundary.advance(3),
+            log.snapshots.boundary.first_id(),
+        ] == [0, 5, 5, 5]
 
     @pytest.mark.parametrize("data", [b"", b"x", b"0", b"-1", b"5\n", b"1.5"])
     def test_a_damaged_one_is_said_to_be(self, data: bytes) -> None:
@@ -204,19 +235,19 @@ class TestBoundary:
         log.store.write("lakehouse/boundary", data)
 
         with pytest.raises(CorruptTable, match="lakehouse/boundary: it holds"):
-            log.latest_id()
+            log.snapshots.latest_id()
 
     def test_of_two_that_raise_it_at_once_the_higher_stays(self) -> None:
         good = log_of(1)
-        good.raise_boundary(2)
+        good.snapshots.boundary.advance(2)
 
         def other(call: Call) -> None:
-            if call.method == "replace" and good.boundary() == 2:
-                good.raise_boundary(9)
+            if call.method == "replace" and good.snapshots.boundary.first_id() == 2:
+                good.snapshots.boundary.advance(9)
 
-        log = SnapshotLog(FaultyStore(good.store, on_call=other), VirtualClock())
-        assert log.raise_boundary(4) == 9
-        assert good.boundary() == 9
+        log = context_of(FaultyStore(good.store, on_call=other), VirtualClock())
+        assert log.snapshots.boundary.advance(4) == 9
+        assert good.snapshots.boundary.first_id() == 9
 
 
 class TestTagsAndChangelogs:
@@ -226,28 +257,28 @@ class TestTagsAndChangelogs:
             tag = new_tag(snapshot(snapshot_id), name=name, local_now_millis=0, retained_millis=None)
             log.store.write(tag_key(name), serialize_tag(tag))
 
-        assert {name: tag.snapshot.id for name, tag in log.tags().items()} == {"a b": 1, "eod": 2}
-        assert list(log.tags()) == ["a b", "eod"]
-        assert log.tag("eod").snapshot == snapshot(2)
+        assert {name: tag.snapshot.id for name, tag in log.tags.all().items()} == {"a b": 1, "eod": 2}
+        assert list(log.tags.all()) == ["a b", "eod"]
+        assert log.tags.tag("eod").snapshot == snapshot(2)
 
     def test_an_unknown_tag_names_those_there_are(self) -> None:
         log = log_of(1)
         with pytest.raises(NotFound, match=r"Tag 'x': there is no such tag\. The table has no tags\."):
-            log.tag("x")
+            log.tags.tag("x")
         log.store.write(tag_key("eod"), serialize_tag(Tag(snapshot=snapshot(1))))
         with pytest.raises(NotFound, match="The tags are: eod"):
-            log.tag("x")
+            log.tags.tag("x")
 
     def test_changelogs_outlive_their_snapshots(self) -> None:
         log = log_of(5)
         for snapshot_id in (3, 4):
             log.store.write(changelog_key(snapshot_id), serialize_snapshot(snapshot(snapshot_id)))
-        log.write_changelog_hints(3, 4)
+        log.changelogs.write_hints(3, 4)
 
-        assert log.changelog_ids() == [3, 4]
-        assert log.changelog(3) == snapshot(3)
+        assert log.changelogs.ids() == [3, 4]
+        assert log.changelogs.changelog(3) == snapshot(3)
         with pytest.raises(NotFound, match=r"Changelog 2 is not kept\. Changelogs of expired snapshots: 3 to 4"):
-            log.changelog(2)
+            log.changelogs.changelog(2)
 
 
 class TestManifests:
@@ -259,16 +290,16 @@ class TestManifests:
         return table
 
     def test_entries_come_in_the_order_of_their_commits(self, table: CommitTable) -> None:
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
 
-        names = [entry.file.file_name for entry in table.log.live_entries(latest)]
+        names = [entry.file.file_name for entry in table.context.manifests.live_entries(latest)]
         assert names == [f"f{number:02}" for number in range(1, 13)]
-        assert len(table.log.base_manifests(latest)) == 11
-        assert len(table.log.delta_manifests(latest)) == 1
+        assert len(table.context.manifests.base(latest)) == 11
+        assert len(table.context.manifests.delta(latest)) == 1
 
     def test_a_filter_sees_partition_bucket_and_level(self, table: CommitTable) -> None:
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
         seen = set()
 
@@ -276,42 +307,42 @@ class TestManifests:
             seen.add((partition, bucket, level))
             return False
 
-        assert table.log.live_entries(latest, keep=keep) == []
+        assert table.context.manifests.live_entries(latest, keep=keep) == []
         assert seen == {(bytes(12), 0, 0)}
 
     def test_columns_hold_what_entries_hold(self, table: CommitTable) -> None:
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
-        (manifest,) = table.log.delta_manifests(latest)
+        (manifest,) = table.context.manifests.delta(latest)
 
-        columns = table.log.manifests.columns([manifest], with_stats=True)
-        assert list(columns.entries()) == table.log.manifests.entries(manifest, with_stats=True)
+        columns = table.context.manifests.columns([manifest], with_stats=True)
+        assert list(columns.entries()) == table.context.manifests.entries(manifest, with_stats=True)
         assert columns.kinds.tolist() == [EntryKind.ADD]
 
     def test_a_missing_manifest_is_damage(self, table: CommitTable) -> None:
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
-        victim = table.log.manifests_of(latest)[3].file_name
+        victim = table.context.manifests.of(latest)[3].file_name
         table.store.delete([manifest_key(victim)])
 
         with pytest.raises(CorruptTable, match=f"{victim}: it is missing, though a snapshot names it"):
-            table.log.live_entries(latest)
+            table.context.manifests.live_entries(latest)
 
     @pytest.mark.parametrize("change", ["cut", "longer"])
     def test_a_manifest_of_another_size_is_damage(self, table: CommitTable, change: str) -> None:
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
-        for name in (latest.base_manifest_list, table.log.delta_manifests(latest)[0].file_name):
+        for name in (latest.base_manifest_list, table.context.manifests.delta(latest)[0].file_name):
             key = manifest_key(name)
             whole = table.store.read(key)
             table.store.write(key, whole[:-1] if change == "cut" else whole + b"x")
             with pytest.raises(CorruptTable, match=rf"{name}: it has \d+ bytes, expected {len(whole)}"):
-                table.log.live_entries(latest)
+                table.context.manifests.live_entries(latest)
             table.store.write(key, whole)
 
     def test_another_list_of_the_same_size_is_told_by_its_checksum(self, table: CommitTable) -> None:
         table.commit(table.append("x", identifier=20))
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
         key = manifest_key(latest.delta_manifest_list)
         other = bytearray(table.store.read(key))
@@ -319,39 +350,39 @@ class TestManifests:
         table.store.write(key, bytes(other))
 
         with pytest.raises(CorruptTable, match=f"{latest.delta_manifest_list}: its blake2b-64 checksum is"):
-            table.log.delta_manifests(latest)
+            table.context.manifests.delta(latest)
 
     def test_a_manifest_under_the_name_of_another_of_its_size_is_told_by_its_list(self, table: CommitTable) -> None:
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
-        first, second = (manifest_key(manifest.file_name) for manifest in table.log.base_manifests(latest)[:2])
+        first, second = (manifest_key(manifest.file_name) for manifest in table.context.manifests.base(latest)[:2])
         assert table.store.size(first) == table.store.size(second)
         table.store.write(first, table.store.read(second))
 
         with pytest.raises(CorruptTable, match=f"{first}: its blake2b-64 checksum is"):
-            table.again().live_entries(latest)
+            table.again().manifests.live_entries(latest)
 
     def test_a_list_without_checksum_is_taken_as_it_is(self, table: CommitTable) -> None:
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
         foreign = latest.model_copy(update={"properties": {}})
 
-        assert table.log.delta_manifests(foreign) == table.log.delta_manifests(latest)
+        assert table.context.manifests.delta(foreign) == table.context.manifests.delta(latest)
 
     def test_a_manifest_name_that_leaves_its_folder_is_damage_and_read_by_nobody(self, table: CommitTable) -> None:
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
         table.store.write("secret", b"not a manifest")
-        hostile = replace(table.log.delta_manifests(latest)[0], file_name="../secret")
+        hostile = replace(table.context.manifests.delta(latest)[0], file_name="../secret")
 
         with pytest.raises(CorruptTable, match=r"names '\.\./secret'"):
-            table.log.manifests.entries(hostile)
+            table.context.manifests.entries(hostile)
 
 
 def test_a_snapshot_that_a_rollback_replaced_is_read_anew() -> None:
     log = log_of(3, 4)
-    first = log.snapshot(4)
+    first = log.snapshots.snapshot(4)
 
     log.store.write(snapshot_key(4), serialize_snapshot(snapshot(4).model_copy(update={"commit_user": "another"})))
 
-    assert (first.commit_user, log.snapshot(4).commit_user) == ("u", "another")
+    assert (first.commit_user, log.snapshots.snapshot(4).commit_user) == ("u", "another")

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests
 from lakehouse_core.execution.expiry.expire import expire
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
+from tests.contexts import context_of
 from tests.execution.small_table import HOUR, SmallTable
 from tests.oracle.reachable import reachable
 
@@ -67,7 +66,7 @@ class Life:
     def committed(self, snapshot_id):
         if snapshot_id is not None:
             self.states[snapshot_id] = dict(self.now)
-            self.changelogs[snapshot_id] = self.table.changelog(self.table.log.snapshot(snapshot_id))
+            self.changelogs[snapshot_id] = self.table.changelog(self.table.context.snapshots.snapshot(snapshot_id))
 
     def step(self, name, *arguments):
         getattr(self, name.replace(" ", "_"))(*arguments)
@@ -92,16 +91,18 @@ class Life:
         self.committed(self.table.compact())
 
     def compact_manifests(self):
-        made = compact_manifests(self.table.log, self.table.schemas, self.table.clock)
+        made = compact_manifests(
+            self.table.context,
+        )
         self.committed(None if made.snapshot is None else made.snapshot.id)
 
     def tag(self, name, back, retention_millis):
         ids = self.table.ids()
-        if ids and name not in self.table.log.tags():
+        if ids and name not in self.table.context.tags.all():
             self.table.tag(name, at=ids[max(0, len(ids) - 1 - back)], retention_millis=retention_millis)
 
     def delete_tag(self, name):
-        if name in self.table.log.tags():
+        if name in self.table.context.tags.all():
             self.table.delete_tag(name)
             self.check()
 
@@ -125,15 +126,15 @@ class Life:
     def check(self):
         """Everything that is there shows what it showed when it was made, and nothing else is there."""
         table = self.table
-        history = table.log.history()
+        history = table.context.snapshots.history()
         assert [snapshot.id for snapshot in history] == sorted(self.states)[len(self.states) - len(history) :]
         for snapshot in history:
             assert table.visible(snapshot) == self.states[snapshot.id]
             assert table.changelog(snapshot) == self.changelogs[snapshot.id]
-        for tag in table.log.tags().values():
+        for tag in table.context.tags.all().values():
             assert table.visible(tag.snapshot) == self.states[tag.snapshot.id]
-        for changelog_id in table.log.changelog_ids():
-            assert table.changelog(table.log.changelog(changelog_id)) == self.changelogs[changelog_id]
+        for changelog_id in table.context.changelogs.ids():
+            assert table.changelog(table.context.changelogs.changelog(changelog_id)) == self.changelogs[changelog_id]
         if not self.waits:
             assert table.files() == needed_files(table)
             assert not any(key.startswith("lakehouse/plan-") for key in table.objects())
@@ -151,7 +152,7 @@ class Life:
 
 def needed_files(table):
     producer = table.schema.options.get("changelog-producer", "none")
-    return reachable(table.log, table.folders, delta_is_changelog=producer == "none")
+    return reachable(table.context, table.folders, delta_is_changelog=producer == "none")
 
 
 @settings(max_examples=60)
@@ -194,7 +195,7 @@ def eventful_table(**options):
 
 
 def run(store, clock):
-    return expire(SnapshotLog(store, clock), SchemaLog(store), clock, retain_max=2)
+    return expire(context_of(store, clock), retain_max=2)
 
 
 FAULTS = [
@@ -213,8 +214,8 @@ def test_an_expiry_that_fails_at_any_call_loses_nothing_and_is_finished_by_the_n
     counting = FaultyStore(original.copy().store)
     whole = run(counting, original.clock)
     assert all((whole.snapshot_ids, whole.made_changelog_ids, whole.changelog_ids, whole.tags))
-    expected = {snapshot.id: original.visible(snapshot) for snapshot in original.log.history()}
-    tagged = original.visible(original.log.tag("kept").snapshot)
+    expected = {snapshot.id: original.visible(snapshot) for snapshot in original.context.snapshots.history()}
+    tagged = original.visible(original.context.tags.tag("kept").snapshot)
     for number in numbers(counting, kind):
         table = original.copy()
         fails(FaultyStore(table.store, [Fault(at=number, kind=kind)]), table.clock)
@@ -228,7 +229,7 @@ def test_an_expiry_that_fails_at_any_call_loses_nothing_and_is_finished_by_the_n
         assert table.ids() == sorted(expected)[-2:]
         assert table.files() == needed_files(table), f"call {number}"
         assert {key for key in table.objects() if key.startswith("lakehouse/")} == {"lakehouse/boundary"}
-        assert table.log.changelog_ids() == list(range(table.log.changelog_ids()[0], table.ids()[0]))
+        assert table.context.changelogs.ids() == list(range(table.context.changelogs.ids()[0], table.ids()[0]))
         check_after_a_crash(table, expected, tagged, f"call {number}, again")
 
 
@@ -237,9 +238,9 @@ def test_the_same_while_readers_are_waited_for(kind):
     original = eventful_table(**{"lakehouse.read.grace": "1 h"})
     counting = FaultyStore(original.copy().store)
     run(counting, original.clock)
-    expected = {snapshot.id: original.visible(snapshot) for snapshot in original.log.history()}
-    tagged = original.visible(original.log.tag("kept").snapshot)
-    reading = original.log.snapshot(original.ids()[1])
+    expected = {snapshot.id: original.visible(snapshot) for snapshot in original.context.snapshots.history()}
+    tagged = original.visible(original.context.tags.tag("kept").snapshot)
+    reading = original.context.snapshots.snapshot(original.ids()[1])
     for number in numbers(counting, kind):
         table = original.copy()
         fails(FaultyStore(table.store, [Fault(at=number, kind=kind)]), table.clock)
@@ -261,8 +262,8 @@ def test_a_bit_that_flips_while_an_expiry_reads_loses_nothing():
     original = eventful_table()
     counting = FaultyStore(original.copy().store)
     run(counting, original.clock)
-    expected = {snapshot.id: original.visible(snapshot) for snapshot in original.log.history()}
-    tagged = original.visible(original.log.tag("kept").snapshot)
+    expected = {snapshot.id: original.visible(snapshot) for snapshot in original.context.snapshots.history()}
+    tagged = original.visible(original.context.tags.tag("kept").snapshot)
     for call in counting.calls:
         if call.method in ("read", "read_versioned"):
             for position in (5, 333, 4001):
@@ -288,6 +289,6 @@ def fails(store, clock):
 
 def check_after_a_crash(table, expected, tagged, when):
     assert table.findings() == [], when
-    for snapshot in table.log.history():
+    for snapshot in table.context.snapshots.history():
         assert table.visible(snapshot) == expected[snapshot.id], when
-    assert table.visible(table.log.tag("kept").snapshot) == tagged, when
+    assert table.visible(table.context.tags.tag("kept").snapshot) == tagged, when

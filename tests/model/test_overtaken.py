@@ -17,9 +17,8 @@ from lakehouse_core.execution.compaction.compact import compact
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import FaultyStore, MemoryStore
+from tests.contexts import context_of
 
 
 @dataclass(frozen=True)
@@ -160,8 +159,8 @@ def partitioned():
 
     def overtaken_by(before):
         inner = store.at("db.db/t")
-        log = SnapshotLog(inner, clock)
-        return compact(log, SchemaLog(inner), lambda: Overtaken(store, clock, before), RequestedBuckets(), full=True)
+        context = context_of(inner, clock, Overtaken(store, clock, before))
+        return compact(context, RequestedBuckets(), full=True)
 
     return table, store, overtaken_by
 

@@ -4,25 +4,25 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, ManifestFile, file_identifier
 
 
-def first_broken(log: SnapshotLog, folders: BucketFolders, key_types: Sequence[DataType]) -> dict[str, int]:
+def first_broken(table: TableContext, folders: BucketFolders, key_types: Sequence[DataType]) -> dict[str, int]:
     """Return by promise (I7, I8, I11, I22) the first snapshot that breaks it."""
     first: dict[str, int] = {}
-    sizes = {info.key: info.size for info in log.store.list("")}
+    sizes = {info.key: info.size for info in table.store.list("")}
     before = None
-    for snapshot in log.history():
+    for snapshot in table.snapshots.history():
         state: dict[Identifier, ManifestEntry] = {}
-        broken = set(_apply(log, log.base_manifests(snapshot), state))
+        broken = set(_apply(table, table.manifests.base(snapshot), state))
         if before is not None and state.keys() != before:
             broken.add("I7")
-        broken.update(_apply(log, log.delta_manifests(snapshot), state))
+        broken.update(_apply(table, table.manifests.delta(snapshot), state))
         before = state.keys()
         if snapshot.total_record_count != sum(entry.file.row_count for entry in state.values()):
             broken.add("I8")
@@ -33,9 +33,9 @@ def first_broken(log: SnapshotLog, folders: BucketFolders, key_types: Sequence[D
 
 
 def _apply(
-    log: SnapshotLog, manifests: Iterable[ManifestFile], state: dict[Identifier, ManifestEntry]
+    table: TableContext, manifests: Iterable[ManifestFile], state: dict[Identifier, ManifestEntry]
 ) -> Iterator[str]:
-    for entry in (entry for manifest in manifests for entry in log.manifests.entries(manifest)):
+    for entry in (entry for manifest in manifests for entry in table.manifests.entries(manifest)):
         if (entry.kind is EntryKind.ADD) == (file_identifier(entry) in state):
             yield "I7"
         elif entry.kind is EntryKind.ADD:

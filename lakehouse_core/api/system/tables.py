@@ -31,6 +31,7 @@ from lakehouse_core.api.system.rows import (
 )
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.scan import ReadRequest, explain_missing_files, plan_read, read_point, read_tasks
 from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.execution.tasks.binlog import binlog_batches, binlog_schema, by_bucket
@@ -38,8 +39,6 @@ from lakehouse_core.execution.tasks.read import read_split
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.interchange.arrow_rows import ArrowRows
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.options import POSTPONE_BUCKET, parse_bool
 from lakehouse_core.table.layout import BRANCH_FOLDER, CONSUMER_FOLDER, CONSUMER_PREFIX, statistics_key
 from lakehouse_core.table.manifest import ManifestEntry
@@ -106,9 +105,7 @@ class SystemTable(ArrowRows):
 class SystemSource:
     """Where the rows of a system table come from. `options`: those of a read, as `Table.scan` takes them."""
 
-    table: str
-    log: SnapshotLog
-    schemas: SchemaLog
+    table: TableContext
     options: Mapping[str, str]
 
 
@@ -120,8 +117,8 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
     if not isinstance(name, str) or name not in SYSTEM_TABLES:
         near = difflib.get_close_matches(name if isinstance(name, str) else "", SYSTEM_TABLES, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"There are: {', '.join(SYSTEM_TABLES)}."
-        raise NotFound(f"{source.table}: there is no system table {shown(name)}. {hint}")
-    full_name = f"{source.table}${name}"
+        raise NotFound(f"{source.table.name}: there is no system table {shown(name)}. {hint}")
+    full_name = f"{source.table.name}${name}"
     if name in _OF_ROWS:
         return _of_rows(name, full_name, source)
     if source.options and name not in _STATE_ROWS:
@@ -148,29 +145,29 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
 
 def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
     request = ReadRequest(
-        table=source.table,
+        table=source.table.name,
         options=source.options,
         read_optimized=name == "ro",
         with_row_kinds=name != "ro",
     )
 
     def plan() -> Any:
-        options = source.schemas.latest().options
+        options = source.table.schemas.latest().options
         if name != "ro" and parse_bool(_WITH_SEQUENCE_NUMBER, options.get(_WITH_SEQUENCE_NUMBER, "false")):
             raise UnsupportedFeature(f"{full_name}: {_WITH_SEQUENCE_NUMBER} is not supported yet. Use Java Paimon.")
-        return plan_read(source.log, source.schemas, request)
+        return plan_read(source.table, request)
 
-    scan = Scan(plan, source.log, table=source.table)
+    scan = Scan(plan, source.table)
     if name != "binlog":
         return SystemTable(
             full_name, schema=scan.schema, batches=scan.to_batches, frame=scan.to_spark, origin=(name, source)
         )
 
     def batches() -> Iterator[pa.RecordBatch]:
-        found, runtime = scan.plan(), local_runtime(source.log.store, source.log.clock)
+        found, runtime = scan.plan(), local_runtime(source.table.store, source.table.clock)
         for tasks in by_bucket(read_tasks(found)):
             rows = chain.from_iterable(
-                explain_missing_files(read_split(task, runtime), source.log, found) for task in tasks
+                explain_missing_files(read_split(task, runtime), source.table, found) for task in tasks
             )
             yield from binlog_batches(rows, packs=found.is_increment)
 
@@ -187,23 +184,23 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
 
 
 def _snapshots(source: SystemSource) -> Iterable[Row]:
-    return snapshot_rows(source.log.history())
+    return snapshot_rows(source.table.snapshots.history())
 
 
 def _schemas(source: SystemSource) -> Iterable[Row]:
-    return schema_rows(source.schemas.all())
+    return schema_rows(source.table.schemas.all())
 
 
 def _options(source: SystemSource) -> Iterable[Row]:
-    return option_rows(source.schemas.latest())
+    return option_rows(source.table.schemas.latest())
 
 
 def _tags(source: SystemSource) -> Iterable[Row]:
-    return tag_rows(source.log.tags())
+    return tag_rows(source.table.tags.all())
 
 
 def _branches(source: SystemSource) -> Iterable[Row]:
-    store = source.log.store
+    store = source.table.store
     for folder in store.children(BRANCH_FOLDER).folders:
         if folder.startswith(_BRANCH_PREFIX):
             # Object stores know no times of folders: the first object of a branch tells when it was made.
@@ -212,7 +209,7 @@ def _branches(source: SystemSource) -> Iterable[Row]:
 
 
 def _consumers(source: SystemSource) -> Iterable[Row]:
-    store = source.log.store
+    store = source.table.store
     for file in store.children(CONSUMER_FOLDER).files:
         if file.startswith(CONSUMER_PREFIX):
             key = f"{CONSUMER_FOLDER}/{file}"
@@ -220,38 +217,38 @@ def _consumers(source: SystemSource) -> Iterable[Row]:
 
 
 def _aggregation_fields(source: SystemSource) -> Iterable[Row]:
-    return aggregation_rows(source.schemas.latest())
+    return aggregation_rows(source.table.schemas.latest())
 
 
 def _statistics(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
     if snapshot.statistics is None:
         return ()
     key = statistics_key(snapshot.statistics)
-    return statistics_rows(parse_statistics(source.log.store.read(key), key))
+    return statistics_rows(parse_statistics(source.table.store.read(key), key))
 
 
 def _manifests(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
-    manifests = [*source.log.manifests_of(snapshot), *source.log.changelog_manifests(snapshot)]
-    return manifest_rows(manifests, source.schemas.latest())
+    manifests = [*source.table.manifests.of(snapshot), *source.table.manifests.changelog(snapshot)]
+    return manifest_rows(manifests, source.table.schemas.latest())
 
 
 def _files(source: SystemSource, snapshot: Snapshot, earliest: int | None) -> Iterable[Row]:
-    entries = source.log.live_entries(snapshot, with_stats=True)
+    entries = source.table.manifests.live_entries(snapshot, with_stats=True)
     if earliest is not None:
         entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
-    schema, store = source.schemas.latest(), source.log.store
+    schema, store = source.table.schemas.latest(), source.table.store
 
     def path_of(key: str) -> str:
         return f"{store.spec.root}/{key}" if store.spec.scheme == "file" else store.uri(key)
 
     real = _in_real_buckets(entries, schema)
-    return file_rows(real, schema, file_schema=source.schemas.schema, path_of=path_of)
+    return file_rows(real, schema, file_schema=source.table.schemas.schema, path_of=path_of)
 
 
 def _partitions(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
-    schema = source.schemas.latest()
+    schema = source.table.schemas.latest()
     deleted: dict[bytes, int] = {}
-    for index in source.log.index_entries(snapshot):
+    for index in source.table.manifests.index_entries(snapshot):
         for vector in index.deletion_vectors or ():
             if index.index_type == _DELETION_VECTORS and vector.cardinality is not None:
                 deleted[index.partition] = deleted.get(index.partition, 0) + vector.cardinality
@@ -260,11 +257,11 @@ def _partitions(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
 
 
 def _buckets(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
-    return bucket_rows(_told_entries(source, snapshot), source.schemas.latest())
+    return bucket_rows(_told_entries(source, snapshot), source.table.schemas.latest())
 
 
 def _told_entries(source: SystemSource, snapshot: Snapshot) -> Iterator[ManifestEntry]:
-    for entries in source.log.manifests.entries_of_each(source.log.manifests_of(snapshot)):
+    for entries in source.table.manifests.entries_of_each(source.table.manifests.of(snapshot)):
         yield from entries
 
 
@@ -285,8 +282,8 @@ def _rows(name: str, source: SystemSource) -> Iterable[Row]:
         # To the end, for what it is read from may go meanwhile.
         return list(_STATE_ROWS[name](source, state.snapshot, state.created_from_millis))
 
-    point = read_point(source.schemas, source.table, None, source.options)
-    return read_at(source.log, source.schemas, point, of_state)
+    point = read_point(source.table.schemas, source.table.name, None, source.options)
+    return read_at(source.table, point, of_state)
 
 
 _ROWS: Final[Mapping[str, Callable[[SystemSource], Iterable[Row]]]] = {

@@ -14,9 +14,8 @@ from lakehouse_core.execution.commit.publish import Patience
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.commit.stamping import next_stamp
 from lakehouse_core.execution.commit.trial import Trial
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.manifest_writer import ManifestWriter
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.commit.file_changes import Changes
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY
@@ -50,9 +49,7 @@ class ManifestCompaction:
 
 
 def compact_manifests(
-    log: SnapshotLog,
-    schemas: SchemaLog,
-    clock: Clock,
+    table: TableContext,
     *,
     properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
@@ -63,19 +60,17 @@ def compact_manifests(
     Raises CommitTimeout, CommitOutcomeUnknown, CorruptTable, StorageUnavailable, UnsupportedFeature.
     """
     check_properties(properties or {})
-    schema = schemas.latest()
+    schema = table.schemas.latest()
     write_supported(schema)
     if dry_run:
-        return _planned(log, schema, clock)
-    writer = _writer(log.store, clock, schema)
+        return _planned(table, schema)
+    writer = _writer(table.store, table.clock, schema)
     run = _Run(
-        log=log,
-        schemas=schemas,
-        clock=clock,
-        commit_user=clock.uuid(),
+        table=table,
+        commit_user=table.clock.uuid(),
         properties=properties or {},
         writer=writer,
-        trial=Trial(log, writer, Patience(schema.table_options.commit, clock, max_retries=None), clock),
+        trial=Trial(table, writer, Patience(schema.table_options.commit, table.clock, max_retries=None)),
     )
     return run.trial.run(lambda: _attempt(run), f"compact_manifests by {run.commit_user}")
 
@@ -84,9 +79,7 @@ def compact_manifests(
 class _Run:
     """One call on its way, with the merge that one attempt leaves to the next."""
 
-    log: SnapshotLog
-    schemas: SchemaLog
-    clock: Clock
+    table: TableContext
     commit_user: str
     properties: Mapping[str, str]
     writer: ManifestWriter
@@ -98,7 +91,7 @@ class _Run:
 def _attempt(run: _Run) -> ManifestCompaction | None:
     """Return the result, None when another commit was faster."""
     latest = run.trial.latest()
-    current = [] if latest is None else run.log.manifests_of(latest)
+    current = [] if latest is None else run.table.manifests.of(latest)
     merged = _merged(run, current)
     if latest is None or merged is None:
         run.writer.discard_all_but(())
@@ -109,9 +102,9 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
         delta=delta,
         checksums={one.name: run.writer.checksum_of(one.name) for one in (base, delta)},
     )
-    schema = run.schemas.latest()
+    schema = run.table.schemas.latest()
     skew = schema.table_options.expiry.max_skew_millis
-    stamp = next_stamp(run.log.store, run.clock, latest, max_skew_millis=skew)
+    stamp = next_stamp(run.table.store, run.table.clock, latest, max_skew_millis=skew)
     made = next_snapshot(
         latest,
         Changes(kind=CommitKind.COMPACT),
@@ -120,13 +113,13 @@ def _attempt(run: _Run) -> ManifestCompaction | None:
         commit_user=run.commit_user,
         commit_identifier=BATCH_IDENTIFIER,
         properties=run.properties,
-        uuid=run.clock.uuid(),
-        nonce=run.clock.uuid(),
+        uuid=run.table.clock.uuid(),
+        nonce=run.table.clock.uuid(),
         now_millis=stamp.time_millis,
     )
     # Noted like every commit: should the id expire before it is sure to count, the ledger tells whether others build on
     # these manifests.
-    ledger, _ = ledger_at(run.log, latest).with_commit(made)
+    ledger, _ = ledger_at(run.table.snapshots, latest).with_commit(made)
     snapshot = made.model_copy(update={"properties": {**made.properties, LEDGER_PROPERTY: ledger.to_json()}})
     run.writer.flush()
     if not run.trial.publish(snapshot):
@@ -142,21 +135,21 @@ def _merged(run: _Run, current: Sequence[ManifestFile]) -> list[ManifestFile] | 
         again = replace_inputs(current, run.inputs, run.outputs)
         if again is not None:
             return again
-    merged = merge_full(run.log, run.writer, current)
+    merged = merge_full(run.table, run.writer, current)
     if merged is not None:
         run.inputs, run.outputs = tuple(current), tuple(merged)
     return merged
 
 
-def _planned(log: SnapshotLog, schema: TableSchema, clock: Clock) -> ManifestCompaction:
+def _planned(table: TableContext, schema: TableSchema) -> ManifestCompaction:
     def plan(latest: Snapshot | None) -> ManifestCompaction:
-        current = [] if latest is None else log.manifests_of(latest)
-        merged = merge_full(log, _writer(MemoryStore(clock=clock), clock, schema), current)
+        current = [] if latest is None else table.manifests.of(latest)
+        merged = merge_full(table, _writer(MemoryStore(clock=table.clock), table.clock, schema), current)
         if latest is None or merged is None:
             return _nothing(current, latest, 0)
         return _result(current, merged, snapshot=None, before=latest.id, attempts=0)
 
-    return log.of_latest(plan)
+    return table.snapshots.of_latest(plan)
 
 
 def _writer(store: ObjectStore, clock: Clock, schema: TableSchema) -> ManifestWriter:

@@ -5,11 +5,10 @@ again when another commit was faster. Nothing in it grows with the history of th
 Source: docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
     CommitConflict,
     CommitOutcomeUnknown,
@@ -29,10 +28,9 @@ from lakehouse_core.execution.commit.replay import applied_before, ledger_at
 from lakehouse_core.execution.commit.stamping import next_stamp
 from lakehouse_core.execution.commit.state import Part, compact_part, first_part
 from lakehouse_core.execution.commit.trial import Trial
-from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.manifest_writer import ManifestWriter
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.checks import check_staged
 from lakehouse_core.planning.commit.conflicts import Conflict
 from lakehouse_core.planning.commit.file_changes import Changes, is_compaction_only
@@ -85,9 +83,7 @@ class CommitResult:
     noop_reason: str | None = None
 
 
-def commit(
-    log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit, clock: Clock
-) -> CommitResult:
+def commit(table: TableContext, staged: StagedCommit) -> CommitResult:
     """Apply `staged` to the table and return the snapshots that carry it: one, or two when it holds compactions too.
 
     Safe to call again after a crash or a lost answer: a commit is known by user, identifier and kind. A compaction
@@ -99,20 +95,20 @@ def commit(
     StorageUnavailable, TaskFailed.
     """
     check_staged(staged)
-    _check_schemas(schemas, staged)
-    compaction = compact_part(log, staged)
+    _check_schemas(table.schemas, staged)
+    compaction = compact_part(table, staged)
     if compaction is None:
-        first = _Committer(log, schemas, staged, first_part(log, schemas, engine, staged), clock)
+        first = _Committer(table, staged, first_part(table, staged))
         return first.run(skips_empty=first.ignores_empty)
     if is_compaction_only(staged):
-        return _Committer(log, schemas, staged, compaction, clock).run(skips_empty=True)
-    result = _Committer(log, schemas, staged, first_part(log, schemas, engine, staged), clock).run(skips_empty=True)
+        return _Committer(table, staged, compaction).run(skips_empty=True)
+    result = _Committer(table, staged, first_part(table, staged)).run(skips_empty=True)
     if result.replayed:
         # A compaction that was not applied with its append is dropped: what it read may have changed since.
         return result
     second: _Committer | None = None
     try:
-        second = _Committer(log, schemas, staged, compaction, clock)
+        second = _Committer(table, staged, compaction)
         return together(result, second.run(skips_empty=True))
     except CommitOutcomeUnknown:
         raise
@@ -135,11 +131,8 @@ def commit(
 
 
 def commit_once(
-    log: SnapshotLog,
-    schemas: SchemaLog,
-    engine: Callable[[], Engine],
+    table: TableContext,
     staged: StagedCommit,
-    clock: Clock,
     *,
     named_by: str,
 ) -> CommitResult:
@@ -147,31 +140,29 @@ def commit_once(
     deleted, for no other call will repeat it. `staged` is rows or a compaction, not both. Raises as `commit` does.
     """
     try:
-        return commit(log, schemas, engine, staged, clock)
+        return commit(table, staged)
     except _NOTHING_APPLIED:
-        discard(log.store, schemas.schema(staged.schema_id), staged.messages, named_by=named_by)
+        discard(table.store, table.schemas.schema(staged.schema_id), staged.messages, named_by=named_by)
         raise
 
 
 class _Committer:
     """One part of a commit on its way to its snapshot, with what one attempt leaves to the next."""
 
-    def __init__(self, log: SnapshotLog, schemas: SchemaLog, staged: StagedCommit, part: Part, clock: Clock) -> None:
-        schema = schemas.latest()
+    def __init__(self, table: TableContext, staged: StagedCommit, part: Part) -> None:
+        schema = table.schemas.latest()
         options = schema.table_options
         # Java's ten retries would make a crowd of writers fail; unless the table asks for them, the deadline decides.
         max_retries = options.commit.max_retries if _MAX_RETRIES_KEY in schema.options else None
-        self._log = log
-        self._schemas = schemas
+        self._table = table
         self._staged = staged
         self._part = part
-        self._clock = clock
         self._writer = ManifestWriter(
-            log.store, clock, options=options, partition_types=[field.type for field in schema.partition_fields]
+            table.store, table.clock, options=options, partition_types=[field.type for field in schema.partition_fields]
         )
-        self._trial = Trial(log, self._writer, Patience(options.commit, clock, max_retries=max_retries), clock)
+        self._trial = Trial(table, self._writer, Patience(options.commit, table.clock, max_retries=max_retries))
         self._delta = _Delta(self._writer)
-        self._index = _IndexManifest(log, self._writer)
+        self._index = _IndexManifest(table, self._writer)
         self._merge: _Merge | None = None
         self._max_skew_millis = options.expiry.max_skew_millis
         self._clock_note: str | None = None
@@ -204,18 +195,18 @@ class _Committer:
             ready = self._look(skips_empty)
         except (CommitConflict, CorruptTable):
             # Another process may commit the same staged commit; when it is applied there, staged files may be deleted.
-            latest = self._log.latest()
-            applied = self._applied_by(latest, ledger_at(self._log, latest))
+            latest = self._table.snapshots.latest()
+            applied = self._applied_by(latest, ledger_at(self._table.snapshots, latest))
             if applied is None:
                 raise
             return applied
         if isinstance(ready, CommitResult):
             return ready
-        if second_looks and self._log.has(ready.next_id):
+        if second_looks and self._table.snapshots.has(ready.next_id):
             return self._attempt(skips_empty, second_looks - 1)
         snapshot, named, forgotten = self._prepare(ready)
         self._writer.flush()
-        if second_looks and self._log.has(ready.next_id):
+        if second_looks and self._table.snapshots.has(ready.next_id):
             return self._attempt(skips_empty, second_looks - 1)
         return self._publish(ready, snapshot, named, forgotten)
 
@@ -237,16 +228,16 @@ class _Committer:
     def _look(self, skips_empty: bool) -> "_Ready | CommitResult":
         """Read the latest snapshot and make what goes after it; the result when there is nothing to make."""
         latest = self._trial.latest()
-        ledger = ledger_at(self._log, latest)
+        ledger = ledger_at(self._table.snapshots, latest)
         applied = self._applied_by(latest, ledger)
         if applied is not None:
             return applied
-        schema = self._schemas.latest()
+        schema = self._table.schemas.latest()
         changes = self._part.changes_at(latest, schema)
         if changes.is_empty and skips_empty:
             return CommitResult(attempts=self.attempts, lost=self._part.lost, noop_reason="there is nothing to commit")
-        check_new_files(self._log.store, changes, BucketFolders(schema))
-        current = [] if latest is None else self._log.manifests_of(latest)
+        check_new_files(self._table.store, changes, BucketFolders(schema))
+        current = [] if latest is None else self._table.manifests.of(latest)
         base = self._merged(current, schema)
         self._delta.write(changes)
         return _Ready(latest=latest, ledger=ledger, schema=schema, changes=changes, base=base)
@@ -262,7 +253,7 @@ class _Committer:
             index_manifest=index_manifest,
             checksums=self._checksums(base_list, index_manifest),
         )
-        made = next_stamp(self._log.store, self._clock, ready.latest, max_skew_millis=self._max_skew_millis)
+        made = next_stamp(self._table.store, self._table.clock, ready.latest, max_skew_millis=self._max_skew_millis)
         self._clock_note = made.note
         snapshot = next_snapshot(
             ready.latest,
@@ -273,8 +264,8 @@ class _Committer:
             commit_identifier=self._staged.commit_identifier,
             properties=self._staged.properties,
             watermark=self._staged.watermark,
-            uuid=self._clock.uuid(),
-            nonce=self._clock.uuid(),
+            uuid=self._table.clock.uuid(),
+            nonce=self._table.clock.uuid(),
             now_millis=made.time_millis,
         )
         noted, forgotten = ready.ledger.with_commit(snapshot)
@@ -295,10 +286,10 @@ class _Committer:
         changing = must_change(current, target_bytes=options.manifest_target_bytes)
         size = sum(manifest.file_size for manifest in changing)
         if options.manifest_full_compaction_bytes <= size <= LARGEST_FULL_MERGE_BYTES:
-            merged = merge_full(self._log, self._writer, current)
+            merged = merge_full(self._table, self._writer, current)
             if merged is not None:
                 return merged
-        return merge_minor(self._log, self._writer, current, min_count=options.manifest_merge_min_count)
+        return merge_minor(self._table, self._writer, current, min_count=options.manifest_merge_min_count)
 
     def _checksums(self, base: NamedListFile, index_manifest: str | None) -> dict[str, str]:
         lists = (base, self._delta.list, self._delta.changelog_list)
@@ -308,7 +299,7 @@ class _Committer:
 
     def _applied_by(self, latest: Snapshot | None, ledger: Ledger) -> CommitResult | None:
         """Return the result of the same commit when it is applied already."""
-        snapshot_ids = applied_before(self._log, latest, ledger, self._staged, self._part.kind)
+        snapshot_ids = applied_before(self._table.snapshots, latest, ledger, self._staged, self._part.kind)
         if snapshot_ids is None:
             return None
         self._make_last(latest)
@@ -316,7 +307,7 @@ class _Committer:
         snapshots = []
         for snapshot_id in snapshot_ids:
             try:
-                snapshots.append(self._log.snapshot(snapshot_id))
+                snapshots.append(self._table.snapshots.snapshot(snapshot_id))
             except NotFound:
                 continue
         return CommitResult(
@@ -326,7 +317,7 @@ class _Committer:
     def _make_last(self, latest: Snapshot | None) -> None:
         """Make the found snapshot durable: the process that claimed it may have been killed before it did so."""
         try:
-            self._log.store.make_last([] if latest is None else [snapshot_key(latest.id)])
+            self._table.store.make_last([] if latest is None else [snapshot_key(latest.id)])
         except StorageUnavailable as error:
             raise CommitOutcomeUnknown(
                 f"{self._staged.commit_user}/{self._staged.commit_identifier}: it was committed before, but the store "
@@ -383,8 +374,8 @@ class _Delta:
 class _IndexManifest:
     """The index manifest after some changes, written again only when the one before it is another."""
 
-    def __init__(self, log: SnapshotLog, writer: ManifestWriter) -> None:
-        self._log = log
+    def __init__(self, table: TableContext, writer: ManifestWriter) -> None:
+        self._table = table
         self._writer = writer
         self._of: tuple[str | None, Changes] | None = None
         self._name: str | None = None
@@ -395,7 +386,7 @@ class _IndexManifest:
             return None
         of = (None if latest is None else latest.index_manifest, changes)
         if of != self._of:
-            live = [] if latest is None else self._log.index_entries(latest)
+            live = [] if latest is None else self._table.manifests.index_entries(latest)
             entries = combined_indexes(live, changes.indexes)
             self._name = self._writer.write_index_manifest(entries) if entries else None
             self._of = of

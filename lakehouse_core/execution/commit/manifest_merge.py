@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.avro_container import BLOCK_BYTES, AvroBlock, build_container, open_container
 from lakehouse_core.metadata.manifest_writer import ManifestWriter
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.manifest_merge import (
     Deletions,
     FullMerge,
@@ -26,17 +26,17 @@ from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA
 
 
 def merge_minor(
-    log: SnapshotLog, writer: ManifestWriter, manifests: Sequence[ManifestFile], *, min_count: int
+    table: TableContext, writer: ManifestWriter, manifests: Sequence[ManifestFile], *, min_count: int
 ) -> list[ManifestFile]:
     """Return the manifests that stand for `manifests` from now on; those that were too many small ones are merged."""
     merged: list[ManifestFile] = []
     for group in minor_groups(manifests, target_bytes=writer.target_bytes, min_count=min_count):
-        merged.extend(group if len(group) == 1 else _merge_group(log, writer, group))
+        merged.extend(group if len(group) == 1 else _merge_group(table, writer, group))
     return merged
 
 
 def merge_full(
-    log: SnapshotLog, writer: ManifestWriter, manifests: Sequence[ManifestFile]
+    table: TableContext, writer: ManifestWriter, manifests: Sequence[ManifestFile]
 ) -> list[ManifestFile] | None:
     """Return the manifests after everything was merged, None when that would change nothing.
 
@@ -44,22 +44,22 @@ def merge_full(
     """
     changing = must_change(manifests, target_bytes=writer.target_bytes)
     deleting = [manifest for manifest in changing if manifest.num_deleted_files > 0]
-    deletions = Deletions(entry for entries in log.manifests.entries_of_each(deleting) for entry in entries)
+    deletions = Deletions(entry for entries in table.manifests.entries_of_each(deleting) for entry in entries)
     plan = plan_full(manifests, deletions.partitions, writer.partition_types, target_bytes=writer.target_bytes)
     if plan is None:
         return None
-    return _rewrite(log, writer, plan, deletions)
+    return _rewrite(table, writer, plan, deletions)
 
 
-def _rewrite(log: SnapshotLog, writer: ManifestWriter, plan: FullMerge, deletions: Deletions) -> list[ManifestFile]:
+def _rewrite(table: TableContext, writer: ManifestWriter, plan: FullMerge, deletions: Deletions) -> list[ManifestFile]:
     if not deletions.partitions:
-        return [*plan.kept, *merge_minor(log, writer, plan.rewritten, min_count=1)]
+        return [*plan.kept, *merge_minor(table, writer, plan.rewritten, min_count=1)]
     per_manifest = entries_per_manifest(plan.rewritten, target_bytes=writer.target_bytes)
     written: list[ManifestFile] = []
     part: list[ManifestEntry] = []
     kept = list(plan.kept)
     for manifest, entries in zip(
-        plan.rewritten, log.manifests.entries_of_each(plan.rewritten, with_stats=True), strict=True
+        plan.rewritten, table.manifests.entries_of_each(plan.rewritten, with_stats=True), strict=True
     ):
         left = [entry for entry in entries if entry.kind is EntryKind.ADD and not deletions.undo(entry)]
         if len(left) == len(entries) and manifest.file_name in plan.spared:
@@ -73,15 +73,15 @@ def _rewrite(log: SnapshotLog, writer: ManifestWriter, plan: FullMerge, deletion
     return [*kept, *written]
 
 
-def _merge_group(log: SnapshotLog, writer: ManifestWriter, group: Sequence[ManifestFile]) -> list[ManifestFile]:
-    copied = _copy_blocks(log, writer, group)
+def _merge_group(table: TableContext, writer: ManifestWriter, group: Sequence[ManifestFile]) -> list[ManifestFile]:
+    copied = _copy_blocks(table, writer, group)
     if copied is not None:
         return [copied]
-    read = log.manifests.entries_of_each(group, with_stats=True)
+    read = table.manifests.entries_of_each(group, with_stats=True)
     return writer.write_entries(merge_entries(entry for entries in read for entry in entries))
 
 
-def _copy_blocks(log: SnapshotLog, writer: ManifestWriter, group: Sequence[ManifestFile]) -> ManifestFile | None:
+def _copy_blocks(table: TableContext, writer: ManifestWriter, group: Sequence[ManifestFile]) -> ManifestFile | None:
     """Merge manifests that delete nothing by joining their blocks, without a look at the entries.
 
     None when some delete, or were written by somebody with other fields. Ten times faster than entry by entry.
@@ -90,7 +90,7 @@ def _copy_blocks(log: SnapshotLog, writer: ManifestWriter, group: Sequence[Manif
         return None
     blocks: list[AvroBlock] = []
     for manifest in group:
-        container = open_container(log.manifests.bytes_of(manifest), manifest.file_name)
+        container = open_container(table.manifests.bytes_of(manifest), manifest.file_name)
         if container.schema != MANIFEST_SCHEMA:
             return None
         blocks.extend(container.blocks)

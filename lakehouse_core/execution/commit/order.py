@@ -5,18 +5,16 @@ Rule: the staged files stay until the commit is applied, for the same may have t
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired, TaskFailed
 from lakehouse_core.execution.commit.discard import discard
 from lakehouse_core.execution.commit.new_files import check_new_files
-from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.conflicts import manifests_of_partitions
 from lakehouse_core.planning.commit.file_changes import append_changes
 from lakehouse_core.planning.commit_order import needed_shift
@@ -35,18 +33,14 @@ _Place: TypeAlias = tuple[bytes, int]
 class CommitOrder:
     """The messages of one commit on its way, with what one attempt leaves to the next."""
 
-    def __init__(
-        self, log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit
-    ) -> None:
-        self._log = log
-        self._schemas = schemas
-        self._engine = engine
+    def __init__(self, table: TableContext, staged: StagedCommit) -> None:
+        self._table = table
         self._staged = staged
         self._new: Mapping[_Place, list[DataFile]] = defaultdict(list)
         for message in staged.messages:
             if message.new_files and message.bucket >= 0:
                 self._new[message.partition, message.bucket] += message.new_files
-        self._arrived = _Arrived(log, staged.base_snapshot_id, self._new)
+        self._arrived = _Arrived(table, staged.base_snapshot_id, self._new)
         # By the index of their message, the files written in place of its new files.
         self._written: dict[int, tuple[DataFile, ...]] = {}
         self._messages = staged.messages
@@ -85,7 +79,7 @@ class CommitOrder:
             for index, files in self._written.items()
         )
         if self._schema is not None and (self._arrived.is_complete or not applied):
-            discard(self._log.store, self._schema, gone, named_by="the commit")
+            discard(self._table.store, self._schema, gone, named_by="the commit")
         self._written.clear()
 
     def _files_now(self) -> Mapping[_Place, list[DataFile]]:
@@ -108,11 +102,11 @@ class CommitOrder:
         folders = BucketFolders(schema)
         tasks = {
             index: RenumberTask(
-                store=self._log.store.spec,
+                store=self._table.store.spec,
                 folder=folders.of(message.partition, message.bucket),
                 message=_bare(message),
                 shift=shifts[message.partition, message.bucket],
-                file_schemas={file.schema_id: self._schemas.schema(file.schema_id) for file in message.new_files},
+                file_schemas={file.schema_id: self._table.schemas.schema(file.schema_id) for file in message.new_files},
             )
             for index, message in enumerate(self._staged.messages)
             if message.new_files and (message.partition, message.bucket) in shifts
@@ -127,7 +121,7 @@ class CommitOrder:
             replace(message, new_files=self._written.get(index, message.new_files))
             for index, message in enumerate(self._staged.messages)
         )
-        discard(self._log.store, schema, superseded, named_by="the commit")
+        discard(self._table.store, schema, superseded, named_by="the commit")
 
     def _run(
         self, tasks: Mapping[int, RenumberTask], folders: BucketFolders, schema: TableSchema
@@ -137,13 +131,13 @@ class CommitOrder:
         answers: list[CommitMessage] = []
         try:
             with named_by_nobody():
-                for text in self._engine().run(run_renumber, list(tasks.values())):
+                for text in self._table.engine().run(run_renumber, list(tasks.values())):
                     answers += messages_from_json(text)
         except BaseException as error:
             made = [replace(_bare(answer), new_files=answer.compact_after) for answer in answers]
-            discard(self._log.store, schema, made, named_by="the commit")
+            discard(self._table.store, schema, made, named_by="the commit")
             if isinstance(error, CorruptTable | TaskFailed):
-                check_new_files(self._log.store, append_changes(self._staged), folders)
+                check_new_files(self._table.store, append_changes(self._staged), folders)
             raise
         return {indexes[frozenset(answer.compact_before)]: answer.compact_after for answer in answers}
 
@@ -154,8 +148,8 @@ class _Arrived:
     `is_complete`: files that came and have gone since are among them.
     """
 
-    def __init__(self, log: SnapshotLog, base_id: int | None, new: Mapping[_Place, Sequence[DataFile]]) -> None:
-        self._log = log
+    def __init__(self, table: TableContext, base_id: int | None, new: Mapping[_Place, Sequence[DataFile]]) -> None:
+        self._table = table
         self._at = base_id or 0
         self._lowest = {place: min(file.min_sequence_number for file in files) for place, files in new.items()}
         self._files: Mapping[_Place, list[DataFile]] = defaultdict(list)
@@ -180,14 +174,14 @@ class _Arrived:
     def _since(self, latest: Snapshot) -> list[ManifestEntry]:
         if not 0 < latest.id - self._at <= LONGEST_CATCH_UP:
             raise SnapshotExpired(f"Snapshot {self._at} is too far from {latest.id}.")
-        deltas = deltas_since(self._log, self._at, latest.id, keep=self._keep)
+        deltas = deltas_since(self._table.snapshots, self._table.manifests, self._at, latest.id, keep=self._keep)
         return [entry for _, entries in deltas for entry in entries]
 
     def _live(self, latest: Snapshot, schema: TableSchema) -> list[ManifestEntry]:
         types = [field.type for field in schema.partition_fields]
         partitions = {partition for partition, _ in self._lowest}
-        manifests = manifests_of_partitions(self._log.manifests_of(latest), partitions, types)
-        return self._log.live_entries(latest, keep=self._keep, manifests=manifests)
+        manifests = manifests_of_partitions(self._table.manifests.of(latest), partitions, types)
+        return self._table.manifests.live_entries(latest, keep=self._keep, manifests=manifests)
 
     def _keep(self, partition: bytes, bucket: int, level: int) -> bool:
         return (partition, bucket) in self._lowest

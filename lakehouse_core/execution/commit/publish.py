@@ -20,7 +20,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.execution.commit.queue import CommitQueue
 from lakehouse_core.execution.commit.replay import ledger_at
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.options import CommitOptions
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, Ledger
 from lakehouse_core.table.layout import snapshot_key
@@ -91,23 +91,23 @@ class _Found(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    log: SnapshotLog
+    table: TableContext
     snapshot: Snapshot
     patience: Patience
 
 
-def publish(log: SnapshotLog, snapshot: Snapshot, patience: Patience, *, since: float) -> bool:
+def publish(table: TableContext, snapshot: Snapshot, patience: Patience, *, since: float) -> bool:
     """Return True when `snapshot` is applied, False when it certainly is not.
 
     `since`: when the attempt read the latest snapshot. Raises CommitOutcomeUnknown when the store does not tell before
     the deadline, StorageUnavailable when it refused and nothing was applied.
     """
-    claim = _Claim(log, snapshot, patience)
+    claim = _Claim(table, snapshot, patience)
     if patience.has_stalled(since) or not _claimed(claim):
         return False
     if not _id_counts(claim):
         return False
-    log.write_latest_hint(snapshot.id)
+    table.snapshots.write_latest_hint(snapshot.id)
     return True
 
 
@@ -116,7 +116,7 @@ def _claimed(claim: _Claim) -> bool:
     unsure = False
     while True:
         try:
-            if claim.log.claim(claim.snapshot):
+            if claim.table.snapshots.create(claim.snapshot):
                 return True
         except WriteOutcomeUnknown:
             unsure = True
@@ -144,7 +144,7 @@ def _whose(claim: _Claim) -> _Found:
     key = snapshot_key(claim.snapshot.id)
     while True:
         try:
-            found = parse_snapshot(claim.log.store.read(key), key)
+            found = parse_snapshot(claim.table.store.read(key), key)
         except NotFound:
             return _Found.NOTHING
         except StorageUnavailable:
@@ -159,7 +159,7 @@ def _whose(claim: _Claim) -> _Found:
 def _lasts(claim: _Claim) -> bool:
     """Return whether the snapshot, which was found to be ours, is sure to outlive a power cut."""
     try:
-        claim.log.store.make_last([snapshot_key(claim.snapshot.id)])
+        claim.table.store.make_last([snapshot_key(claim.snapshot.id)])
     except StorageUnavailable:
         return False
     return True
@@ -169,16 +169,16 @@ def _id_counts(claim: _Claim) -> bool:
     """Step 10: an id below the boundary had been used before. Then the ledger of the latest snapshot decides."""
     while True:
         try:
-            if claim.log.boundary() <= claim.snapshot.id:
+            if claim.table.snapshots.boundary.first_id() <= claim.snapshot.id:
                 return True
-            ledger = ledger_at(claim.log, claim.log.latest())
+            ledger = ledger_at(claim.table.snapshots, claim.table.snapshots.latest())
             match _noted(claim.snapshot, ledger):
                 case True:
                     return True
                 case None:
                     raise _unknown(claim, "its id expired meanwhile, and so did what was noted about it")
             if _whose(claim) is _Found.OURS:
-                claim.log.store.delete([snapshot_key(claim.snapshot.id)])
+                claim.table.store.delete([snapshot_key(claim.snapshot.id)])
             return False
         except (StorageUnavailable, NotFound):
             _wait_or_give_up(claim)

@@ -14,7 +14,7 @@ from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.snapshot import Snapshot
 
 
-def ledger_at(log: SnapshotLog, latest: Snapshot | None) -> Ledger:
+def ledger_at(snapshots: SnapshotLog, latest: Snapshot | None) -> Ledger:
     """Return who has committed what up to `latest`.
 
     Foreign writers do not carry the ledger on: then the snapshots since the last one that has it are walked.
@@ -22,7 +22,7 @@ def ledger_at(log: SnapshotLog, latest: Snapshot | None) -> Ledger:
     if latest is None:
         return Ledger()
     later: list[Snapshot] = []
-    for snapshot in log.newest_first(latest):
+    for snapshot in snapshots.newest_first(latest):
         ledger = ledger_of(snapshot, snapshot_key(snapshot.id))
         if ledger is not None:
             return rebuilt(ledger, reversed(later))
@@ -32,7 +32,7 @@ def ledger_at(log: SnapshotLog, latest: Snapshot | None) -> Ledger:
 
 
 def applied_before(
-    log: SnapshotLog, latest: Snapshot | None, ledger: Ledger, staged: StagedCommit, kind: CommitKind
+    snapshots: SnapshotLog, latest: Snapshot | None, ledger: Ledger, staged: StagedCommit, kind: CommitKind
 ) -> tuple[int, ...] | None:
     """Return the ids of the snapshots that `staged` made before, None when its part of `kind` was never applied.
 
@@ -42,12 +42,12 @@ def applied_before(
         return None
     entry = ledger.entries.get(staged.commit_user)
     if entry is None:
-        return _walk_to_base(log, latest, ledger, staged, kind)
+        return _walk_to_base(snapshots, latest, ledger, staged, kind)
     if entry.identifier < staged.commit_identifier:
         return None
     if entry.identifier == staged.commit_identifier:
         return tuple(sorted(entry.snapshots.values())) if kind in entry.snapshots else None
-    found = _of(log.newest_first(latest), staged)
+    found = _of(snapshots.newest_first(latest), staged)
     if any(snapshot.commit_kind is kind for snapshot in found):
         return tuple(sorted(snapshot.id for snapshot in found))
     raise StaleCommit(
@@ -58,15 +58,15 @@ def applied_before(
 
 
 def _walk_to_base(
-    log: SnapshotLog, latest: Snapshot, ledger: Ledger, staged: StagedCommit, kind: CommitKind
+    snapshots: SnapshotLog, latest: Snapshot, ledger: Ledger, staged: StagedCommit, kind: CommitKind
 ) -> tuple[int, ...] | None:
     """Look where the ledger has forgotten users: between what the writer saw and the last that was dropped."""
     first = (staged.base_snapshot_id or 0) + 1
     last = min(ledger.dropped_until, latest.id)
     if first > last:
         return None
-    earliest = log.earliest_id() or latest.id
-    found = _of(log.since(max(first, earliest) - 1, last), staged)
+    earliest = snapshots.earliest_id() or latest.id
+    found = _of(snapshots.since(max(first, earliest) - 1, last), staged)
     if any(snapshot.commit_kind is kind for snapshot in found):
         return tuple(sorted(snapshot.id for snapshot in found))
     if first < earliest:

@@ -9,10 +9,8 @@ from typing import Protocol
 
 from lakehouse_core.errors import CommitConflict, SnapshotExpired, UnsupportedFeature
 from lakehouse_core.execution.commit.order import CommitOrder
-from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.conflicts import (
     Conflict,
     check_itself,
@@ -69,17 +67,17 @@ class Part(Protocol):
         ...
 
 
-def first_part(log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit) -> Part:
+def first_part(table: TableContext, staged: StagedCommit) -> Part:
     """Return the part of the first snapshot; a compaction alone has nothing to do in it."""
     if isinstance(staged.mode, Append):
-        return _AppendPart(log, schemas, engine, staged)
-    return _OverwritePart(log, staged)
+        return _AppendPart(table, staged)
+    return _OverwritePart(table, staged)
 
 
-def compact_part(log: SnapshotLog, staged: StagedCommit) -> Part | None:
+def compact_part(table: TableContext, staged: StagedCommit) -> Part | None:
     """Return the part of the second snapshot, None when the commit holds no compaction."""
     messages = tuple(filter(is_compaction, staged.messages))
-    return _CompactPart(log, messages) if messages else None
+    return _CompactPart(table, messages) if messages else None
 
 
 class _AppendPart:
@@ -87,14 +85,11 @@ class _AppendPart:
 
     lost: tuple[Conflict, ...] = ()
 
-    def __init__(
-        self, log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit
-    ) -> None:
-        self._log = log
-        self._schemas = schemas
+    def __init__(self, table: TableContext, staged: StagedCommit) -> None:
+        self._table = table
         self._staged = staged
-        self._live = _LiveFiles(log)
-        self._order = CommitOrder(log, schemas, engine, staged)
+        self._live = _LiveFiles(table)
+        self._order = CommitOrder(table, staged)
         self._changes = append_changes(staged)
         check_itself(self._changes.entries)
 
@@ -108,11 +103,11 @@ class _AppendPart:
             self._staged = replace(self._staged, messages=messages)
             self._changes = append_changes(self._staged)
         changes = self._changes
-        settings = self._schemas.bucket_settings()
+        settings = self._table.schemas.bucket_settings()
         bucket = schema.table_options.bucket
         if needs_live_files(changes.kind, changes.entries, bucket=bucket, bucket_settings=settings):
             live = self._live.at(latest, changes.partitions, schema)
-            indexes = _indexes(self._log, latest)
+            indexes = _indexes(self._table, latest)
             _refuse_indexed(indexes, changes)
             if conflicts := conflicts_of(changes, live, schema, indexes):
                 raise refuse(conflicts, describer(schema))
@@ -128,8 +123,8 @@ class _OverwritePart:
     kind = CommitKind.OVERWRITE
     lost: tuple[Conflict, ...] = ()
 
-    def __init__(self, log: SnapshotLog, staged: StagedCommit) -> None:
-        self._log = log
+    def __init__(self, table: TableContext, staged: StagedCommit) -> None:
+        self._table = table
         self._staged = staged
         self._added = append_changes(staged)
         self._upgrades = not any(map(is_compaction, staged.messages))
@@ -140,10 +135,12 @@ class _OverwritePart:
         if covers is None:
             return self._added
         live: list[ManifestEntry] = []
-        indexes = _indexes(self._log, latest)
+        indexes = _indexes(self._table, latest)
         if latest is not None:
             self._refuse_unseen(latest, covers, schema)
-            found = self._log.live_entries(latest, keep=lambda partition, bucket, _: bucket >= 0 and covers(partition))
+            found = self._table.manifests.live_entries(
+                latest, keep=lambda partition, bucket, _: bucket >= 0 and covers(partition)
+            )
             live = [entry for entry in found if entry.kind is EntryKind.ADD]
         added = self._added
         if self._upgrades and schema.table_options.overwrite_upgrade:
@@ -168,7 +165,8 @@ class _OverwritePart:
             )
         try:
             changed = deltas_since(
-                self._log,
+                self._table.snapshots,
+                self._table.manifests,
                 base,
                 latest.id,
                 keep=lambda partition, *_: covers(partition),
@@ -201,17 +199,17 @@ class _CompactPart:
 
     kind = CommitKind.COMPACT
 
-    def __init__(self, log: SnapshotLog, messages: Sequence[CommitMessage]) -> None:
-        self._log = log
+    def __init__(self, table: TableContext, messages: Sequence[CommitMessage]) -> None:
+        self._table = table
         self._messages = messages
-        self._live = _LiveFiles(log)
+        self._live = _LiveFiles(table)
         self.lost: tuple[Conflict, ...] = ()
         check_itself(compact_changes(messages).entries)
 
     def changes_at(self, latest: Snapshot | None, schema: TableSchema) -> Changes:
         partitions = frozenset(message.partition for message in self._messages)
         live = self._live.at(latest, partitions, schema)
-        indexes = _indexes(self._log, latest)
+        indexes = _indexes(self._table, latest)
         left, lost = surviving(self._messages, live, schema, indexes)
         self.lost = tuple(lost)
         if lost and not left:
@@ -227,8 +225,8 @@ class _CompactPart:
 class _LiveFiles:
     """The live files of some partitions: read once, then carried on by the deltas of the snapshots that came since."""
 
-    def __init__(self, log: SnapshotLog) -> None:
-        self._log = log
+    def __init__(self, table: TableContext) -> None:
+        self._table = table
         self._at: int | None = None
         self._entries: list[ManifestEntry] = []
 
@@ -244,8 +242,8 @@ class _LiveFiles:
                 self._entries = merge_entries([*self._entries, *changed])
         except SnapshotExpired:
             types = [field.type for field in schema.partition_fields]
-            manifests = manifests_of_partitions(self._log.manifests_of(latest), partitions, types)
-            self._entries = self._log.live_entries(latest, keep=keep, manifests=manifests)
+            manifests = manifests_of_partitions(self._table.manifests.of(latest), partitions, types)
+            self._entries = self._table.manifests.live_entries(latest, keep=keep, manifests=manifests)
         self._at = latest.id
         return self._entries
 
@@ -253,11 +251,11 @@ class _LiveFiles:
         """Return the deltas that lead to `latest`. Raises SnapshotExpired when there are too many or they are gone."""
         if self._at is None or not 0 <= latest.id - self._at <= LONGEST_CATCH_UP:
             raise SnapshotExpired(f"Snapshot {latest.id} is too far from {self._at}.")
-        return deltas_since(self._log, self._at, latest.id, keep=keep)
+        return deltas_since(self._table.snapshots, self._table.manifests, self._at, latest.id, keep=keep)
 
 
-def _indexes(log: SnapshotLog, latest: Snapshot | None) -> list[IndexManifestEntry]:
-    return [] if latest is None else log.index_entries(latest)
+def _indexes(table: TableContext, latest: Snapshot | None) -> list[IndexManifestEntry]:
+    return [] if latest is None else table.manifests.index_entries(latest)
 
 
 def _refuse_indexed(indexes: Iterable[IndexManifestEntry], changes: Changes) -> None:

@@ -6,12 +6,11 @@ Rule: manifests written for it are deleted only where it is certain that no snap
 from collections.abc import Callable
 from typing import TypeVar
 
-from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, StorageUnavailable
 from lakehouse_core.execution.commit.publish import Patience, publish
 from lakehouse_core.execution.commit.queue import CommitQueue
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.manifest_writer import ManifestWriter
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.ledger import QUEUE_PROPERTY
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -21,15 +20,14 @@ R = TypeVar("R")
 class Trial:
     """One snapshot that is tried for, with the manifests that `writer` writes for it."""
 
-    def __init__(self, log: SnapshotLog, writer: ManifestWriter, patience: Patience, clock: Clock) -> None:
-        self._log = log
+    def __init__(self, table: TableContext, writer: ManifestWriter, patience: Patience) -> None:
+        self._table = table
         self._writer = writer
         self._patience = patience
         self._looked_at: Snapshot | None = None
         self._may_be_applied = False
-        self._queue = CommitQueue(log.store, clock)
+        self._queue = CommitQueue(table.store, table.clock)
         self._since = 0.0
-        self._clock = clock
 
     @property
     def attempts(self) -> int:
@@ -52,7 +50,7 @@ class Trial:
                 try:
                     result = attempt()
                 except CorruptTable:
-                    if self._may_be_applied or not self._log.has_expired(self._looked_at):
+                    if self._may_be_applied or not self._table.snapshots.has_expired(self._looked_at):
                         raise
                     # Its files went while we read them, for it has a successor.
                     result = None
@@ -81,7 +79,7 @@ class Trial:
             snapshot = snapshot.model_copy(update={"properties": {**snapshot.properties, QUEUE_PROPERTY: "1"}})
         self._may_be_applied = True
         try:
-            self._may_be_applied = publish(self._log, snapshot, self._patience, since=self._since)
+            self._may_be_applied = publish(self._table, snapshot, self._patience, since=self._since)
         except (StorageUnavailable, InvalidRequest):
             # Refused before anything was claimed.
             self._may_be_applied = False
@@ -89,6 +87,6 @@ class Trial:
         return self._may_be_applied
 
     def _look(self) -> Snapshot | None:
-        self._since = self._clock.monotonic_seconds()
-        self._looked_at = self._log.latest()
+        self._since = self._table.clock.monotonic_seconds()
+        self._looked_at = self._table.snapshots.latest()
         return self._looked_at

@@ -3,7 +3,7 @@
 A compaction that another commit overtakes in some buckets is applied in the others.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse_core.errors import CorruptTable, NotFound
@@ -13,11 +13,10 @@ from lakehouse_core.execution.commit.state import describer
 from lakehouse_core.execution.compaction.deletion_vectors import without_vectors
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog
 from lakehouse_core.execution.compaction.scope import FilesByBucket, Scope, files_in, why_none
-from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.compact import RewriteTask, run_rewrite
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.conflicts import Conflict, refuse
 from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan, MarkedRows
@@ -77,15 +76,12 @@ class CompactionResult:
 
 
 def compact(
-    log: SnapshotLog,
-    schemas: SchemaLog,
-    engine: Callable[[], Engine],
+    table: TableContext,
     scope: Scope,
     *,
     full: bool,
     dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
-    table: str = "",
     identity: tuple[str, int] | None = None,
     tells: bool = True,
     watch: Watch = NOBODY,
@@ -96,23 +92,27 @@ def compact(
     as; None: a user of its own. `tells`: with the changelog that the table's producer asks for. Raises CommitConflict
     when every bucket lost to another commit, InvalidRequest, UnsupportedFeature, CorruptTable, TaskFailed.
     """
-    name = table or log.store.uri("")
+    name = table.name or table.store.uri("")
     watch.at("planning the compaction")
-    schema = schemas.latest()
+    schema = table.schemas.latest()
     write_supported(schema, table=name)
-    expiry = record_expiry(schema, now_millis=log.clock.now_millis())
+    expiry = record_expiry(schema, now_millis=table.clock.now_millis())
 
     def look(latest: Snapshot | None) -> tuple[Snapshot, FilesByBucket, Sequence[IndexManifestEntry]] | None:
-        return None if latest is None else (latest, files_in(scope, log, latest, schema), log.index_entries(latest))
+        return (
+            None
+            if latest is None
+            else (latest, files_in(scope, table, latest, schema), table.manifests.index_entries(latest))
+        )
 
-    found = log.of_latest(look)
+    found = table.snapshots.of_latest(look)
     if found is None:
         return CompactionResult(noop_reason="the table is empty")
     snapshot, by_bucket, indexes = found
-    occasion = PickTime(local_now_millis=log.clock.local_now_millis())
+    occasion = PickTime(local_now_millis=table.clock.local_now_millis())
     deletions = deletion_files(indexes, BucketFolders(schema))
     buckets = _plan_buckets(
-        by_bucket, schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry, tells=tells
+        by_bucket, table.schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry, tells=tells
     )
     files = [file for found in by_bucket.values() for file in found]
     planned = CompactionResult(
@@ -126,11 +126,11 @@ def compact(
     lost: list[Conflict] = []
     messages = None
     while messages is None:
-        tasks = _tasks(log, schemas, schema, buckets, indexes=indexes, expiry=expiry)
+        tasks = _tasks(table, schema, buckets, indexes=indexes, expiry=expiry)
         try:
-            messages = _run(log, schema, engine(), tasks, indexes, watch=watch)
+            messages = _run(table, schema, tasks, indexes, watch=watch)
         except (CorruptTable, NotFound):
-            overtaken = _overtaken(log, schema, snapshot, buckets)
+            overtaken = _overtaken(table, schema, snapshot, buckets)
             buckets = _without(buckets, overtaken)
             lost += overtaken
             if not overtaken:
@@ -138,7 +138,7 @@ def compact(
             if not buckets:
                 raise refuse(lost, describer(schema)) from None
     watch.at("committing the compaction")
-    commit_user, commit_identifier = identity or (f"compaction-{log.clock.uuid()}", BATCH_IDENTIFIER)
+    commit_user, commit_identifier = identity or (f"compaction-{table.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
         table=name,
         commit_user=commit_user,
@@ -149,7 +149,7 @@ def compact(
         base_snapshot_id=snapshot.id,
         properties=dict(properties or {}),
     )
-    made = _commit(log, schemas, engine, staged)
+    made = _commit(table, staged)
     return replace(planned, commit_user=staged.commit_user, commit=replace(made, lost=(*lost, *made.lost)))
 
 
@@ -232,8 +232,7 @@ def _why_nothing_is_picked(schema: TableSchema) -> str:
 
 
 def _tasks(
-    log: SnapshotLog,
-    schemas: SchemaLog,
+    table: TableContext,
     schema: TableSchema,
     buckets: Sequence[BucketCompaction],
     *,
@@ -241,12 +240,12 @@ def _tasks(
     expiry: RecordExpiry | None,
 ) -> list[RewriteTask]:
     ids = {file.schema_id for one in buckets for file in (*one.plan.files, *_older(one.plan))}
-    file_schemas = {number: schemas.schema(number) for number in sorted(ids)}
+    file_schemas = {number: table.schemas.schema(number) for number in sorted(ids)}
     marks = not schema.is_append and schema.table_options.deletion_vectors.enabled
     folders = BucketFolders(schema)
     return [
         RewriteTask(
-            store=log.store.spec,
+            store=table.store.spec,
             schema=schema,
             file_schemas=file_schemas,
             partition=one.partition,
@@ -264,9 +263,8 @@ def _tasks(
 
 
 def _run(
-    log: SnapshotLog,
+    table: TableContext,
     schema: TableSchema,
-    engine: Engine,
     tasks: Sequence[RewriteTask],
     indexes: Sequence[IndexManifestEntry],
     *,
@@ -277,35 +275,37 @@ def _run(
     try:
         done = watch.counting("compacting", len(tasks), "tasks")
         with named_by_nobody():
-            for text in engine.run(run_rewrite, tasks):
+            for text in table.engine().run(run_rewrite, tasks):
                 done(1)
                 messages = (*messages, *messages_from_json(text))
-            messages = without_vectors(log, schema, _joined(messages), indexes)
-            return with_joined_changelog(log, schema, lambda: engine, messages)
+            messages = without_vectors(table, schema, _joined(messages), indexes)
+            return with_joined_changelog(table, schema, messages)
     except BaseException:
-        discard(log.store, schema, messages, named_by="the compaction")
+        discard(table.store, schema, messages, named_by="the compaction")
         raise
 
 
 def _overtaken(
-    log: SnapshotLog, schema: TableSchema, snapshot: Snapshot, buckets: Sequence[BucketCompaction]
+    table: TableContext, schema: TableSchema, snapshot: Snapshot, buckets: Sequence[BucketCompaction]
 ) -> list[Conflict]:
     """Return the buckets whose files another commit replaced since `snapshot`, when that has expired; they may be gone.
 
     What the latest snapshot still names must be there: then none is returned for it.
     """
-    if not log.has_expired(snapshot):
+    if not table.snapshots.has_expired(snapshot):
         return []
     places = {(one.partition, one.bucket) for one in buckets}
 
     def look(latest: Snapshot | None) -> tuple[set[tuple[bytes, int, str, int]], Mapping[str, DeletionFile]]:
         if latest is None:
             return set(), {}
-        entries = log.live_entries(latest, keep=lambda partition, bucket, level: (partition, bucket) in places)
+        entries = table.manifests.live_entries(
+            latest, keep=lambda partition, bucket, level: (partition, bucket) in places
+        )
         live = {(entry.partition, entry.bucket, entry.file.file_name, entry.file.level) for entry in entries}
-        return live, deletion_files(log.index_entries(latest), BucketFolders(schema))
+        return live, deletion_files(table.manifests.index_entries(latest), BucketFolders(schema))
 
-    live, deletions = log.of_latest(look)
+    live, deletions = table.snapshots.of_latest(look)
     conflicts: dict[tuple[bytes, int], Conflict] = {}
     for one in buckets:
         for file in (*one.plan.files, *_older(one.plan)):
@@ -343,13 +343,13 @@ def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
     return tuple(joined.values())
 
 
-def _commit(log: SnapshotLog, schemas: SchemaLog, engine: Callable[[], Engine], staged: StagedCommit) -> CommitResult:
-    result = commit_once(log, schemas, engine, staged, log.clock, named_by="the compaction")
+def _commit(table: TableContext, staged: StagedCommit) -> CommitResult:
+    result = commit_once(table, staged, named_by="the compaction")
     lost = {(conflict.partition, conflict.bucket) for conflict in result.lost}
     overtaken = [
         message
         for message in staged.messages
         if (message.partition, message.bucket) in lost or (message.partition, None) in lost
     ]
-    discard(log.store, schemas.schema(staged.schema_id), overtaken, named_by="the compaction")
+    discard(table.store, table.schemas.schema(staged.schema_id), overtaken, named_by="the compaction")
     return result

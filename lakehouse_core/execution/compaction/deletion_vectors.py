@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change_vectors
 from lakehouse_core.errors import LakehouseError
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.bucket_folders import BucketFolders
@@ -22,7 +22,7 @@ from lakehouse_core.table.schema import TableSchema
 
 
 def without_vectors(
-    log: SnapshotLog,
+    table: TableContext,
     schema: TableSchema,
     messages: Sequence[CommitMessage],
     indexes: Sequence[IndexManifestEntry],
@@ -35,17 +35,17 @@ def without_vectors(
     changed: list[CommitMessage] = []
     try:
         for message in messages:
-            changed.append(_without_vectors(log, schema, folders, message, indexes))
+            changed.append(_without_vectors(table, schema, folders, message, indexes))
     except LakehouseError:
         made = (replace(message, compact_after=(), compact_changelog_files=()) for message in changed)
         keys = [file.key for one in made for file in message_files(one, folders, named_by="the compaction")]
-        clear_away(log.store, keys)
+        clear_away(table.store, keys)
         raise
     return tuple(changed)
 
 
 def _without_vectors(
-    log: SnapshotLog,
+    table: TableContext,
     schema: TableSchema,
     folders: BucketFolders,
     message: CommitMessage,
@@ -55,12 +55,12 @@ def _without_vectors(
     if not present or message.index_files:
         return message
     folder = IndexFolder(
-        store=log.store,
+        store=table.store,
         options=schema.table_options.deletion_vectors,
         has_buckets=not schema.is_append or schema.table_options.bucket > 0,
         key=folders.of_index(message.partition, message.bucket) or INDEX_FOLDER,
     )
     upgraded = {file.file_name for file in message.compact_after}
     removed = {file.file_name for file in message.compact_before} - upgraded
-    change = change_vectors(folder, present, log.clock, removed=removed)
+    change = change_vectors(folder, present, table.clock, removed=removed)
     return replace(message, compact_new_index_files=change.new, compact_deleted_index_files=change.deleted)

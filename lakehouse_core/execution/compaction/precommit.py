@@ -3,13 +3,12 @@
 The small files go once everything that takes their place lies there; until then they are the caller's to delete.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.compact import RewriteTask, run_rewrite
 from lakehouse_core.execution.tasks.concat_changelogs import JoinTask, join_answer, run_join
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.precommit import (
     Group,
@@ -27,7 +26,7 @@ from lakehouse_core.table.schema import TableSchema
 
 
 def with_joined_changelog(
-    log: SnapshotLog, schema: TableSchema, engine: Callable[[], Engine], messages: Sequence[CommitMessage]
+    table: TableContext, schema: TableSchema, messages: Sequence[CommitMessage]
 ) -> tuple[CommitMessage, ...]:
     """Return the messages with small changelog files of each partition in one object, where the table asks for it.
 
@@ -40,23 +39,22 @@ def with_joined_changelog(
     if not groups:
         return tuple(messages)
     folders = BucketFolders(schema)
-    tasks = [_join_task(log, folders, messages, group, number) for number, group in enumerate(groups)]
+    tasks = [_join_task(table, folders, messages, group, number) for number, group in enumerate(groups)]
     made: dict[int, str] = {}
     try:
-        for text in engine().run(run_join, tasks):
+        for text in table.engine().run(run_join, tasks):
             number, name = join_answer(text)
             made[number] = name
     except BaseException:
-        clear_away(log.store, [f"{tasks[number].folder}/{name}" for number, name in made.items()])
+        clear_away(table.store, [f"{tasks[number].folder}/{name}" for number, name in made.items()])
         raise
-    clear_away(log.store, [key for task in tasks for key, _ in task.files])
+    clear_away(table.store, [key for task in tasks for key, _ in task.files])
     return with_segments(messages, {made[number]: group for number, group in enumerate(groups)})
 
 
 def with_packed_files(
-    log: SnapshotLog,
+    table: TableContext,
     schema: TableSchema,
-    engine: Callable[[], Engine],
     messages: Sequence[CommitMessage],
 ) -> tuple[CommitMessage, ...]:
     """Return the messages with small new files of each partition written as one, where the table asks for it.
@@ -71,18 +69,18 @@ def with_packed_files(
     if not groups:
         return tuple(messages)
     folders = BucketFolders(schema)
-    tasks = [_pack_task(log, schema, folders, messages, group) for group in groups]
+    tasks = [_pack_task(table, schema, folders, messages, group) for group in groups]
     packed: dict[frozenset[str], tuple[DataFile, ...]] = {}
     try:
-        for text in engine().run(run_rewrite, tasks):
+        for text in table.engine().run(run_rewrite, tasks):
             for message in messages_from_json(text):
                 packed[_names(message.compact_before)] = message.compact_after
     except BaseException:
         for task in tasks:
-            clear_away(log.store, _keys(task.folder, packed.get(_names(task.plan.files), ())))
+            clear_away(table.store, _keys(task.folder, packed.get(_names(task.plan.files), ())))
         raise
     for task in tasks:
-        clear_away(log.store, _keys(task.folder, task.plan.files))
+        clear_away(table.store, _keys(task.folder, task.plan.files))
     # Their rows are new. Java calls the files compacted, of which a changelog that outlives its snapshot keeps none.
     made = [
         [replace(file, file_source=FileSource.APPEND) for file in packed[_names(task.plan.files)]] for task in tasks
@@ -91,13 +89,13 @@ def with_packed_files(
 
 
 def _join_task(
-    log: SnapshotLog, folders: BucketFolders, messages: Sequence[CommitMessage], group: Group, number: int
+    table: TableContext, folders: BucketFolders, messages: Sequence[CommitMessage], group: Group, number: int
 ) -> JoinTask:
     first = messages[group[0].index]
     places = [messages[new.index] for new in group]
     return JoinTask(
         number=number,
-        store=log.store.spec,
+        store=table.store.spec,
         folder=folders.of(first.partition, first.bucket),
         bucket=first.bucket,
         file_format=group[0].file.format,
@@ -109,11 +107,11 @@ def _join_task(
 
 
 def _pack_task(
-    log: SnapshotLog, schema: TableSchema, folders: BucketFolders, messages: Sequence[CommitMessage], group: Group
+    table: TableContext, schema: TableSchema, folders: BucketFolders, messages: Sequence[CommitMessage], group: Group
 ) -> RewriteTask:
     first = messages[group[0].index]
     return RewriteTask(
-        store=log.store.spec,
+        store=table.store.spec,
         schema=schema,
         file_schemas={schema.id: schema},
         partition=first.partition,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.readable import check_file
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.levels import run_count
@@ -44,14 +44,14 @@ class WrittenBuckets:
 Scope: TypeAlias = RequestedBuckets | WrittenBuckets
 
 
-def files_in(scope: Scope, log: SnapshotLog, snapshot: Snapshot, schema: TableSchema) -> FilesByBucket:
+def files_in(scope: Scope, table: TableContext, snapshot: Snapshot, schema: TableSchema) -> FilesByBucket:
     """Return the live files of the buckets in scope. Raises CorruptTable, UnsupportedFeature."""
-    now_millis = log.clock.local_now_millis()
+    now_millis = table.clock.local_now_millis()
     if isinstance(scope, WrittenBuckets):
-        files = _live_files(log, snapshot, _in_places(scope.places))
+        files = _live_files(table, snapshot, _in_places(scope.places))
         return {place: found for place, found in files.items() if run_count(found) > scope.above_runs}
     over = skipped_by_compaction(schema, local_now_millis=now_millis)
-    files = _live_files(log, snapshot, _in_partitions(schema, scope.condition, over))
+    files = _live_files(table, snapshot, _in_partitions(schema, scope.condition, over))
     return _idle(files, now_millis - scope.idle_millis) if scope.idle_millis else files
 
 
@@ -66,9 +66,9 @@ def why_none(scope: Scope, schema: TableSchema) -> str:
     return f"every partition {' or '.join(reasons)}" if reasons else "there are no files"
 
 
-def _live_files(log: SnapshotLog, snapshot: Snapshot, keep: Keep | None) -> FilesByBucket:
+def _live_files(table: TableContext, snapshot: Snapshot, keep: Keep | None) -> FilesByBucket:
     by_bucket: FilesByBucket = {}
-    for entry in log.live_entries(snapshot, keep=keep, with_stats=True):
+    for entry in table.manifests.live_entries(snapshot, keep=keep, with_stats=True):
         if entry.kind is EntryKind.ADD:
             check_file(entry.file, entry.bucket)
             by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.reachability import FileReader, pending_files, reachable_among, unlinked_files
 from lakehouse_core.metadata.deletion_plans import load_plans
+from lakehouse_core.metadata.ids import ids_in
 from lakehouse_core.metadata.read_back import readable_file
-from lakehouse_core.metadata.roots import Roots, collect_roots, ids_in
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.metadata.roots import Roots, collect_roots
 from lakehouse_core.options import FORMER_NAMES, ChangelogProducer, parse_bool
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is_due
 from lakehouse_core.progress import NOBODY, Watch
@@ -78,14 +79,14 @@ def skip_wait(store: ObjectStore, plan: DeletionPlan) -> None:
     _advance(store, plan, plan.model_copy(update={"stage": DeletionStage.DELETING}))
 
 
-def interrupted(log: SnapshotLog) -> tuple[DeletionPlan, ...]:
+def interrupted(table: TableContext) -> tuple[DeletionPlan, ...]:
     """Return the plans whose unlinking had begun and was not noted as done; what is left of it is for anyone to do."""
-    boundary = log.boundary()
-    return tuple(plan for plan in _plans(log.store) if _is_unlinking(log.store, plan, boundary))
+    boundary = table.snapshots.boundary.first_id()
+    return tuple(plan for plan in _plans(table.store) if _is_unlinking(table.store, plan, boundary))
 
 
 def finish_deletions(
-    log: SnapshotLog,
+    table: TableContext,
     schema: TableSchema,
     *,
     boundary: int,
@@ -93,7 +94,7 @@ def finish_deletions(
     watch: Watch = NOBODY,
 ) -> Deleted:
     """Carry every plan of the table as far as it can go now; the roots of `unlinked` are known to be gone."""
-    store = log.store
+    store = table.store
     grace_millis = schema.table_options.read_grace_millis
     known = {plan.uuid for plan in unlinked}
     begun = []
@@ -101,7 +102,7 @@ def finish_deletions(
     for plan in _plans(store):
         if plan.uuid in known or _is_unlinking(store, plan, boundary):
             if plan.uuid not in known:
-                resume(log, plan)
+                resume(table, plan)
             if _is_covered(store, plan, boundary):
                 delete_all(store, [plan.key])
                 covered.append(plan.key)
@@ -112,7 +113,7 @@ def finish_deletions(
         for plan in begun:
             earlier, now_millis = _waiting_plans(_plans(store)), store.now_millis()
             waiting, waiting_keys = _waiting(
-                log, schema, plan, earlier, DryRun(), boundary=boundary, now_millis=now_millis
+                table, schema, plan, earlier, DryRun(), boundary=boundary, now_millis=now_millis
             )
             _advance(store, plan, waiting)
     plans, now_millis = _plans(store), store.now_millis()
@@ -121,7 +122,7 @@ def finish_deletions(
     due = tuple(
         plan for plan in plans if plan.uuid in at_once or is_due(plan, grace_millis=grace_millis, now_millis=now_millis)
     )
-    deleted = _delete(log, schema, due, boundary=boundary, watch=watch) if due else Deleted()
+    deleted = _delete(table, schema, due, boundary=boundary, watch=watch) if due else Deleted()
     left = (plan for plan in plans if plan.key not in deleted.plan_keys)
     return replace(
         deleted,
@@ -131,10 +132,10 @@ def finish_deletions(
     )
 
 
-def preview(log: SnapshotLog, schema: TableSchema, dry_run: DryRun, *, boundary: int) -> Deleted:
+def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, boundary: int) -> Deleted:
     """Return what `finish_deletions` would answer after the unlinking of `dry_run`, without doing it."""
-    store = log.store
-    grace_millis, now_millis = schema.table_options.read_grace_millis, storage_now_millis(log)
+    store = table.store
+    grace_millis, now_millis = schema.table_options.read_grace_millis, storage_now_millis(table)
     stored = _plans(store)
     begun = [
         plan
@@ -153,12 +154,14 @@ def preview(log: SnapshotLog, schema: TableSchema, dry_run: DryRun, *, boundary:
     else:
         dry_run = replace(dry_run, waiting=tuple(begun))
         for plan in begun:
-            new, waiting_keys = _waiting(log, schema, plan, waiting, dry_run, boundary=boundary, now_millis=now_millis)
+            new, waiting_keys = _waiting(
+                table, schema, plan, waiting, dry_run, boundary=boundary, now_millis=now_millis
+            )
             waiting = [*waiting, new]
     ended = [plan.key for plan in covered if plan in stored]
     if not due:
         return Deleted(plan_keys=tuple(ended), waiting=tuple(waiting), waiting_keys=tuple(sorted(waiting_keys)))
-    dead, held = _unreachable_files(log, schema, due, dry_run, boundary=boundary)
+    dead, held = _unreachable_files(table, schema, due, dry_run, boundary=boundary)
     files = _existing(store, dead)
     if held:
         files = deletion_order({file.key: file for file in files})[0]
@@ -170,12 +173,12 @@ def preview(log: SnapshotLog, schema: TableSchema, dry_run: DryRun, *, boundary:
     return replace(deleted, waiting_keys=_without(waiting_keys, deleted))
 
 
-def storage_now_millis(log: SnapshotLog) -> int:
+def storage_now_millis(table: TableContext) -> int:
     """Return the storage's time; this machine's where nothing can be written, and so nothing can go."""
     try:
-        return log.store.now_millis()
+        return table.store.now_millis()
     except StorageUnavailable:
-        return log.clock.now_millis()
+        return table.clock.now_millis()
 
 
 def _waiting_plans(plans: Iterable[DeletionPlan]) -> list[DeletionPlan]:
@@ -186,49 +189,49 @@ def _without(waiting_keys: Iterable[str], deleted: Deleted) -> tuple[str, ...]:
     return tuple(sorted({*waiting_keys} - {file.key for file in deleted.files}))
 
 
-def make_changelogs(log: SnapshotLog, plan: DeletionPlan) -> None:
+def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
     """Copy the snapshots that live on as changelogs; those that are there already count as made.
 
     Before their ids are forbidden: else there would be a time in which nobody could read what they changed.
     """
-    store = log.store
+    store = table.store
     for root in plan.roots:
         if root.snapshot_id in plan.made_changelog_ids and (data := read_root(store, root)) is not None:
             _make_changelog(store, root.snapshot_id, data)
     if plan.made_changelog_ids:
-        _write_changelog_hints(log, first_kept_id=0)
+        _write_changelog_hints(table, first_kept_id=0)
 
 
-def resume(log: SnapshotLog, plan: DeletionPlan) -> None:
+def resume(table: TableContext, plan: DeletionPlan) -> None:
     """Unlink what an interrupted run did not come to. Where an older version ran, changelogs may be missing."""
-    make_changelogs(log, plan)
+    make_changelogs(table, plan)
     if plan.kind is RootKind.SNAPSHOT:
         # The earlier run may have ended before what it forbade was sure to stay so.
-        log.store.make_last([BOUNDARY_KEY])
-    unlink(log, plan)
+        table.store.make_last([BOUNDARY_KEY])
+    unlink(table, plan)
 
 
-def unlink(log: SnapshotLog, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
+def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
     """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone.
 
     Its changelogs are there. `unlinked` is told of each root that is gone.
     """
-    store = log.store
+    store = table.store
     there = [root for root in plan.roots if read_root(store, root) is not None]
     # An earlier run may have ended before what it unlinked was sure to stay so.
     store.make_last([root.key for root in plan.roots if root not in there])
     if plan.kind is RootKind.CHANGELOG:
-        _write_changelog_hints(log, first_kept_id=plan.first_kept_id)
+        _write_changelog_hints(table, first_kept_id=plan.first_kept_id)
     for root in there:
         delete_all(store, [root.key])
         if unlinked is not None:
             unlinked(1)
 
 
-def _write_changelog_hints(log: SnapshotLog, *, first_kept_id: int) -> None:
-    ids = [changelog_id for changelog_id in ids_in(log.store, CHANGELOG_FOLDER) if changelog_id >= first_kept_id]
+def _write_changelog_hints(table: TableContext, *, first_kept_id: int) -> None:
+    ids = [changelog_id for changelog_id in ids_in(table.store, CHANGELOG_FOLDER) if changelog_id >= first_kept_id]
     if ids:
-        log.write_changelog_hints(ids[0], ids[-1])
+        table.changelogs.write_hints(ids[0], ids[-1])
 
 
 def _make_changelog(store: ObjectStore, snapshot_id: int, data: bytes) -> None:
@@ -287,7 +290,7 @@ def read_root(store: ObjectStore, root: Root) -> bytes | None:
 
 
 def _waiting(
-    log: SnapshotLog,
+    table: TableContext,
     schema: TableSchema,
     plan: DeletionPlan,
     earlier: Sequence[DeletionPlan],
@@ -297,8 +300,8 @@ def _waiting(
     now_millis: int,
 ) -> tuple[DeletionPlan, frozenset[str]]:
     """Return `plan` as it waits, its roots gone, and all files that wait then; it counts what `earlier` ones do not."""
-    store = log.store
-    dead, _ = _unreachable_files(log, schema, (plan, *earlier), dry_run, boundary=boundary)
+    store = table.store
+    dead, _ = _unreachable_files(table, schema, (plan, *earlier), dry_run, boundary=boundary)
     files = _existing(store, dead)
     waiting = plan.model_copy(
         update={
@@ -312,11 +315,11 @@ def _waiting(
 
 
 def _delete(
-    log: SnapshotLog, schema: TableSchema, due: Sequence[DeletionPlan], *, boundary: int, watch: Watch
+    table: TableContext, schema: TableSchema, due: Sequence[DeletionPlan], *, boundary: int, watch: Watch
 ) -> Deleted:
-    store = log.store
+    store = table.store
     watch.at("looking for what is still needed")
-    dead, held = _unreachable_files(log, schema, due, DryRun(), boundary=boundary)
+    dead, held = _unreachable_files(table, schema, due, DryRun(), boundary=boundary)
     files = _existing(store, dead)
     if files:
         for plan in due:
@@ -339,7 +342,7 @@ def _delete(
 
 
 def _unreachable_files(
-    log: SnapshotLog,
+    table: TableContext,
     schema: TableSchema,
     due: Sequence[DeletionPlan],
     dry_run: DryRun,
@@ -353,8 +356,8 @@ def _unreachable_files(
     delta_is_changelog = schema.table_options.changelog_producer is ChangelogProducer.NONE
     before: Roots | None = None
     while True:
-        roots = collect_roots(log.store, boundary=boundary)
-        reader = FileReader(log.store, BucketFolders(schema))
+        roots = collect_roots(table.store, boundary=boundary)
+        reader = FileReader(table.store, BucketFolders(schema))
         dead = unlinked_files(reader, due)
         try:
             live = reachable_among(reader, _living(roots, due, dry_run), dead, delta_is_changelog=delta_is_changelog)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import (
     Deleted,
     DryRun,
@@ -23,9 +24,7 @@ from lakehouse_core.execution.expiry.deletion import (
     storage_now_millis,
     unlink,
 )
-from lakehouse_core.metadata.roots import ids_in
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.metadata.ids import ids_in
 from lakehouse_core.options import KNOWN, ChangelogExpiryOptions, ExpiryOptions, TableOptions, parse_bool
 from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, asked_ids, checked_retention, plan_expiry
 from lakehouse_core.planning.timestamps import Dated, believed, believed_now
@@ -81,9 +80,7 @@ class ExpiryResult:
 
 
 def expire(
-    log: SnapshotLog,
-    schemas: SchemaLog,
-    clock: Clock,
+    table: TableContext,
     *,
     retain_max: int | None = None,
     retain_min: int | None = None,
@@ -98,27 +95,26 @@ def expire(
     Raises CorruptTable when a root cannot be read: then nothing is deleted. WriteOutcomeUnknown: it stopped on its way.
     """
     watch.at("planning the expiry")
-    schema = schemas.latest()
-    table = log.store.uri("")
-    check_understood(table, schema)
+    schema = table.schemas.latest()
+    check_understood(table.store.uri(""), schema)
     lowered = retain_min is None and retain_max is not None and 1 <= retain_max < _least_retained(schema)
     retain_min = retain_max if lowered else retain_min
     options = _options(schema, retain_max=retain_max, retain_min=retain_min, max_age_millis=max_age_millis)
     snapshots = checked_retention(_retention(options.expiry))
     changelogs = checked_retention(_retention(options.changelog_expiry))
-    resumed = _resume(log, dry_run=dry_run)
-    state = _load(log, snapshots, changelogs, resumed)
+    resumed = _resume(table, dry_run=dry_run)
+    state = _load(table, snapshots, changelogs, resumed)
     skew = options.expiry.max_skew_millis
-    now_millis = believed_now(clock.now_millis(), storage_now_millis(log), max_skew_millis=skew)
-    dates = _Dates(log.store, now_millis=now_millis, max_skew_millis=skew)
+    now_millis = believed_now(table.clock.now_millis(), storage_now_millis(table), max_skew_millis=skew)
+    dates = _Dates(table.store, now_millis=now_millis, max_skew_millis=skew)
     plan = _plan(state, schema, snapshots, changelogs, dates)
     if lowered:
         note = f"the table retains at least {_least_retained(schema)}, but at most {retain_max} were asked for"
         plan = replace(plan, reason=f"{plan.reason}; {note}")
     # The local clock is as wrong as the other.
-    local_now_millis = clock.local_now_millis() + now_millis - clock.now_millis()
-    tags = expired_tags(log, schema, clock, local_now_millis=local_now_millis)
-    deletions = (*tags, *_deletions(clock, state, plan))
+    local_now_millis = table.clock.local_now_millis() + now_millis - table.clock.now_millis()
+    tags = expired_tags(table, schema, local_now_millis=local_now_millis)
+    deletions = (*tags, *_deletions(table.clock, state, plan))
     if dry_run:
         made = {**resumed.made_changelogs, **{id: state.snapshots[id] for id in plan.made_changelog_ids}}
         planned = DryRun(
@@ -126,19 +122,23 @@ def expire(
             unlinked_keys=resumed.root_keys,
             made_changelogs=tuple(_root(made[id], RootKind.CHANGELOG) for id in sorted(made)),
         )
-        deleted = preview(log, schema, planned, boundary=max(plan.first_kept_id, state.boundary))
+        deleted = preview(table, schema, planned, boundary=max(plan.first_kept_id, state.boundary))
         return _result(state, plan, resumed, deletions, deleted)
     unlinked = watch.counting("unlinking", sum(len(deletion.roots) for deletion in deletions), "snapshots")
     with deleting():
         for deletion in deletions:
-            begin(log.store, deletion)
+            begin(table.store, deletion)
             if deletion.kind is RootKind.SNAPSHOT:
-                make_changelogs(log, deletion)
-                log.raise_boundary(deletion.first_kept_id)
-                log.write_earliest_hint(deletion.first_kept_id)
-            unlink(log, deletion, unlinked)
+                make_changelogs(table, deletion)
+                table.snapshots.boundary.advance(deletion.first_kept_id)
+                table.snapshots.write_earliest_hint(deletion.first_kept_id)
+            unlink(table, deletion, unlinked)
         deleted = finish_deletions(
-            log, schema, boundary=log.boundary(), unlinked=(*resumed.plans, *deletions), watch=watch
+            table,
+            schema,
+            boundary=table.snapshots.boundary.first_id(),
+            unlinked=(*resumed.plans, *deletions),
+            watch=watch,
         )
     return _result(state, plan, resumed, deletions, deleted)
 
@@ -153,18 +153,16 @@ def check_understood(table: str, schema: TableSchema) -> None:
             )
 
 
-def expired_tags(
-    log: SnapshotLog, schema: TableSchema, clock: Clock, *, local_now_millis: int
-) -> Sequence[DeletionPlan]:
+def expired_tags(table: TableContext, schema: TableSchema, *, local_now_millis: int) -> Sequence[DeletionPlan]:
     """Return the deletions of the tags whose time is over; tags without a time stay."""
     if not parse_bool(_TAGS_EXPIRE, schema.options.get(_TAGS_EXPIRE, "true")):
         return ()
     found = []
-    for name, tag in log.tags().items():
+    for name, tag in table.tags.all().items():
         created, retained = tag.create_time_millis, tag.time_retained_millis
         # The time in a tag is its writer's wall clock; it names no zone.
         if created is not None and retained is not None and local_now_millis > created + retained:
-            found.append(tag_deletion(name, tag.snapshot, clock))
+            found.append(tag_deletion(name, tag.snapshot, table.clock))
     return tuple(found)
 
 
@@ -196,14 +194,14 @@ class _Resumed:
     made_changelogs: Mapping[int, Snapshot]
 
 
-def _resume(log: SnapshotLog, *, dry_run: bool) -> _Resumed:
+def _resume(table: TableContext, *, dry_run: bool) -> _Resumed:
     """Unlink what an interrupted run did not come to: its changelogs count in what is decided next."""
-    plans = interrupted(log)
+    plans = interrupted(table)
     left = {
         root.key: (plan, root, data)
         for plan in plans
         for root in plan.roots
-        if (data := read_root(log.store, root)) is not None
+        if (data := read_root(table.store, root)) is not None
     }
     made = {
         root.snapshot_id: parse_snapshot(data, key)
@@ -213,7 +211,7 @@ def _resume(log: SnapshotLog, *, dry_run: bool) -> _Resumed:
     if not dry_run:
         with deleting():
             for plan in plans:
-                resume(log, plan)
+                resume(table, plan)
     return _Resumed(plans=plans, root_keys=frozenset(left), made_changelogs=made if dry_run else {})
 
 
@@ -243,20 +241,20 @@ def _retention(options: ExpiryOptions | ChangelogExpiryOptions) -> Retention:
     )
 
 
-def _load(log: SnapshotLog, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
+def _load(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
     for _ in range(_ATTEMPTS):
         try:
-            return _load_once(log, snapshots, changelogs, resumed)
+            return _load_once(table, snapshots, changelogs, resumed)
         except NotFound:
             # Another run expired it between listing and reading.
             continue
-    raise StorageUnavailable(f"{log.store.uri('')}: its history changes faster than it can be read. Call again.")
+    raise StorageUnavailable(f"{table.store.uri('')}: its history changes faster than it can be read. Call again.")
 
 
-def _load_once(log: SnapshotLog, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
-    store = log.store
-    boundary = log.boundary()
-    ids = log.ids_from(boundary)
+def _load_once(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
+    store = table.store
+    boundary = table.snapshots.boundary.first_id()
+    ids = table.snapshots.ids_from(boundary)
     latest_id = ids[-1] if ids else 0
     made = resumed.made_changelogs
     listed = (id for id in ids_in(store, CHANGELOG_FOLDER) if changelog_key(id) not in resumed.root_keys)

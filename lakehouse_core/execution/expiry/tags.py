@@ -14,6 +14,7 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
     shown,
 )
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import (
     DryRun,
     begin,
@@ -26,8 +27,6 @@ from lakehouse_core.execution.expiry.deletion import (
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.read_back import readable_file
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.layout import snapshot_key, tag_key
 from lakehouse_core.table.snapshot import TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
@@ -38,8 +37,7 @@ _OWN_FIELDS = ("tagCreateTime", "tagTimeRetained", TAG_NAME_FIELD)
 
 
 def create_tag(
-    log: SnapshotLog,
-    clock: Clock,
+    table: TableContext,
     name: str,
     *,
     snapshot_id: int | None = None,
@@ -57,43 +55,48 @@ def create_tag(
         raise InvalidRequest(
             f"Tag {shown(name)}: it is to be kept for {retention_millis} ms: give more than 0, or nothing."
         )
-    source_key, data = _source(log, snapshot_id)
-    data, tag = _content(name, data, source_key, clock, retention_millis)
+    source_key, data = _source(table, snapshot_id)
+    data, tag = _content(name, data, source_key, table.clock, retention_millis)
     key = tag_key(name)
     # One that was there before the call is another's, whatever it holds; later only its bytes tell whose it is.
-    if _is_taken(log, key) or not (dry_run or created(log.store, key, data)):
-        held = log.tags().get(name)
+    if _is_taken(table, key) or not (dry_run or created(table.store, key, data)):
+        held = table.tags.all().get(name)
         at = "" if held is None else f", at snapshot {held.snapshot.id}"
         raise InvalidRequest(f"Tag {shown(name)} is there already{at}: delete it first, or use another name.")
-    if not dry_run and not _is_held(log, source_key, name, tag):
+    if not dry_run and not _is_held(table, source_key, name, tag):
         with deleting():
             # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.
-            deletion = begin(log.store, tag_deletion(name, tag.snapshot, clock))
-            unlink(log, deletion)
-            skip_wait(log.store, deletion)
+            deletion = begin(table.store, tag_deletion(name, tag.snapshot, table.clock))
+            unlink(table, deletion)
+            skip_wait(table.store, deletion)
         raise SnapshotExpired(
             f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was made, so there is no such tag. "
-            f"The earliest snapshot is {log.earliest_id()}."
+            f"The earliest snapshot is {table.snapshots.earliest_id()}."
         )
     return tag
 
 
-def delete_tag(log: SnapshotLog, schemas: SchemaLog, clock: Clock, name: str, *, dry_run: bool = False) -> ExpiryResult:
+def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> ExpiryResult:
     """Remove a tag and, when its readers have ended, the files that only it needed.
 
     With `dry_run` nothing changes; the result is that of a run. Raises NotFound,
     WriteOutcomeUnknown when it stopped on its way: the next expiry goes on.
     """
-    schema = schemas.latest()
-    check_understood(log.store.uri(""), schema)
-    deletion = tag_deletion(name, log.tag(name).snapshot, clock)
+    schema = table.schemas.latest()
+    check_understood(table.store.uri(""), schema)
+    deletion = tag_deletion(name, table.tags.tag(name).snapshot, table.clock)
     if dry_run:
         planned = DryRun(plans=(deletion,))
-        return deletion_result([deletion], preview(log, schema, planned, boundary=log.boundary()))
-    begin(log.store, deletion)
+        return deletion_result(
+            [deletion], preview(table, schema, planned, boundary=table.snapshots.boundary.first_id())
+        )
+    begin(table.store, deletion)
     with deleting():
-        unlink(log, deletion)
-        return deletion_result([deletion], finish_deletions(log, schema, boundary=log.boundary(), unlinked=[deletion]))
+        unlink(table, deletion)
+        return deletion_result(
+            [deletion],
+            finish_deletions(table, schema, boundary=table.snapshots.boundary.first_id(), unlinked=[deletion]),
+        )
 
 
 def _check_name(name: str) -> None:
@@ -110,36 +113,36 @@ def _check_name(name: str) -> None:
         raise InvalidRequest(f"Tag {shown(name)}: {fault}. Use letters, digits, '-', '_' and '.'.")
 
 
-def _is_taken(log: SnapshotLog, key: str) -> bool:
+def _is_taken(table: TableContext, key: str) -> bool:
     try:
-        log.store.size(key)
+        table.store.size(key)
     except NotFound:
         return False
     return True
 
 
-def _source(log: SnapshotLog, snapshot_id: int | None) -> tuple[str, bytes]:
+def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
     """Return key and content of the snapshot, or of a tag that holds it."""
     if snapshot_id is None:
-        latest = log.latest_id()
+        latest = table.snapshots.latest_id()
         if latest is None:
-            raise NotFound(f"{log.store.uri('')}: there is no snapshot to tag yet. Write to the table first.")
+            raise NotFound(f"{table.store.uri('')}: there is no snapshot to tag yet. Write to the table first.")
         snapshot_id = latest
     key = snapshot_key(snapshot_id)
     try:
-        log.snapshot(snapshot_id)
+        table.snapshots.snapshot(snapshot_id)
         try:
-            return key, log.store.read(key)
+            return key, table.store.read(key)
         except NotFound:
             # It expired between the two: the second look says so.
-            log.snapshot(snapshot_id)
+            table.snapshots.snapshot(snapshot_id)
             raise
     except SnapshotExpired:
-        holders = [name for name, tag in log.tags().items() if tag.snapshot.id == snapshot_id]
+        holders = [name for name, tag in table.tags.all().items() if tag.snapshot.id == snapshot_id]
         if not holders:
             raise
         key = tag_key(holders[0])
-        return key, log.store.read(key)
+        return key, table.store.read(key)
 
 
 def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_millis: int | None) -> tuple[bytes, Tag]:
@@ -154,12 +157,12 @@ def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_mi
     ), tag
 
 
-def _is_held(log: SnapshotLog, source_key: str, name: str, tag: Tag) -> bool:
+def _is_held(table: TableContext, source_key: str, name: str, tag: Tag) -> bool:
     """Return whether the source of a tag that was just made is there, so that its files are."""
     snapshot_id = tag.snapshot.id
     try:
-        log.store.size(source_key)
-        return source_key != snapshot_key(snapshot_id) or snapshot_id >= log.boundary()
+        table.store.size(source_key)
+        return source_key != snapshot_key(snapshot_id) or snapshot_id >= table.snapshots.boundary.first_id()
     except NotFound:
         return False
     except StorageUnavailable as error:

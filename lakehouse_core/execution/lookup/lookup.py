@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.lookup.bucket import KEY_NUMBER, BucketLookup, LocalFile, LookupRead, data_file_digest
 from lakehouse_core.execution.lookup.keys import key_columns
 from lakehouse_core.execution.lookup.local_files import LookupCache
@@ -19,8 +20,6 @@ from lakehouse_core.execution.tasks.write.router import Router
 from lakehouse_core.format.rows import Rows, take_all
 from lakehouse_core.merge.key_words import fixed_values, key_words
 from lakehouse_core.merge.order import order_rows
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.read.key_condition import BucketId, by_bucket, key_condition
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.predicate import Predicate
@@ -35,9 +34,7 @@ class _Found:
     row_of: Rows
 
 
-def look_up(
-    log: SnapshotLog, schemas: SchemaLog, keys: object, request: ReadRequest, cache: LookupCache, *, aligned: bool
-) -> pa.Table:
+def look_up(table: TableContext, keys: object, request: ReadRequest, cache: LookupCache, *, aligned: bool) -> pa.Table:
     """Return the rows of these keys as `TableLookup.rows` does, having planned for them alone."""
     columns: list[pa.RecordBatch] = []
 
@@ -45,7 +42,7 @@ def look_up(
         columns[:] = [key_columns(keys, schema)]
         return key_condition(columns[0].columns, [schema.field(name) for name in schema.primary_keys])
 
-    lookup = TableLookup(log, schemas, replace(request, condition=condition), cache)
+    lookup = TableLookup(table, replace(request, condition=condition), cache)
     return lookup.rows(columns[0], aligned=aligned)
 
 
@@ -57,13 +54,12 @@ class TableLookup:
     key and for a point that means changes.
     """
 
-    def __init__(self, log: SnapshotLog, schemas: SchemaLog, request: ReadRequest, cache: LookupCache) -> None:
-        self._log = log
-        self._schemas = schemas
+    def __init__(self, table: TableContext, request: ReadRequest, cache: LookupCache) -> None:
+        self._table = table
         self._cache = cache
         self._request = request
         self._local: dict[str, LocalFile] = {}
-        self._use(plan_read(log, schemas, request))
+        self._use(plan_read(table, request))
 
     @property
     def snapshot_id(self) -> int | None:
@@ -72,10 +68,10 @@ class TableLookup:
 
     def refresh(self) -> None:
         """Plan anew, and drop what was kept of data files that have left the table."""
-        plan = plan_read(self._log, self._schemas, self._request)
+        plan = plan_read(self._table, self._request)
         if plan.snapshot == self._plan.snapshot and plan.schema == self._plan.schema:
             return
-        gone = _data_files(self._plan, self._log.store) - _data_files(plan, self._log.store)
+        gone = _data_files(self._plan, self._table.store) - _data_files(plan, self._table.store)
         for digest in gone:
             self._cache.forget(digest)
         for name in [name for name in self._local if name.partition("-")[0] in gone]:
@@ -88,7 +84,7 @@ class TableLookup:
         row_of = np.full(batch.num_rows, -1, dtype=np.int64)
         parts: list[pa.Table] = []
         count = 0
-        for found, places in explain_missing_files(self._found(batch), self._log, self._plan):
+        for found, places in explain_missing_files(self._found(batch), self._table, self._plan):
             is_there = found.row_of >= 0
             row_of[(np.arange(batch.num_rows) if places is None else places)[is_there]] = found.row_of[is_there] + count
             parts.append(found.rows)
@@ -108,7 +104,7 @@ class TableLookup:
         self._plan = plan
         self._schema = scan_schema(plan)
         self._read = LookupRead(
-            store=self._log.store,
+            store=self._table.store,
             schema=plan.schema,
             columns=plan.columns,
             file_schemas=plan.file_schemas,

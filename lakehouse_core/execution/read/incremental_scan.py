@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature, shown
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.increments import (
     Increment,
     StateDiff,
@@ -25,7 +26,6 @@ from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, IncrementalMode
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.table.schema import TableSchema, read_supported
@@ -65,57 +65,57 @@ class IncrementalPlan:
         return sum(split.row_count for split in self.splits)
 
 
-def plan_changes(log: SnapshotLog, schemas: SchemaLog, after: int, until: int | None, *, table: str) -> IncrementalPlan:
+def plan_changes(table: TableContext, after: int, until: int | None) -> IncrementalPlan:
     """Plan to read what the snapshots (after, until] changed; `until` None is the latest.
 
     Raises SnapshotExpired when a part of the range is gone, NotFound when it is not there yet, InvalidRequest.
     """
     check_range(after, until)
-    schema = _schema(schemas, table)
-    last = (log.latest_id() or 0) if until is None else until
-    increment = range_of(log, schema, after, last, IncrementalMode.AUTO)
-    return _plan(log, schemas, schema, increment, after=after, until=last, table=table)
+    schema = _schema(table.schemas, table.name)
+    last = (table.snapshots.latest_id() or 0) if until is None else until
+    increment = range_of(table.snapshots, schema, after, last, IncrementalMode.AUTO)
+    return _plan(table, schema, increment, after=after, until=last)
 
 
-def plan_diff(
-    log: SnapshotLog, schemas: SchemaLog, after: int | str, until: int | str, *, table: str
-) -> IncrementalPlan:
+def plan_diff(table: TableContext, after: int | str, until: int | str) -> IncrementalPlan:
     """Plan to read what differs between the states of two snapshots, or of two tags.
 
     Raises SnapshotExpired, NotFound, InvalidRequest; UnsupportedFeature for files that cannot be read.
     """
     check_states(after, until)
-    schema = _schema(schemas, table)
+    schema = _schema(table.schemas, table.name)
     if isinstance(after, str) and isinstance(until, str):
-        increment = diff_of_tags(log, after, until)
-        low, high = log.tag(after).snapshot.id, log.tag(until).snapshot.id
+        increment = diff_of_tags(table, after, until)
+        low, high = table.tags.tag(after).snapshot.id, table.tags.tag(until).snapshot.id
     else:
         low, high = int(after), int(until)
         increment = None
         if low < high:
-            increment = StateDiff(before=log.snapshot(low) if low else None, after=log.snapshot(high))
-    return _plan(log, schemas, schema, increment, after=low, until=high, table=table)
+            increment = StateDiff(
+                before=table.snapshots.snapshot(low) if low else None, after=table.snapshots.snapshot(high)
+            )
+    return _plan(table, schema, increment, after=low, until=high)
 
 
-def change_batches(plan: IncrementalPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+def change_batches(plan: IncrementalPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
     """Yield the changes, snapshot by snapshot. Raises SnapshotExpired when a file went with its snapshot."""
     for task in plan.tasks:
-        yield from task_changes(task, plan, log)
+        yield from task_changes(task, plan, table)
 
 
-def task_changes(task: ReadTask, plan: IncrementalPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+def task_changes(task: ReadTask, plan: IncrementalPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
     """Yield the changes of one task of the plan. Raises as `change_batches` does."""
     try:
-        yield from read_split(task, local_runtime(log.store, log.clock))
+        yield from read_split(task, local_runtime(table.store, table.clock))
     except (NotFound, CorruptTable) as error:
-        if plan.tags and (gone := expiry_behind(log, plan.tags, 0)) is not None:
+        if plan.tags and (gone := expiry_behind(table, plan.tags, 0)) is not None:
             raise gone from error
         needed = (task.split.snapshot_id,) if task.split.before is None else (plan.after, plan.until)
         for snapshot_id in () if plan.tags else needed:
-            if snapshot_id and not _is_kept(log, snapshot_id):
+            if snapshot_id and not _is_kept(table, snapshot_id):
                 raise SnapshotExpired(
                     f"Snapshot {snapshot_id} expired while its changes were read. "
-                    f"The earliest is {log.earliest_id()}: read again from there."
+                    f"The earliest is {table.snapshots.earliest_id()}: read again from there."
                 ) from error
         raise
 
@@ -131,23 +131,21 @@ def _schema(schemas: SchemaLog, table: str) -> TableSchema:
 
 
 def _plan(
-    log: SnapshotLog,
-    schemas: SchemaLog,
+    table: TableContext,
     schema: TableSchema,
     increment: Increment | None,
     *,
     after: int,
     until: int,
-    table: str,
 ) -> IncrementalPlan:
     # What was written is told at once, also where a read of the table waits for the compaction.
     scope = ScanScope(schema, None, every_level=True)
-    splits = [] if increment is None else increment_splits(log, schemas, schema, increment, scope)
-    file_schemas = schemas_of(splits, schemas)
+    splits = [] if increment is None else increment_splits(table, schema, increment, scope)
+    file_schemas = schemas_of(splits, table.schemas)
     empty = Split(snapshot_id=0, partition=b"", bucket=0, total_buckets=0, folder="", files=(), raw=True)
     tasks = [
         ReadTask(
-            store=log.store.spec,
+            store=table.store.spec,
             schema=schema,
             split=split,
             columns=schema.column_names,
@@ -157,7 +155,7 @@ def _plan(
         for split in (empty, *splits)
     ]
     return IncrementalPlan(
-        table=table,
+        table=table.name,
         after=after,
         until=until,
         schema=schema,
@@ -201,9 +199,9 @@ def _written(name: str, value: object) -> str:
     return ""
 
 
-def _is_kept(log: SnapshotLog, snapshot_id: int) -> bool:
+def _is_kept(table: TableContext, snapshot_id: int) -> bool:
     try:
-        log.snapshot(snapshot_id)
+        table.snapshots.snapshot(snapshot_id)
     except NotFound:
-        return snapshot_id in log.changelog_ids()
+        return snapshot_id in table.changelogs.ids()
     return True

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, LakehouseError, NotFound, SnapshotExpired
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.state import expiry_behind
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
@@ -56,26 +57,28 @@ class StateDiff:
 Increment: TypeAlias = SnapshotRange | StateDiff
 
 
-def increment_of(log: SnapshotLog, schema: TableSchema, point: IncrementPoint) -> Increment | None:
+def increment_of(table: TableContext, schema: TableSchema, point: IncrementPoint) -> Increment | None:
     """Return the increment that `point` means, None when nothing can lie in it.
 
     Raises SnapshotExpired, NotFound, InvalidRequest.
     """
     match point:
         case LatestDelta():
-            latest = log.latest_id()
+            latest = table.snapshots.latest_id()
             return None if latest is None else SnapshotRange(after=latest - 1, until=latest, from_changelog=False)
         case Between():
-            return _between(log, schema, point)
+            return _between(table, schema, point)
         case BetweenTimes():
-            return _between_times(log, schema, point)
+            return _between_times(table, schema, point)
         case ToAutoTag(name):
-            return _to_auto_tag(log, schema, name)
+            return _to_auto_tag(table, schema, name)
 
 
-def range_of(log: SnapshotLog, schema: TableSchema, after: int, until: int, mode: IncrementalMode) -> SnapshotRange:
+def range_of(
+    snapshots: SnapshotLog, schema: TableSchema, after: int, until: int, mode: IncrementalMode
+) -> SnapshotRange:
     """Return the range of snapshots as `mode`, which is not DIFF, reads it. Raises NotFound for what is not there."""
-    latest = log.latest_id() or 0
+    latest = snapshots.latest_id() or 0
     for asked in (after, until):
         if asked > latest:
             raise NotFound(f"Snapshot {asked} is not there yet. The latest is {latest}.")
@@ -84,9 +87,9 @@ def range_of(log: SnapshotLog, schema: TableSchema, after: int, until: int, mode
     return SnapshotRange(after=after, until=until, from_changelog=from_changelog)
 
 
-def diff_of_tags(log: SnapshotLog, start: str, end: str) -> StateDiff | None:
+def diff_of_tags(table: TableContext, start: str, end: str) -> StateDiff | None:
     """Return the diff of two tags, None when they name one snapshot. Raises NotFound, InvalidRequest."""
-    before, after = log.tag(start).snapshot, log.tag(end).snapshot
+    before, after = table.tags.tag(start).snapshot, table.tags.tag(end).snapshot
     if after.id < before.id:
         raise InvalidRequest(
             f"Tag {end!r} is of snapshot {after.id}, and {start!r} of the later one {before.id}. Swap the two."
@@ -96,27 +99,23 @@ def diff_of_tags(log: SnapshotLog, start: str, end: str) -> StateDiff | None:
     return StateDiff(before=before, after=after, tags={start: before.id, end: after.id})
 
 
-def increment_splits(
-    log: SnapshotLog, schemas: SchemaLog, schema: TableSchema, increment: Increment, scope: ScanScope
-) -> list[Split]:
+def increment_splits(table: TableContext, schema: TableSchema, increment: Increment, scope: ScanScope) -> list[Split]:
     """Return the splits of an increment; `scope` leaves out partitions. Raises SnapshotExpired, UnsupportedFeature."""
     try:
-        return _splits(log, schemas, schema, increment, scope)
+        return _splits(table, schema, increment, scope)
     except (CorruptTable, NotFound) as error:
-        if (expired := _expiry_behind(log, increment)) is not None:
+        if (expired := _expiry_behind(table, increment)) is not None:
             raise expired from error
         raise
 
 
-def _splits(
-    log: SnapshotLog, schemas: SchemaLog, schema: TableSchema, increment: Increment, scope: ScanScope
-) -> list[Split]:
+def _splits(table: TableContext, schema: TableSchema, increment: Increment, scope: ScanScope) -> list[Split]:
     match increment:
         case SnapshotRange():
             return [
                 file_split(entry, schema, snapshot_id=snapshot.id)
-                for snapshot in _snapshots(log, increment.after, increment.until)
-                for entry in _added(log, _manifests(log, snapshot, from_changelog=increment.from_changelog))
+                for snapshot in _snapshots(table, increment.after, increment.until)
+                for entry in _added(table, _manifests(table, snapshot, from_changelog=increment.from_changelog))
                 if scope.partition(entry.partition) is not None
             ]
         case StateDiff(before=before, after=after):
@@ -128,30 +127,33 @@ def _splits(
 
             old, old_indexes = [], []
             if before is not None:
-                old, old_indexes = log.live_entries(before, keep=keep), log.index_entries(before)
+                old, old_indexes = (
+                    table.manifests.live_entries(before, keep=keep),
+                    table.manifests.index_entries(before),
+                )
             return diff_splits(
                 old,
-                log.live_entries(after, keep=keep),
+                table.manifests.live_entries(after, keep=keep),
                 schema,
                 snapshot_id=after.id,
                 deletions_before=deletion_files(old_indexes, folders),
-                deletions_after=deletion_files(log.index_entries(after), folders),
+                deletions_after=deletion_files(table.manifests.index_entries(after), folders),
             )
 
 
-def _expiry_behind(log: SnapshotLog, increment: Increment) -> LakehouseError | None:
+def _expiry_behind(table: TableContext, increment: Increment) -> LakehouseError | None:
     """Return what to tell when a file of an increment is gone; None when all that hold its files are still there."""
     match increment:
         case SnapshotRange():
             try:
-                for _ in _snapshots(log, increment.after, increment.until):
+                for _ in _snapshots(table, increment.after, increment.until):
                     continue
             except SnapshotExpired as expired:
                 return expired
             return None
         case StateDiff(before=before, after=after):
             ends = (after,) if before is None or increment.tags else (before, after)
-            found = (expiry_behind(log, increment.tags, end.id) for end in ends)
+            found = (expiry_behind(table, increment.tags, end.id) for end in ends)
             return next((expired for expired in found if expired is not None), None)
 
 
@@ -170,20 +172,20 @@ def schemas_of(splits: Iterable[Split], schemas: SchemaLog) -> dict[int, TableSc
     return {schema_id: schemas.schema(schema_id) for schema_id in sorted(ids)}
 
 
-def _between(log: SnapshotLog, schema: TableSchema, point: Between) -> Increment | None:
-    if log.has_tag(point.start) and log.has_tag(point.end):
+def _between(table: TableContext, schema: TableSchema, point: Between) -> Increment | None:
+    if table.tags.has(point.start) and table.tags.has(point.end):
         if not point.tags_as_ids or point.mode is IncrementalMode.DIFF:
-            return diff_of_tags(log, point.start, point.end)
-        after, until = log.tag(point.start).snapshot.id, log.tag(point.end).snapshot.id
+            return diff_of_tags(table, point.start, point.end)
+        after, until = table.tags.tag(point.start).snapshot.id, table.tags.tag(point.end).snapshot.id
     else:
         after, until = _id(point.start, point), _id(point.end, point)
     if until < after:
         raise InvalidRequest(f"The range ({after}, {until}] ends before it begins. Swap the two.")
-    if until == after or log.latest_id() is None:
+    if until == after or table.snapshots.latest_id() is None:
         return None
     if point.mode is IncrementalMode.DIFF:
-        return StateDiff(before=log.snapshot(after), after=log.snapshot(until))
-    return range_of(log, schema, after, until, point.mode)
+        return StateDiff(before=table.snapshots.snapshot(after), after=table.snapshots.snapshot(until))
+    return range_of(table.snapshots, schema, after, until, point.mode)
 
 
 def _id(text: str, point: Between) -> int:
@@ -195,53 +197,53 @@ def _id(text: str, point: Between) -> int:
     return int(text)
 
 
-def _between_times(log: SnapshotLog, schema: TableSchema, point: BetweenTimes) -> Increment | None:
-    ids = earliest_and_latest(log)
+def _between_times(table: TableContext, schema: TableSchema, point: BetweenTimes) -> Increment | None:
+    ids = earliest_and_latest(table.snapshots)
     if ids is None or point.start_millis == point.end_millis:
         return None
-    earliest, latest = map(log.snapshot, ids)
+    earliest, latest = map(table.snapshots.snapshot, ids)
     if point.start_millis > latest.time_millis or point.end_millis < earliest.time_millis:
         return None
-    start = newest_snapshot_until(log, point.start_millis)
-    end = newest_snapshot_until(log, point.end_millis) or latest
+    start = newest_snapshot_until(table.snapshots, point.start_millis)
+    end = newest_snapshot_until(table.snapshots, point.end_millis) or latest
     if point.mode is IncrementalMode.DIFF:
         # What came before the first snapshot is empty; what came before a later one is gone.
         before = start or (None if earliest.id == 1 else earliest)
         return StateDiff(before=before, after=end)
-    return range_of(log, schema, earliest.id - 1 if start is None else start.id, end.id, point.mode)
+    return range_of(table.snapshots, schema, earliest.id - 1 if start is None else start.id, end.id, point.mode)
 
 
-def _to_auto_tag(log: SnapshotLog, schema: TableSchema, name: str) -> StateDiff | None:
+def _to_auto_tag(table: TableContext, schema: TableSchema, name: str) -> StateDiff | None:
     if auto_tag_time(name, schema.options) is None:
         raise InvalidRequest(
             f"incremental-to-auto-tag is {name!r}: a tag made by the clock has a time for a name, as "
             "tag.creation-period and tag.period-formatter say. Name such a tag."
         )
-    tags = log.tags()
+    tags = table.tags.all()
     before = previous_auto_tag(name, tags, schema.options)
-    return None if name not in tags or before is None else diff_of_tags(log, before, name)
+    return None if name not in tags or before is None else diff_of_tags(table, before, name)
 
 
-def _snapshots(log: SnapshotLog, after: int, until: int) -> Iterator[Snapshot]:
+def _snapshots(table: TableContext, after: int, until: int) -> Iterator[Snapshot]:
     """Yield the snapshots, of those that expired the long-lived changelog."""
     for snapshot_id in range(after + 1, until + 1):
         try:
-            yield log.snapshot(snapshot_id)
+            yield table.snapshots.snapshot(snapshot_id)
         except SnapshotExpired as expired:
             try:
-                yield log.changelog(snapshot_id)
+                yield table.changelogs.changelog(snapshot_id)
             except NotFound:
-                ids = log.changelog_ids()
+                ids = table.changelogs.ids()
                 kept = f"Changelogs are kept from {ids[0]} on." if ids else "No changelogs are kept."
                 raise SnapshotExpired(f"{expired} {kept}") from expired
 
 
-def _manifests(log: SnapshotLog, snapshot: Snapshot, *, from_changelog: bool) -> Sequence[ManifestFile]:
+def _manifests(table: TableContext, snapshot: Snapshot, *, from_changelog: bool) -> Sequence[ManifestFile]:
     if from_changelog:
-        return log.changelog_manifests(snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
-    return log.delta_manifests(snapshot) if snapshot.commit_kind is CommitKind.APPEND else []
+        return table.manifests.changelog(snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
+    return table.manifests.delta(snapshot) if snapshot.commit_kind is CommitKind.APPEND else []
 
 
-def _added(log: SnapshotLog, manifests: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
-    for entries in log.manifests.entries_of_each(manifests):
+def _added(table: TableContext, manifests: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
+    for entries in table.manifests.entries_of_each(manifests):
         yield from (entry for entry in entries if entry.kind is EntryKind.ADD)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature, shown
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
 from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_at
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
@@ -19,7 +20,6 @@ from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.options import SCAN_KEYS
 from lakehouse_core.planning.read.lazy_splits import LazySplits
 from lakehouse_core.planning.read.limit import first_rows, needed_splits
@@ -137,21 +137,21 @@ class ScanPlan:
         return sum(split.size_bytes for split in self.splits)
 
 
-def plan_read(log: SnapshotLog, schemas: SchemaLog, request: ReadRequest) -> ScanPlan:
+def plan_read(table: TableContext, request: ReadRequest) -> ScanPlan:
     """Plan a read. Raises NotFound, SnapshotExpired, InvalidRequest for what does not fit the table,
     UnsupportedFeature, CorruptTable.
     """
-    point = read_point(schemas, request.table, request.point, request.options)
+    point = read_point(table.schemas, request.table, request.point, request.options)
     if isinstance(point, LatestDelta | Between | BetweenTimes | ToAutoTag):
-        return _increment_plan(log, schemas, point, _empty_plan(log, schemas.latest(), request))
+        return _increment_plan(table, point, _empty_plan(table, table.schemas.latest(), request))
 
     def plan(state: ReadState) -> ScanPlan:
         pinned = state.snapshot if is_pinned(point) else None
-        schema = schemas.latest() if pinned is None else schemas.schema(pinned.schema_id)
-        empty = _empty_plan(log, schema, request)
-        return _state_plan(log, schemas, state, empty, only_top_level=request.read_optimized)
+        schema = table.schemas.latest() if pinned is None else table.schemas.schema(pinned.schema_id)
+        empty = _empty_plan(table, schema, request)
+        return _state_plan(table, state, empty, only_top_level=request.read_optimized)
 
-    return read_at(log, schemas, point, plan)
+    return read_at(table, point, plan)
 
 
 def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:
@@ -196,18 +196,18 @@ def scan_schema(plan: ScanPlan) -> pa.Schema:
     return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string()), *columns] if plan.with_row_kinds else columns)
 
 
-def scan_batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
+def scan_batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the plan, split by split, in this process; no batch is empty.
 
     Raises SnapshotExpired or NotFound when what was planned is gone, CorruptTable when a file is not what it should be.
     """
-    yield from first_rows(_batches(plan, log), plan.limit)
+    yield from first_rows(_batches(plan, table), plan.limit)
 
 
-def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
+def count_rows(plan: ScanPlan, table: TableContext) -> int:
     """Return the number of rows. Splits whose files tell it exactly are not opened, nor any once the limit is met."""
     total = 0
-    runtime = local_runtime(log.store, log.clock)
+    runtime = local_runtime(table.store, table.clock)
     for task in _tasks(replace(plan, columns=())):
         if plan.limit is not None and total >= plan.limit:
             return plan.limit
@@ -215,28 +215,28 @@ def count_rows(plan: ScanPlan, log: SnapshotLog) -> int:
         if known is not None:
             total += known
         else:
-            total += sum(batch.num_rows for batch in explain_missing_files(read_split(task, runtime), log, plan))
+            total += sum(batch.num_rows for batch in explain_missing_files(read_split(task, runtime), table, plan))
     return total if plan.limit is None else min(total, plan.limit)
 
 
-def explain_missing_files(rows: Iterator[R], log: SnapshotLog, plan: ScanPlan) -> Iterator[R]:
+def explain_missing_files(rows: Iterator[R], table: TableContext, plan: ScanPlan) -> Iterator[R]:
     """Yield `rows` of the plan; a missing file of a snapshot that has expired meanwhile is told as such."""
     try:
         yield from rows
     except (NotFound, CorruptTable) as error:
-        expired = None if plan.snapshot is None else expiry_behind(log, plan.tags, plan.oldest_id)
+        expired = None if plan.snapshot is None else expiry_behind(table, plan.tags, plan.oldest_id)
         if expired is None:
             raise
         raise expired from error
 
 
-def _batches(plan: ScanPlan, log: SnapshotLog) -> Iterator[pa.RecordBatch]:
-    runtime = local_runtime(log.store, log.clock)
+def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
+    runtime = local_runtime(table.store, table.clock)
     for task in _tasks(plan):
-        yield from explain_missing_files(read_split(task, runtime), log, plan)
+        yield from explain_missing_files(read_split(task, runtime), table, plan)
 
 
-def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> ScanPlan:
+def _empty_plan(table: TableContext, schema: TableSchema, request: ReadRequest) -> ScanPlan:
     """Return the plan of the request without anything to read. Raises what the request is refused for."""
     predicate = request.condition(schema)
     chosen = _chosen(schema, request.columns, request.table)
@@ -248,7 +248,7 @@ def _empty_plan(log: SnapshotLog, schema: TableSchema, request: ReadRequest) -> 
         )
     return ScanPlan(
         table=request.table,
-        store=log.store.spec,
+        store=table.store.spec,
         snapshot=None,
         schema=schema,
         columns=chosen,
@@ -286,27 +286,27 @@ def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> t
     return schema.column_names if columns is None else tuple(columns)
 
 
-def _state_plan(
-    log: SnapshotLog, schemas: SchemaLog, state: ReadState, empty: ScanPlan, *, only_top_level: bool
-) -> ScanPlan:
+def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, *, only_top_level: bool) -> ScanPlan:
     snapshot, schema = state.snapshot, empty.schema
     if snapshot is None:
         return empty
     level = schema.table_options.num_levels - 1 if only_top_level and not schema.is_append else None
     scope = ScanScope(schema, empty.predicate, only_level=level, created_from_millis=state.created_from_millis)
-    manifests = log.manifests_of(snapshot)
+    manifests = table.manifests.of(snapshot)
     wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
     keep = None if scope.is_everything else scope.keeps_entry
-    entries = log.manifests.columns(wanted, keep=keep, with_stats=scope.needs_statistics)
-    deletions = deletion_files(log.index_entries(snapshot), BucketFolders(schema))
-    planned = plan_splits(entries, scope, snapshot_id=snapshot.id, file_schema=schemas.schema, deletions=deletions)
+    entries = table.manifests.columns(wanted, keep=keep, with_stats=scope.needs_statistics)
+    deletions = deletion_files(table.manifests.index_entries(snapshot), BucketFolders(schema))
+    planned = plan_splits(
+        entries, scope, snapshot_id=snapshot.id, file_schema=table.schemas.schema, deletions=deletions
+    )
     predicate = without_columns(empty.predicate, schema.partition_keys)
     return replace(
         empty,
         snapshot=snapshot,
         predicate=predicate,
         splits=planned.splits if predicate is not None else needed_splits(planned.splits, empty.limit),
-        file_schemas={number: schemas.schema(number) for number in planned.schema_ids},
+        file_schemas={number: table.schemas.schema(number) for number in planned.schema_ids},
         manifests_total=len(manifests),
         manifests_read=len(wanted),
         tags=state.tags,
@@ -314,17 +314,17 @@ def _state_plan(
     )
 
 
-def _increment_plan(log: SnapshotLog, schemas: SchemaLog, point: IncrementPoint, empty: ScanPlan) -> ScanPlan:
-    increment = increment_of(log, empty.schema, point)
+def _increment_plan(table: TableContext, point: IncrementPoint, empty: ScanPlan) -> ScanPlan:
+    increment = increment_of(table, empty.schema, point)
     if increment is None:
         return empty
-    splits = increment_splits(log, schemas, empty.schema, increment, ScanScope(empty.schema, empty.predicate))
+    splits = increment_splits(table, empty.schema, increment, ScanScope(empty.schema, empty.predicate))
     return replace(
         empty,
-        snapshot=log.latest(),
+        snapshot=table.snapshots.latest(),
         predicate=without_columns(empty.predicate, empty.schema.partition_keys),
         splits=tuple(splits),
-        file_schemas=schemas_of(splits, schemas),
+        file_schemas=schemas_of(splits, table.schemas),
         is_increment=True,
         tags=increment.tags if isinstance(increment, StateDiff) else {},
         oldest_id=oldest_id(increment),

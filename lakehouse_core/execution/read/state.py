@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, LakehouseError, NotFound, SnapshotExpired, shown
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.snapshot_search import (
@@ -53,50 +54,50 @@ class ReadState:
     tags: Mapping[str, int] = field(default_factory=dict)
 
 
-def state_at(log: SnapshotLog, schemas: SchemaLog, point: ReadPoint) -> ReadState:
+def state_at(table: TableContext, point: ReadPoint) -> ReadState:
     """Return the state that `point` means; for points that always have an answer its snapshot may be None.
 
     Raises NotFound, SnapshotExpired, InvalidRequest for a point that means changes, not a state.
     """
     match point:
         case Latest():
-            return ReadState(snapshot=log.latest())
+            return ReadState(snapshot=table.snapshots.latest())
         case AtSnapshot(snapshot_id):
-            return ReadState(snapshot=log.snapshot(snapshot_id))
+            return ReadState(snapshot=table.snapshots.snapshot(snapshot_id))
         case AtTag(name):
-            snapshot = log.tag(name).snapshot
+            snapshot = table.tags.tag(name).snapshot
             return ReadState(snapshot=snapshot, tags={name: snapshot.id})
         case AtVersion():
-            return state_at(log, schemas, _meant(log, point))
+            return state_at(table, _meant(table, point))
         case AsOf():
-            return ReadState(snapshot=_as_of(log, point))
+            return ReadState(snapshot=_as_of(table, point))
         case AtWatermark():
-            return ReadState(snapshot=_at_watermark(log, point))
+            return ReadState(snapshot=_at_watermark(table, point))
         case CompactedFull():
-            return ReadState(snapshot=_compacted(log, _delta_commits(schemas)))
+            return ReadState(snapshot=_compacted(table.snapshots, _delta_commits(table.schemas)))
         case FromFileCreationTime():
-            return ReadState(snapshot=log.latest(), created_from_millis=point.time_millis)
+            return ReadState(snapshot=table.snapshots.latest(), created_from_millis=point.time_millis)
         case FromCreationTime():
-            return _from_creation_time(log, point)
+            return _from_creation_time(table, point)
         case _:
             raise InvalidRequest(
                 f"{what_increments(point)} means changes, not a state: give one, as lc.AtSnapshot(12)."
             )
 
 
-def read_at(log: SnapshotLog, schemas: SchemaLog, point: ReadPoint, read: Callable[[ReadState], R]) -> R:
+def read_at(table: TableContext, point: ReadPoint, read: Callable[[ReadState], R]) -> R:
     """Return what `read` makes of the state that `point` means.
 
     Where the state expires while it is read: of the one that the point means then, if that is another.
     Raises SnapshotExpired otherwise, NotFound for a tag that went, and what `state_at` and `read` raise.
     """
     for attempt in range(_ATTEMPTS):
-        state = state_at(log, schemas, point)
+        state = state_at(table, point)
         try:
             return read(state)
         except (CorruptTable, NotFound) as error:
             snapshot = state.snapshot
-            expired = None if snapshot is None else expiry_behind(log, state.tags, snapshot.id)
+            expired = None if snapshot is None else expiry_behind(table, state.tags, snapshot.id)
             if expired is None:
                 raise
             if not _moves_on(point) or attempt == _ATTEMPTS - 1:
@@ -109,14 +110,14 @@ def _moves_on(point: ReadPoint) -> bool:
     return isinstance(point, Latest | CompactedFull | FromFileCreationTime)
 
 
-def expiry_behind(log: SnapshotLog, tags: Mapping[str, int], oldest_id: int) -> LakehouseError | None:
+def expiry_behind(table: TableContext, tags: Mapping[str, int], oldest_id: int) -> LakehouseError | None:
     """Return what to tell when a file is gone because a snapshot is; None when all that hold it are still there.
 
     `oldest_id`: the oldest snapshot whose files are read, unless they are read through `tags`.
     """
     for name, snapshot_id in tags.items():
         try:
-            held = log.tag(name).snapshot.id
+            held = table.tags.tag(name).snapshot.id
         except NotFound as gone:
             return gone
         if held != snapshot_id:
@@ -124,14 +125,14 @@ def expiry_behind(log: SnapshotLog, tags: Mapping[str, int], oldest_id: int) -> 
     if tags:
         return None
     try:
-        log.snapshot(oldest_id)
+        table.snapshots.snapshot(oldest_id)
     except SnapshotExpired as expired:
-        return None if oldest_id in log.changelog_ids() else expired
+        return None if oldest_id in table.changelogs.ids() else expired
     return None
 
 
-def _meant(log: SnapshotLog, point: AtVersion) -> ReadPoint:
-    if log.has_tag(point.version):
+def _meant(table: TableContext, point: AtVersion) -> ReadPoint:
+    if table.tags.has(point.version):
         return AtTag(point.version)
     if (watermark := _WATERMARK.fullmatch(point.version)) is not None:
         return AtWatermark(int(watermark[1]))
@@ -141,30 +142,32 @@ def _meant(log: SnapshotLog, point: AtVersion) -> ReadPoint:
     return AtTag(point.version)
 
 
-def _as_of(log: SnapshotLog, point: AsOf) -> Snapshot:
-    ids = earliest_and_latest(log)
+def _as_of(table: TableContext, point: AsOf) -> Snapshot:
+    ids = earliest_and_latest(table.snapshots)
     if ids is None:
         raise NotFound(f"No snapshot at {point.time.isoformat()}: the table has no snapshot yet. Write to it first.")
-    found = newest_snapshot_until(log, point.time_millis)
+    found = newest_snapshot_until(table.snapshots, point.time_millis)
     if found is not None:
         return found
     kind = SnapshotExpired if ids[0] > 1 else NotFound
     raise kind(
         f"No snapshot at {point.time.isoformat()} or before: the earliest, {ids[0]}, was committed at "
-        f"{shown_time(log.snapshot(ids[0]).time_millis)}. Ask for a later time."
+        f"{shown_time(table.snapshots.snapshot(ids[0]).time_millis)}. Ask for a later time."
     )
 
 
-def _at_watermark(log: SnapshotLog, point: AtWatermark) -> Snapshot:
-    ids = earliest_and_latest(log)
+def _at_watermark(table: TableContext, point: AtWatermark) -> Snapshot:
+    ids = earliest_and_latest(table.snapshots)
     found = None
     if ids is not None:
-        found = first_with_watermark(*ids, point.watermark, watermark_of=lambda at: log.snapshot(at).watermark)
+        found = first_with_watermark(
+            *ids, point.watermark, watermark_of=lambda at: table.snapshots.snapshot(at).watermark
+        )
     if found is None:
         raise NotFound(
             f"No snapshot has the watermark {point.watermark} or a later one. Ask for an earlier one, or wait for it."
         )
-    return log.snapshot(found)
+    return table.snapshots.snapshot(found)
 
 
 def _delta_commits(schemas: SchemaLog) -> int | None:
@@ -174,16 +177,16 @@ def _delta_commits(schemas: SchemaLog) -> int | None:
     return 1 if options.get("changelog-producer", "").lower() == _FULL_COMPACTION else None
 
 
-def _compacted(log: SnapshotLog, delta_commits: int | None) -> Snapshot | None:
-    latest = log.latest()
+def _compacted(snapshots: SnapshotLog, delta_commits: int | None) -> Snapshot | None:
+    latest = snapshots.latest()
     if latest is None:
         return None
-    return next((one for one in log.newest_first(latest) if is_compacted(one, delta_commits)), latest)
+    return next((one for one in snapshots.newest_first(latest) if is_compacted(one, delta_commits)), latest)
 
 
-def _from_creation_time(log: SnapshotLog, point: FromCreationTime) -> ReadState:
-    ids = earliest_and_latest(log)
-    before = newest_snapshot_until(log, point.time_millis - 1)
+def _from_creation_time(table: TableContext, point: FromCreationTime) -> ReadState:
+    ids = earliest_and_latest(table.snapshots)
+    before = newest_snapshot_until(table.snapshots, point.time_millis - 1)
     if ids is not None and before is not None and before.id < ids[1]:
-        return ReadState(snapshot=log.snapshot(before.id + 1))
-    return ReadState(snapshot=log.latest(), created_from_millis=point.time_millis)
+        return ReadState(snapshot=table.snapshots.snapshot(before.id + 1))
+    return ReadState(snapshot=table.snapshots.latest(), created_from_millis=point.time_millis)

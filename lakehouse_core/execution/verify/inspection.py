@@ -160,7 +160,7 @@ class Inspection:
         return self.read(
             Invariant.NAMED_FILES,
             manifest_key(name),
-            lambda: self._manifests.index_entries(name, expected),
+            lambda: self._manifests.listed_index_files(name, expected),
             rooted.root.key,
         )
 

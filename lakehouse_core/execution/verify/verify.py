@@ -8,14 +8,15 @@ from functools import partial
 from typing import TypeVar
 
 from lakehouse_core.errors import NotFound
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.verify.branch import Branch, check_branch
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.metadata.deletion_plans import load_plans
-from lakehouse_core.metadata.roots import branch_prefixes, ids_in, tag_names
+from lakehouse_core.metadata.ids import ids_in
+from lakehouse_core.metadata.roots import branch_prefixes
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.staged_commits import pending_commits
-from lakehouse_core.metadata.tag_files import tag_in
+from lakehouse_core.metadata.tag_log import tag_in, tag_names
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.findings import (
     Finding,
@@ -49,18 +50,16 @@ T = TypeVar("T")
 _ATTEMPTS = 5
 
 
-def verify(
-    log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool = False, watch: Watch = NOBODY
-) -> tuple[Finding, ...]:
+def verify(table: TableContext, *, reads_data: bool = False, watch: Watch = NOBODY) -> tuple[Finding, ...]:
     """Return every broken promise of the table and its branches; nothing when all is well.
 
     With `reads_data` every data file that a root names is decoded as well, against its checksums, and its indexes.
     Raises NotFound when there is no table, StorageUnavailable when the store does not answer.
     """
-    if not schemas.ids():
-        raise NotFound(f"{log.store.uri('')}: there is no table, for it has no schema. Check the name.")
+    if not table.schemas.ids():
+        raise NotFound(f"{table.store.uri('')}: there is no table, for it has no schema. Check the name.")
     for _ in range(_ATTEMPTS):
-        found, is_whole = _Verification(log, schemas, reads_data=reads_data, watch=watch).run()
+        found, is_whole = _Verification(table, reads_data=reads_data, watch=watch).run()
         if is_whole:
             break
     return found
@@ -69,13 +68,12 @@ def verify(
 class _Verification:
     """One pass over the roots of a table: the main branch first, then the others."""
 
-    def __init__(self, log: SnapshotLog, schemas: SchemaLog, *, reads_data: bool, watch: Watch) -> None:
-        self._log = log
-        self._store = log.store
-        self._schemas = schemas
+    def __init__(self, table: TableContext, *, reads_data: bool, watch: Watch) -> None:
+        self._table = table
+        self._store = table.store
         self._watch = watch
         self._roots_read = 0
-        self._inspection = Inspection(log.store, reads_data=reads_data, watch=watch)
+        self._inspection = Inspection(table.store, reads_data=reads_data, watch=watch)
         self._roots: dict[str, int] = {}
         self._made: frozenset[int] = frozenset()
 
@@ -114,7 +112,7 @@ class _Verification:
         return content is not None and hash(content) == self._roots.get(root_key)
 
     def _boundary(self) -> int:
-        return self._inspection.read(Invariant.DENSE_IDS, BOUNDARY_KEY, self._log.boundary) or 0
+        return self._inspection.read(Invariant.DENSE_IDS, BOUNDARY_KEY, self._table.snapshots.boundary.first_id) or 0
 
     def _plans(self) -> frozenset[int]:
         """Return the ids of snapshots that deletions under way have yet to unlink, or are unlinking."""
@@ -135,7 +133,7 @@ class _Verification:
 
     def _branch(self, prefix: str, *, boundary: int, unlinking: frozenset[int]) -> Branch | None:
         store = self._store
-        schemas = self._schemas if not prefix else SchemaLog(store.at(prefix.rstrip("/")))
+        schemas = self._table.schemas if not prefix else SchemaLog(store.at(prefix.rstrip("/")))
         read = {
             id: self._inspection.read(
                 Invariant.READABLE_SCHEMAS, f"{prefix}{schema_key(id)}", partial(schemas.schema, id)
@@ -168,7 +166,7 @@ class _Verification:
             return [root for root in roots if root is not None]
 
         return Branch(
-            now_millis=self._log.clock.now_millis(),
+            now_millis=self._table.clock.now_millis(),
             schema=schema,
             schemas={id: one for id, one in read.items() if one is not None},
             snapshots=rooted((snapshot_key(id) for id in every_id if id >= boundary), RootKind.SNAPSHOT),

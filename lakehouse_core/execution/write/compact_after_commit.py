@@ -1,6 +1,6 @@
 """The compaction that a write brings along, once its rows are committed. What to compact is decided in `planning`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -9,9 +9,7 @@ from lakehouse_core.errors import CommitConflict, LakehouseError
 from lakehouse_core.execution.commit.loop import together
 from lakehouse_core.execution.compaction.compact import CompactionResult, compact
 from lakehouse_core.execution.compaction.scope import WrittenBuckets
-from lakehouse_core.execution.engine import Engine
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.compaction.trigger import Trigger, trigger_after
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.table.commit_message import Append, StagedCommit
@@ -33,9 +31,7 @@ class WriteCompaction:
 
 
 def compact_written(
-    log: SnapshotLog,
-    schemas: SchemaLog,
-    engine: Callable[[], Engine],
+    table: TableContext,
     staged: StagedCommit,
     *,
     replayed: bool,
@@ -46,15 +42,15 @@ def compact_written(
     The rows are committed whatever happens here, so a failure is an answer; the next compaction finds the same to do.
     `replayed`: the rows were committed before, and maybe compacted: a compaction now is one of its own.
     """
-    started = log.clock.monotonic_seconds()
+    started = table.clock.monotonic_seconds()
     done: list[CompactionResult] = []
 
     def outcome(failure: str | None = None) -> WriteCompaction:
-        seconds = log.clock.monotonic_seconds() - started
+        seconds = table.clock.monotonic_seconds() - started
         return WriteCompaction(result=_all_of(done), failure=failure, duration_seconds=seconds)
 
     try:
-        schema = schemas.latest()
+        schema = table.schemas.latest()
     except LakehouseError as error:
         return outcome(str(error))
     trigger = trigger_after(schema, staged.commit_identifier)
@@ -69,14 +65,11 @@ def compact_written(
     for _ in range(_MOST_ATTEMPTS):
         try:
             made = compact(
-                log,
-                schemas,
-                engine,
+                table,
                 scope,
                 full=trigger is Trigger.FULL,
                 identity=identity,
                 properties=staged.properties,
-                table=staged.table,
                 # As in Java: an overwrite has no changelog, nor has the compaction that belongs to it.
                 tells=isinstance(staged.mode, Append),
                 watch=watch,

@@ -3,18 +3,16 @@
 What can be refused is refused before a file is written; what shows only afterwards takes the files along.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.commit.discard import discard
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
-from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.checks import check_staged
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.partitions import partition_name
@@ -27,12 +25,9 @@ from lakehouse_core.table.schema import TableSchema, write_supported
 
 
 def stage(
-    log: SnapshotLog,
-    schemas: SchemaLog,
-    engine: Callable[[], Engine],
+    table: TableContext,
     data: object,
     *,
-    table: str,
     commit_user: str,
     commit_identifier: int,
     rowkind_column: str | None,
@@ -48,13 +43,15 @@ def stage(
     `missing`: a column that the data lacks is null, or an error.
     Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull.
     """
-    schema = schemas.latest()
-    write_supported(schema, table=table)
+    schema = table.schemas.latest()
+    write_supported(schema, table=table.name)
     # An overwrite has nothing before it; without buckets or keys nobody asks for the order of rows.
     goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
-    base, live = log.of_latest(lambda base: (base, log.live_entries(base) if base is not None and goes_on else []))
+    base, live = table.snapshots.of_latest(
+        lambda base: (base, table.manifests.live_entries(base) if base is not None and goes_on else [])
+    )
     staged = StagedCommit(
-        table=table,
+        table=table.name,
         commit_user=commit_user,
         commit_identifier=commit_identifier,
         mode=mode,
@@ -67,11 +64,11 @@ def stage(
     overwritten(staged, schema)
     if rowkind_column is not None and schema.table_options.rowkind_field not in (None, rowkind_column):
         raise InvalidRequest(
-            f"{table}: rowkind_column is {shown(rowkind_column)}, and the table's option rowkind.field names "
+            f"{table.name}: rowkind_column is {shown(rowkind_column)}, and the table's option rowkind.field names "
             f"{shown(schema.table_options.rowkind_field)}. Leave rowkind_column out."
         )
     task = WriteTask(
-        store=log.store.spec,
+        store=table.store.spec,
         schema=schema,
         restored=_next_numbers(live, behind),
         rowkind_column=rowkind_column,
@@ -82,18 +79,18 @@ def stage(
     messages: list[CommitMessage] = []
     try:
         with named_by_nobody():
-            for message in engine().write(task, data, watch):
+            for message in table.engine().write(task, data, watch):
                 messages.append(message)
         staged = replace(staged, messages=tuple(messages))
-        _check_bucket_counts(table, schema, live, messages)
+        _check_bucket_counts(table.name, schema, live, messages)
         _check_partition_times(schema, messages)
         overwritten(staged, schema)
         with named_by_nobody():
-            messages = list(with_packed_files(log, schema, engine, messages))
-            messages = list(with_joined_changelog(log, schema, engine, messages))
+            messages = list(with_packed_files(table, schema, messages))
+            messages = list(with_joined_changelog(table, schema, messages))
         return replace(staged, messages=tuple(messages))
     except BaseException:
-        discard(log.store, schema, messages, named_by="the write")
+        discard(table.store, schema, messages, named_by="the write")
         raise
 
 

@@ -6,16 +6,16 @@ from zlib import crc32
 
 from lakehouse_core.clock import Clock, VirtualClock
 from lakehouse_core.execution.commit.loop import CommitResult, commit
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import MemoryStore, ObjectStore
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.schema import TableSchema
+from tests.contexts import context_of
 from tests.planning.change_vocabulary import data_file, key_schema
 
 
@@ -27,8 +27,8 @@ class CommitTable:
     clock: Clock = field(default_factory=VirtualClock)
 
     def __post_init__(self) -> None:
-        self.log = SnapshotLog(self.store, self.clock)
-        self.schemas = SchemaLog(self.store)
+        self.context = context_of(self.store, self.clock)
+        self.schemas = self.context.schemas
 
     def written_file(self, file: DataFile, in_partition: bytes = EMPTY_ROW, bucket: int = 0) -> DataFile:
         """Put a file of the recorded size where `file` must lie, and return it."""
@@ -50,7 +50,7 @@ class CommitTable:
         **more: Any,
     ) -> StagedCommit:  # fmt: skip
         """Return the messages as staged now, at the latest snapshot."""
-        fields: dict[str, Any] = {"base_snapshot_id": self.log.latest_id()} | more
+        fields: dict[str, Any] = {"base_snapshot_id": self.context.snapshots.latest_id()} | more
         return StagedCommit(
             table="db.t",
             commit_user=user,
@@ -70,34 +70,36 @@ class CommitTable:
         return LocalEngine(local_runtime(self.store, self.clock))
 
     def commit(self, staged: StagedCommit) -> CommitResult:
-        return commit(self.log, self.schemas, self.engine, staged, self.clock)
+        return commit(self.context, staged)
 
-    def again(self) -> SnapshotLog:
-        """Return the log as another process opens it, which remembers nothing."""
-        return SnapshotLog(self.store, self.clock)
+    def again(self) -> TableContext:
+        """Return the table as another process opens it, which remembers nothing."""
+        return context_of(self.store, self.clock)
 
     def live(self, snapshot_id: int | None = None) -> str:
         """Return the live files as `name@level`, sorted."""
-        snapshot = self.log.latest() if snapshot_id is None else self.log.snapshot(snapshot_id)
+        snapshot = (
+            self.context.snapshots.latest() if snapshot_id is None else self.context.snapshots.snapshot(snapshot_id)
+        )
         if snapshot is None:
             return ""
-        entries = self.log.live_entries(snapshot)
+        entries = self.context.manifests.live_entries(snapshot)
         assert all(entry.kind is EntryKind.ADD for entry in entries)
         return " ".join(sorted(f"{entry.file.file_name}@{entry.file.level}" for entry in entries))
 
     def history(self) -> str:
         """Return the snapshots as `id kind`, oldest first."""
-        return ", ".join(f"{one.id} {one.commit_kind}" for one in self.log.history())
+        return ", ".join(f"{one.id} {one.commit_kind}" for one in self.context.snapshots.history())
 
     def unreferenced(self) -> list[str]:
         """Return the metadata files that no snapshot names."""
         named = set()
-        for snapshot in self.log.history():
+        for snapshot in self.context.snapshots.history():
             lists = (
                 snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list,
             )  # fmt: skip
             named |= {name for name in lists if name is not None}
-            manifests = [*self.log.manifests_of(snapshot), *self.log.changelog_manifests(snapshot)]
+            manifests = [*self.context.manifests.of(snapshot), *self.context.manifests.changelog(snapshot)]
             named |= {manifest.file_name for manifest in manifests}
         return sorted(set(self.store.children("manifest").files) - named)
 

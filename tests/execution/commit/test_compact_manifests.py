@@ -43,9 +43,9 @@ def compacted(table: CommitTable, identifier: int, before: list[str], after: str
 
 def entries(table: CommitTable) -> list[ManifestEntry]:
     """Return the live entries with their statistics, sorted by file name."""
-    latest = table.log.latest()
+    latest = table.context.snapshots.latest()
     assert latest is not None
-    return sorted(table.log.live_entries(latest, with_stats=True), key=lambda one: one.file.file_name)
+    return sorted(table.context.manifests.live_entries(latest, with_stats=True), key=lambda one: one.file.file_name)
 
 
 @pytest.mark.parametrize(
@@ -57,18 +57,20 @@ def test_every_manifest_has_its_checksum_in_its_list_however_it_was_made(
     table = filled(10, **options)
     if is_compacted:
         table.commit(compacted(table, 11, ["f1", "f2"], "c"))
-        compact_manifests(table.log, table.schemas, table.clock)
-    latest = table.log.latest()
+        compact_manifests(
+            table.context,
+        )
+    latest = table.context.snapshots.latest()
     assert latest is not None
 
-    for manifest in table.log.manifests_of(latest):
+    for manifest in table.context.manifests.of(latest):
         assert manifest.checksum == checksum(table.store.read(manifest_key(manifest.file_name)))
 
 
 def test_a_table_of_many_commits_shrinks_to_one_manifest() -> None:
     table = filled(100)
     before = entries(table)
-    result = compact_manifests(table.log, table.schemas, table.clock, properties={"lakehouse.run-id": "r"})
+    result = compact_manifests(table.context, properties={"lakehouse.run-id": "r"})
 
     assert (result.manifests_before, result.manifests_after, result.manifests_merged) == (100, 1, 100)
     assert (result.entries_before, result.entries_after, result.noop_reason) == (100, 100, None)
@@ -81,14 +83,16 @@ def test_a_table_of_many_commits_shrinks_to_one_manifest() -> None:
 
 def test_the_snapshot_changes_no_count_and_names_an_empty_delta() -> None:
     table = filled(3)
-    before = table.log.latest()
-    result = compact_manifests(table.log, table.schemas, table.clock)
+    before = table.context.snapshots.latest()
+    result = compact_manifests(
+        table.context,
+    )
 
     assert before is not None
     assert result.snapshot is not None
     assert result.snapshot.total_record_count == before.total_record_count
     assert result.snapshot.delta_record_count == 0
-    assert table.log.delta_manifests(result.snapshot) == []
+    assert table.context.manifests.delta(result.snapshot) == []
     # Who committed what is carried on.
     assert table.commit(table.append("again", identifier=3)).replayed
 
@@ -98,7 +102,9 @@ def test_deleted_files_leave_no_entry_behind() -> None:
     for number in range(1, 6):
         table.commit(compacted(table, number, [f"f{number}", f"f{number + 5}"], f"c{number}"))
     before, live = entries(table), table.live()
-    result = compact_manifests(table.log, table.schemas, table.clock)
+    result = compact_manifests(
+        table.context,
+    )
 
     assert (result.entries_before, result.entries_after) == (20 + 5 * 3, 15)
     assert (result.manifests_after, table.live(), entries(table)) == (1, live, before)
@@ -107,31 +113,39 @@ def test_deleted_files_leave_no_entry_behind() -> None:
 @pytest.mark.parametrize("commits", [0, 1])
 def test_nothing_to_do_says_so_and_makes_no_snapshot(commits: int) -> None:
     table = filled(commits)
-    result = compact_manifests(table.log, table.schemas, table.clock)
+    result = compact_manifests(
+        table.context,
+    )
 
     reason = "the table has no snapshot" if commits == 0 else "1 manifests with 1 entries need no merge"
     assert (result.snapshot, result.noop_reason) == (None, reason)
-    assert table.log.latest_id() == (commits or None)
+    assert table.context.snapshots.latest_id() == (commits or None)
     assert table.unreferenced() == []
 
 
 def test_a_second_time_there_is_nothing_to_do() -> None:
     table = filled(5)
-    compact_manifests(table.log, table.schemas, table.clock)
-    result = compact_manifests(table.log, table.schemas, table.clock)
+    compact_manifests(
+        table.context,
+    )
+    result = compact_manifests(
+        table.context,
+    )
 
     assert result.noop_reason == "1 manifests with 5 entries need no merge"
-    assert table.log.latest_id() == 6
+    assert table.context.snapshots.latest_id() == 6
 
 
 def test_a_dry_run_answers_the_same_and_writes_nothing() -> None:
     table = filled(10)
     table.commit(compacted(table, 1, ["f1", "f2"], "c"))
     before = {info.key for info in table.store.list("")}
-    planned = compact_manifests(table.log, table.schemas, table.clock, dry_run=True)
+    planned = compact_manifests(table.context, dry_run=True)
 
     assert {info.key for info in table.store.list("")} == before
-    done = compact_manifests(table.log, table.schemas, table.clock)
+    done = compact_manifests(
+        table.context,
+    )
     assert planned.snapshot is None
     for figure in ("manifests_before", "manifests_after", "manifests_merged", "entries_before", "entries_after"):
         assert getattr(planned, figure) == getattr(done, figure)
@@ -144,11 +158,13 @@ def test_other_manifests_keep_to_their_size() -> None:
         files = tuple(data_file(f"f{identifier}-{number}-{random.Random(number).random()}") for number in range(3000))
         table.commit(table.staged(table.message(total_buckets=-1, new_files=files), identifier=identifier))
     before = entries(table)
-    compact_manifests(table.log, table.schemas, table.clock)
-    latest = table.log.latest()
+    compact_manifests(
+        table.context,
+    )
+    latest = table.context.snapshots.latest()
 
     assert latest is not None
-    sizes = [one.file_size for one in table.log.manifests_of(latest)]
+    sizes = [one.file_size for one in table.context.manifests.of(latest)]
     assert all(20_000 < size < 80_000 for size in sizes[:-1])
     assert entries(table) == before
 
@@ -159,19 +175,21 @@ def test_partitions_without_deletes_are_left_alone() -> None:
         files = tuple(data_file(f"f{number}-{random.Random(place).random()}") for place in range(60))
         message = table.message(in_partition=partition(day), total_buckets=-1, new_files=files)
         table.commit(table.staged(message, identifier=number))
-    first = table.log.latest()
+    first = table.context.snapshots.latest()
     assert first is not None
-    gone = table.log.live_entries(first, keep=lambda row, *_: row == partition("2"))[0].file
+    gone = table.context.manifests.live_entries(first, keep=lambda row, *_: row == partition("2"))[0].file
     compaction = table.message(
         in_partition=partition("2"), total_buckets=-1, compact_before=(gone,), compact_after=(data_file("c"),)
     )
     table.commit(table.staged(compaction, user="c"))
-    before = [one.file_name for one in table.log.manifests_of(first)]
+    before = [one.file_name for one in table.context.manifests.of(first)]
     live = entries(table)
-    result = compact_manifests(table.log, table.schemas, table.clock)
+    result = compact_manifests(
+        table.context,
+    )
 
     assert result.snapshot is not None
-    after = [one.file_name for one in table.log.manifests_of(result.snapshot)]
+    after = [one.file_name for one in table.context.manifests.of(result.snapshot)]
     # Of the two manifests of that partition only the one that lost a file is written anew.
     assert [name for name in before if name in after] == [*before[:2], *before[3:]]
     assert entries(table) == live
@@ -188,7 +206,9 @@ def test_a_commit_in_between_is_kept_and_so_is_the_merge() -> None:
                 moved.append(work(one))
 
         view = CommitTable(FaultyStore(table.store, on_call=move), VirtualClock(seed=3))
-        result = compact_manifests(view.log, view.schemas, view.clock)
+        result = compact_manifests(
+            view.context,
+        )
         if not moved:
             break
 
@@ -206,26 +226,32 @@ def test_a_commit_in_between_is_kept_and_so_is_the_merge() -> None:
 def test_a_fault_at_any_call_changes_no_row(kind: FaultKind) -> None:
     probe = FaultyStore(filled(4).store)
     view = CommitTable(probe, VirtualClock(seed=3))
-    compact_manifests(view.log, view.schemas, view.clock)
+    compact_manifests(
+        view.context,
+    )
     for call in range(1, len(probe.calls) + 1):
         table = filled(4)
         view = CommitTable(FaultyStore(table.store, [Fault(at=call, kind=kind)]), VirtualClock(seed=3))
         with suppress(StorageUnavailable, CommitTimeout, ProcessDied):
-            compact_manifests(view.log, view.schemas, view.clock)
+            compact_manifests(
+                view.context,
+            )
 
         assert table.live() == "f1@0 f2@0 f3@0 f4@0", f"call {call}"
-        again = compact_manifests(table.log, table.schemas, table.clock)
+        again = compact_manifests(
+            table.context,
+        )
         assert again.manifests_after == 1
-        assert table.log.latest_id() == 5
+        assert table.context.snapshots.latest_id() == 5
 
 
 class TestInsideCommits:
     def test_small_manifests_are_merged_when_they_are_many(self) -> None:
         table = filled(11, **{"manifest.merge_min_count": "5"})
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
 
         assert latest is not None
-        assert len(table.log.manifests_of(latest)) <= 5
+        assert len(table.context.manifests.of(latest)) <= 5
         assert len(entries(table)) == 11
 
     def test_a_full_merge_drops_what_was_deleted(self) -> None:
@@ -233,11 +259,11 @@ class TestInsideCommits:
         table = filled(6, **options)
         table.commit(compacted(table, 1, ["f1", "f2"], "c"))
         table.commit(table.append("last", identifier=7))
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
 
         assert latest is not None
-        assert sum(one.num_deleted_files for one in table.log.base_manifests(latest)) == 0
-        assert len(table.log.base_manifests(latest)) == 1
+        assert sum(one.num_deleted_files for one in table.context.manifests.base(latest)) == 0
+        assert len(table.context.manifests.base(latest)) == 1
         assert table.live() == "c@5 f3@0 f4@0 f5@0 f6@0 last@0"
 
     @pytest.mark.parametrize("seed", range(8))
@@ -260,7 +286,9 @@ class TestInsideCommits:
                 for one in (table, plain):
                     one.commit(one.append(f"f{step}", identifier=step))
             if chance.random() < 0.1:
-                compact_manifests(table.log, table.schemas, table.clock)
+                compact_manifests(
+                    table.context,
+                )
 
             assert entries(table) == entries(plain), f"step {step}"
 
@@ -277,7 +305,9 @@ def test_manifests_of_another_engine_are_merged_entry_by_entry(monkeypatch: pyte
         table = filled(2)
     table.commit(table.append("f3", identifier=3))
     before = entries(table)
-    result = compact_manifests(table.log, table.schemas, table.clock)
+    result = compact_manifests(
+        table.context,
+    )
 
     assert (result.manifests_before, result.manifests_after) == (3, 1)
     assert entries(table) == before
@@ -293,11 +323,13 @@ def test_what_was_applied_before_it_slept_is_not_taken_away_again() -> None:
             slept.append(call.number)
             for identifier in (4, 5):
                 table.commit(table.append(f"f{identifier}", identifier=identifier))
-            table.log.raise_boundary(6)
+            table.context.snapshots.boundary.advance(6)
             table.store.delete([snapshot_key(number) for number in range(1, 6)])
 
     view = CommitTable(FaultyStore(table.store, on_call=sleep), VirtualClock(seed=2))
-    result = compact_manifests(view.log, view.schemas, view.clock)
+    result = compact_manifests(
+        view.context,
+    )
 
     assert slept
     assert table.live(6) == table.live() == "f1@0 f2@0 f3@0 f4@0 f5@0"

@@ -11,12 +11,11 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest
 from lakehouse_core.execution.commit.discard import discard
 from lakehouse_core.execution.write.stage import stage
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.table.commit_message import Append, CommitMessage
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.schema import TableSchema
+from tests.contexts import context_of
 from tests.planning.change_vocabulary import data_file, key_schema, partition
 
 FOLDER = "dt=a/bucket-0"
@@ -112,16 +111,13 @@ def test_a_write_that_fails_after_some_buckets_takes_all_their_files_along(
             yield MESSAGE
             raise failure
 
-    clock, schemas = VirtualClock(), SchemaLog(store)
-    assert schemas.create(schema_of())
+    context = context_of(store, VirtualClock(), Engine())  # type: ignore[arg-type]
+    assert context.schemas.create(schema_of())
 
     with pytest.raises(type(failure)):
         stage(
-            SnapshotLog(store, clock),
-            schemas,
-            Engine,  # type: ignore[arg-type]
+            context,
             [],
-            table="db.t",
             commit_user="job",
             commit_identifier=1,
             rowkind_column=None,

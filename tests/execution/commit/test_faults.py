@@ -113,12 +113,12 @@ def check_repeated(table: CommitTable, staged: StagedCommit, case: Case, applied
     # A compaction that was not applied with its append is dropped, so the state in between is final too.
     final = {applied, case.states[-1]} if applied in case.states[1:] else {case.states[-1]}
     assert table.live() in final
-    ours = [one for one in table.log.history() if one.commit_user == "user"]
+    ours = [one for one in table.context.snapshots.history() if one.commit_user == "user"]
     assert len({(one.commit_identifier, one.commit_kind) for one in ours}) == len(ours) >= 1
-    for snapshot in table.log.history():
+    for snapshot in table.context.snapshots.history():
         assert table.live(snapshot.id) is not None
-        for manifest in [*table.log.manifests_of(snapshot), *table.log.changelog_manifests(snapshot)]:
-            table.log.manifests.entries(manifest)
+        for manifest in [*table.context.manifests.of(snapshot), *table.context.manifests.changelog(snapshot)]:
+            table.context.manifests.entries(manifest)
 
 
 @pytest.mark.parametrize("kind", WRITE_FAULTS)
@@ -292,4 +292,4 @@ def test_the_normal_path_never_lists_and_its_calls_do_not_grow_with_history() ->
 
     assert not any("list" in one or "children" in one for one in methods[1:])
     assert len({tuple(one) for one in methods[1:]}) == 1
-    assert table.log.history()[-1].commit_kind is CommitKind.APPEND
+    assert table.context.snapshots.history()[-1].commit_kind is CommitKind.APPEND

@@ -107,7 +107,7 @@ def test_another_commit_between_any_two_calls_of_mine(mine: str, theirs: str) ->
 
 def dense(table: CommitTable) -> bool:
     """True when ids have no gap and no metadata file lies about that nobody names."""
-    ids = [snapshot.id for snapshot in table.log.history()]
+    ids = [snapshot.id for snapshot in table.context.snapshots.history()]
     return ids == list(range(ids[0], ids[-1] + 1)) and table.unreferenced() == []
 
 
@@ -136,7 +136,7 @@ class TestAWriterThatSleeps:
     """The id that a writer is about to claim is used, expired and deleted before it wakes up: it is free again."""
 
     def expire(self, table: CommitTable, first_kept: int) -> None:
-        table.log.raise_boundary(first_kept)
+        table.context.snapshots.boundary.advance(first_kept)
         table.store.delete([snapshot_key(number) for number in range(1, first_kept)])
 
     def sleeping(
@@ -171,7 +171,7 @@ class TestAWriterThatSleeps:
 
         assert result.snapshot_ids == (7,)
         assert "mine@0" in table.live()
-        assert [one.id for one in table.log.history()] == [5, 6, 7]
+        assert [one.id for one in table.context.snapshots.history()] == [5, 6, 7]
         # The stale file that the first claim left below the boundary is gone.
         assert table.store.children("snapshot").files == ("LATEST", "snapshot-5", "snapshot-6", "snapshot-7")
 
@@ -192,7 +192,7 @@ class TestAWriterThatSleeps:
         slept = []
 
         def sleep(call: Call) -> None:
-            claimed = table.log.store.children("snapshot").files
+            claimed = table.context.store.children("snapshot").files
             if call.key == "lakehouse/boundary" and "snapshot-2" in claimed and not slept:
                 slept.append(call.number)
                 for number in range(4):
@@ -204,7 +204,7 @@ class TestAWriterThatSleeps:
         assert slept
         assert result.snapshot_ids == (2,)
         assert table.live().split().count("mine@0") == 1
-        assert [one.id for one in table.log.history()] == [5, 6]
+        assert [one.id for one in table.context.snapshots.history()] == [5, 6]
 
 
 def test_a_compaction_whose_rivals_have_expired_by_the_next_attempt_is_judged_by_what_is_there() -> None:
@@ -218,7 +218,7 @@ def test_a_compaction_whose_rivals_have_expired_by_the_next_attempt_is_judged_by
             moved.append(call.number)
             for number in range(2):
                 table.commit(table.append(f"theirs{number}", user="them", identifier=number))
-            table.log.raise_boundary(3)
+            table.context.snapshots.boundary.advance(3)
             table.store.delete([snapshot_key(number) for number in (1, 2)])
 
     result = CommitTable(FaultyStore(table.store, on_call=move), VirtualClock(seed=2)).commit(mine)
@@ -248,7 +248,7 @@ def test_a_base_that_expires_while_it_is_read_is_a_lost_race_and_no_damage() -> 
         if not moved:
             break
 
-        latest = table.log.latest()
+        latest = table.context.snapshots.latest()
         assert latest is not None
         assert table.visible(latest)["d", 7] == "mine", f"call {moment}"
     else:
@@ -331,9 +331,9 @@ def test_three_writers_call_by_call_lose_nothing(seed: int) -> None:
     interleaved(table.store, seed, [committing(actor) for actor in "abc"])
 
     assert table.live() == " ".join(f"{actor}{number}@0" for actor in "abc" for number in range(3))
-    assert [one.id for one in table.log.history()] == list(range(1, 10))
+    assert [one.id for one in table.context.snapshots.history()] == list(range(1, 10))
     assert table.unreferenced() == []
-    latest = table.log.latest()
+    latest = table.context.snapshots.latest()
     assert latest is not None
     ledger = ledger_of(latest, "latest")
     assert ledger is not None
@@ -398,6 +398,6 @@ def test_an_interleaving_repeats_with_its_seed() -> None:
             7,
             [lambda view, one=one: view.commit(one) and None for one in staged],  # type: ignore[misc]
         )
-        histories.append([(one.id, one.commit_user, one.uuid) for one in table.log.history()])
+        histories.append([(one.id, one.commit_user, one.uuid) for one in table.context.snapshots.history()])
 
     assert histories[0] == histories[1]

@@ -51,15 +51,15 @@ def test_commits_add_up(table: CommitTable) -> None:
 
     assert table.history() == "1 APPEND, 2 APPEND, 3 APPEND"
     assert [table.live(number) for number in (1, 2, 3)] == ["a@0", "a@0 b@0", "a@0 b@0 c@0"]
-    assert [one.total_record_count for one in table.log.history()] == [10, 20, 30]
+    assert [one.total_record_count for one in table.context.snapshots.history()] == [10, 20, 30]
 
 
 def test_the_first_base_list_is_there_and_empty(table: CommitTable) -> None:
     (snapshot,) = table.commit(table.append("a")).snapshots
 
     assert snapshot.base_manifest_list_size == table.store.size(f"manifest/{snapshot.base_manifest_list}")
-    assert table.log.base_manifests(snapshot) == []
-    assert len(table.log.delta_manifests(snapshot)) == 1
+    assert table.context.manifests.base(snapshot) == []
+    assert len(table.context.manifests.delta(snapshot)) == 1
 
 
 def test_the_callers_properties_and_watermark_are_in_the_snapshot(table: CommitTable) -> None:
@@ -99,7 +99,7 @@ class TestRepeating:
         table.commit(staged)
         for identifier in range(2, 5):
             table.commit(table.append(f"f{identifier}", identifier=identifier, user="other"))
-        table.log.raise_boundary(4)
+        table.context.snapshots.boundary.advance(4)
         table.store.delete([snapshot_key(number) for number in (1, 2, 3)])
         again = table.commit(staged)
 
@@ -163,7 +163,7 @@ class TestRepeating:
         staged = table.append("a", user="first", identifier=BATCH_IDENTIFIER)
         table.commit(staged)
         forget(table)
-        table.log.raise_boundary(2)
+        table.context.snapshots.boundary.advance(2)
         table.store.delete([snapshot_key(1)])
 
         with pytest.raises(StaleCommit, match="staged at snapshot 0, and the snapshots up to 1 are expired"):
@@ -172,7 +172,7 @@ class TestRepeating:
     def test_a_fresh_user_commits_whatever_the_ledger_forgot(self, table: CommitTable) -> None:
         table.commit(table.append("a"))
         forget(table)
-        table.log.raise_boundary(2)
+        table.context.snapshots.boundary.advance(2)
         table.store.delete([snapshot_key(1)])
 
         assert not table.commit(table.append("b", user="fresh")).replayed
@@ -180,7 +180,7 @@ class TestRepeating:
 
 def forget(table: CommitTable) -> None:
     """Let the ledger of the latest snapshot forget everybody, as many later users would."""
-    latest = table.log.latest()
+    latest = table.context.snapshots.latest()
     assert latest is not None
     ledger = f'{{"v":1,"dropped":{latest.id},"users":{{}}}}'
     claim_by_hand(table, latest.id + 1, latest, **{LEDGER_PROPERTY: ledger})
@@ -365,7 +365,7 @@ class TestOverwrite:
         result = days.commit(days.staged(mode=mode, user="w"))
 
         assert (result.snapshots, result.noop_reason) == ((), "there is nothing to commit")
-        assert days.log.latest_id() == 3
+        assert days.context.snapshots.latest_id() == 3
 
     def test_a_file_that_its_writer_has_not_seen_makes_it_fail(self, days: CommitTable) -> None:
         mine = days.staged(self.new(days, "x", "1"), mode=DynamicOverwrite(), user="w")
@@ -397,7 +397,7 @@ class TestOverwrite:
         mine = days.staged(self.new(days, "x", "1"), mode=DynamicOverwrite(), user="w")
         for number in (1, 2):
             days.commit(days.staged(self.new(days, f"b{number}", "2"), user="other", identifier=number))
-        days.log.raise_boundary(5)
+        days.context.snapshots.boundary.advance(5)
         days.store.delete([snapshot_key(number) for number in range(1, 5)])
 
         with pytest.raises(CommitConflict, match=r"what came since has expired in part.*stage the overwrite again"):
@@ -444,7 +444,7 @@ class TestRefusing:
 
         with pytest.raises(CommitConflict, match="bucket-0/a: the commit adds it, but it is missing"):
             table.commit(staged)
-        assert table.log.latest_id() is None
+        assert table.context.snapshots.latest_id() is None
         assert table.unreferenced() == []
 
     def test_a_file_of_another_size(self, table: CommitTable) -> None:
@@ -503,7 +503,7 @@ class TestRefusing:
 
         with pytest.raises(UnsupportedFeature, match=r"row-tracking\.enabled"):
             table.commit(table.append("a"))
-        assert table.log.latest_id() is None
+        assert table.context.snapshots.latest_id() is None
 
     def test_a_commit_without_a_user(self, table: CommitTable) -> None:
         with pytest.raises(InvalidRequest, match="needs a commit user"):
@@ -542,8 +542,8 @@ class TestHistory:
         (snapshot,) = table.commit(table.staged(message)).snapshots
 
         assert snapshot.changelog_record_count == 10
-        (manifest,) = table.log.changelog_manifests(snapshot)
-        assert [one.file.file_name for one in table.log.manifests.entries(manifest)] == ["log"]
+        (manifest,) = table.context.manifests.changelog(snapshot)
+        assert [one.file.file_name for one in table.context.manifests.entries(manifest)] == ["log"]
         assert table.live() == "a@0"
 
     def test_the_latest_schema_is_the_snapshots(self, table: CommitTable) -> None:
@@ -558,7 +558,7 @@ class TestHistory:
             table.commit(table.append(f"f{identifier}", identifier=identifier))
         for hint in (b"1", b"99", b"", b"abc", b"-1", b"0"):
             table.store.write("snapshot/LATEST", hint)
-            assert table.log.latest_id() == 3
+            assert table.context.snapshots.latest_id() == 3
         table.store.delete(["snapshot/LATEST"])
 
         assert table.commit(table.append("f4", identifier=4)).snapshot_ids == (4,)

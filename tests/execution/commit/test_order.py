@@ -238,7 +238,7 @@ def test_the_new_file_differs_in_its_numbers_alone() -> None:
     (staged,) = late.messages[0].new_files
     made = next(
         file
-        for file in place.table._log.live_entries(place.table.snapshot(), with_stats=True)
+        for file in place.table._context.manifests.live_entries(place.table.snapshot(), with_stats=True)
         if file.file.max_sequence_number > 2
     ).file
     same = {name: getattr(staged, name) for name in type(staged).__slots__ if name not in ITS_OWN}

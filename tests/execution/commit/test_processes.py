@@ -46,7 +46,7 @@ def test_processes_that_commit_at_once_all_succeed(tmp_path: Path) -> None:
     assert ids == list(range(1, PROCESSES * COMMITS + 1))
     for user, made in acknowledged.items():
         for number, (snapshot_id,) in enumerate(made):
-            snapshot = table.log.snapshot(snapshot_id)
+            snapshot = table.context.snapshots.snapshot(snapshot_id)
             assert (snapshot.commit_user, snapshot.commit_identifier) == (user, number)
     assert table.unreferenced() == []
     assert [info.key for info in table.store.list("") if info.key.endswith(".tmp")] == []

@@ -154,7 +154,7 @@ def test_a_commit_that_lost_says_so_in_its_snapshot_and_the_next_one_looks_once(
     table = commit_table()
     losing_once(table, "late")
 
-    latest = table.log.latest()
+    latest = table.context.snapshots.latest()
     assert latest is not None
     assert QUEUE_PROPERTY in latest.properties
     assert tickets(table.store) == 0
@@ -187,7 +187,7 @@ def test_six_writers_call_by_call_commit_equally_often(seed: int) -> None:
     def committing(who: str) -> Callable[[CommitTable], None]:
         def work(view: CommitTable) -> None:
             for one in staged[who]:
-                if (view.log.latest_id() or 0) >= 48:
+                if (view.context.snapshots.latest_id() or 0) >= 48:
                     return
                 with suppress(CommitTimeout):
                     view.commit(one)
@@ -196,5 +196,5 @@ def test_six_writers_call_by_call_commit_equally_often(seed: int) -> None:
 
     interleaved(table.store, seed, [committing(who) for who in writers])
 
-    counts = Counter(snapshot.commit_user for snapshot in table.log.history())
+    counts = Counter(snapshot.commit_user for snapshot in table.context.snapshots.history())
     assert max(counts.values()) <= 1.5 * min(counts[who] for who in writers), counts

@@ -20,13 +20,12 @@ from lakehouse_core.execution.read.scan import ReadRequest, plan_read, scan_batc
 from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.execution.write.stage import stage
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.storage import MemoryStore, open_store
 from lakehouse_core.table.commit_message import Append, CommitKind
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.schema import new_schema
+from tests.contexts import context_of
 
 # All runs are rewritten only where the others outweigh the oldest hundredfold.
 COSTLY = {"compaction__max_size_amplification_percent": "10000"}
@@ -59,8 +58,8 @@ class Database:
     def __init__(self, fields: Mapping[str, str], keys: Sequence[str] = (), partitions: Sequence[str] = (), **options):
         self.store = MemoryStore()
         self.clock = VirtualClock()
-        self.log = SnapshotLog(self.store, self.clock)
-        self.schemas = SchemaLog(self.store)
+        self.context = context_of(self.store, self.clock)
+        self.schemas = self.context.schemas
         named = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
         schema = new_schema(fields, primary_keys=keys, partition_keys=partitions, options=named, now_millis=0)
         assert self.schemas.create(schema)
@@ -69,18 +68,15 @@ class Database:
     def write(self, rows: list[dict[str, Any]], *, rowkind_column: str | None = None) -> None:
         self._number += 1
         staged = stage(
-            self.log,
-            self.schemas,
-            self.engine,
+            self.context,
             rows,
-            table="t",
             commit_user="writer",
             commit_identifier=self._number,
             rowkind_column=rowkind_column,
             mode=Append(),
             properties={},
         )
-        assert commit(self.log, self.schemas, self.engine, staged, self.clock).snapshots
+        assert commit(self.context, staged).snapshots
 
     def engine(self) -> LocalEngine:
         return LocalEngine(local_runtime(self.store, self.clock))
@@ -89,7 +85,7 @@ class Database:
         chosen = engine or SpyEngine()
         asked = {name: arguments.pop(name) for name in ("condition", "idle_millis") if name in arguments}
         scope = arguments.pop("scope", RequestedBuckets(**asked))
-        return compact(self.log, self.schemas, lambda: chosen, scope, **{"full": True, **arguments})
+        return compact(replace(self.context, engine=lambda: chosen), scope, **{"full": True, **arguments})
 
     def set_options(self, **options: str) -> None:
         """Let the next version of the schema have the options of the first, and these."""
@@ -98,28 +94,30 @@ class Database:
 
     def live_files(self) -> list[DataFile]:
         """The live files, smallest row count first."""
-        latest = self.log.latest()
+        latest = self.context.snapshots.latest()
         assert latest is not None
-        return sorted((entry.file for entry in self.log.live_entries(latest)), key=lambda file: file.row_count)
+        return sorted(
+            (entry.file for entry in self.context.manifests.live_entries(latest)), key=lambda file: file.row_count
+        )
 
     def rows_in_order(self) -> list[tuple[Any, ...]]:
-        plan = plan_read(self.log, self.schemas, ReadRequest(table="t"))
-        batches = list(scan_batches(plan, self.log))
+        plan = plan_read(self.context, ReadRequest(table="t"))
+        batches = list(scan_batches(plan, self.context))
         return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
     def rows(self) -> list[tuple[Any, ...]]:
         return sorted(self.rows_in_order())
 
     def levels(self) -> list[int]:
-        latest = self.log.latest()
+        latest = self.context.snapshots.latest()
         assert latest is not None
-        return sorted(entry.file.level for entry in self.log.live_entries(latest))
+        return sorted(entry.file.level for entry in self.context.manifests.live_entries(latest))
 
     def data_files(self) -> set[str]:
         return {info.key for info in self.store.list("") if "/data-" in info.key}
 
     def check(self) -> None:
-        assert verify(self.log, self.schemas) == ()
+        assert verify(self.context) == ()
 
 
 def key_table(**options: str) -> Database:
@@ -180,14 +178,14 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing():
     table = key_table(bucket="1")
     table.write(rows((1, "a"), (2, "b")))
     table.write(rows((1, "c"), (2, "d")))
-    files, latest = table.data_files(), table.log.latest_id()
+    files, latest = table.data_files(), table.context.snapshots.latest_id()
 
     result = table.compact(dry_run=True)
 
     assert result.commit is None
     assert result.noop_reason is None
     assert sum(len(one.plan.files) for one in result.buckets) == 2
-    assert (table.data_files(), table.log.latest_id()) == (files, latest)
+    assert (table.data_files(), table.context.snapshots.latest_id()) == (files, latest)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +202,12 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing():
 def test_nothing_to_do_is_an_answer_that_says_why(prepare, reason):
     table = key_table()
     prepare(table)
-    latest = table.log.latest_id()
+    latest = table.context.snapshots.latest_id()
 
     result = table.compact()
 
     assert (result.noop_reason, result.commit, result.buckets) == (reason, None, ())
-    assert table.log.latest_id() == latest
+    assert table.context.snapshots.latest_id() == latest
 
 
 def test_append_tables_without_buckets_are_packed_by_partition():
@@ -254,7 +252,7 @@ def test_a_bucket_that_another_compaction_took_is_given_up_and_the_others_are_ke
     assert len(result.commit.lost) >= 1
     assert table.levels() == [5, 5]
     assert table.rows() == [(1, "a"), (1, "b")]
-    live = {entry.file.file_name for entry in table.log.live_entries(table.log.latest())}
+    live = {entry.file.file_name for entry in table.context.manifests.live_entries(table.context.snapshots.latest())}
     # What is left on disk is live, or an input that earlier snapshots name; the loser's output is gone.
     assert len(table.data_files()) == len(live) + 4
     table.check()

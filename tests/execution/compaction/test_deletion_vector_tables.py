@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,6 @@ from lakehouse_core.errors import CommitConflict, CorruptTable
 from lakehouse_core.execution.commit.loop import CommitResult, commit
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.index_files import index_file_of
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.checksums import checksum
@@ -24,6 +23,7 @@ from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessag
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.snapshot import snapshot_checksums
+from tests.contexts import context_of
 
 
 class Marked:
@@ -46,8 +46,8 @@ class Marked:
             },
         )
         self.own = self.store.at("db.db/t")
-        self.log = SnapshotLog(self.own, self.clock)
-        self.schemas = SchemaLog(self.own)
+        self.context = context_of(self.own, self.clock)
+        self.schemas = self.context.schemas
         self._commits = 0
 
     def write(self, count: int = 1) -> None:
@@ -58,15 +58,17 @@ class Marked:
 
     def names(self) -> list[str]:
         """The live files, oldest first."""
-        latest = self.log.latest()
+        latest = self.context.snapshots.latest()
         assert latest is not None
-        entries = sorted(self.log.live_entries(latest), key=lambda entry: entry.file.creation_time_millis or 0)
+        entries = sorted(
+            self.context.manifests.live_entries(latest), key=lambda entry: entry.file.creation_time_millis or 0
+        )
         return [entry.file.file_name for entry in entries]
 
     def indexes(self) -> list[IndexManifestEntry]:
-        latest = self.log.latest()
+        latest = self.context.snapshots.latest()
         assert latest is not None
-        return self.log.index_entries(latest)
+        return self.context.manifests.index_entries(latest)
 
     def marks(self) -> set[str]:
         return {one.data_file_name for index in self.indexes() for one in index.deletion_vectors or ()}
@@ -78,7 +80,7 @@ class Marked:
         present = [index_file_of(entry) for entry in self.indexes()]
         rows = {name: np.array(found, np.int64) for name, found in marks.items()}
         change = change_vectors(folder, present, self.clock, marks=rows)
-        (entry, *_) = self.log.live_entries(self.log.latest())
+        (entry, *_) = self.context.manifests.live_entries(self.context.snapshots.latest())
         return CommitMessage(
             partition=entry.partition,
             bucket=entry.bucket,
@@ -100,7 +102,7 @@ class Marked:
             messages=(message,),
             schema_id=0,
         )
-        return commit(self.log, self.schemas, self.engine, staged, self.clock)
+        return commit(self.context, staged)
 
     def mark(self, marks: Mapping[str, list[int]]) -> CommitResult:
         return self.commit(self.message(marks))
@@ -111,7 +113,11 @@ class Marked:
     def check(self) -> None:
         """Whatever was done, nothing is damaged, and no index file lies about that no snapshot names."""
         assert self.table.verify(data=True).findings == ()
-        named = {entry.file_name for snapshot in self.log.history() for entry in self.log.index_entries(snapshot)}
+        named = {
+            entry.file_name
+            for snapshot in self.context.snapshots.history()
+            for entry in self.context.manifests.index_entries(snapshot)
+        }
         assert set(self.own.children("index").files) == named
 
 
@@ -153,14 +159,14 @@ def test_more_marks_of_the_same_rows_add_up_and_replace_the_index_file(table):
 def test_a_write_leaves_the_index_as_it_is(table):
     table.write()
     table.mark({table.names()[0]: [3]})
-    named = table.log.latest().index_manifest
+    named = table.context.snapshots.latest().index_manifest
 
     table.write()
 
-    latest = table.log.latest()
+    latest = table.context.snapshots.latest()
     assert latest.index_manifest == named
     assert 3 not in table.numbers()
-    assert snapshot_checksums(latest, "latest")[named] == checksum(table.log.store.read(manifest_key(named)))
+    assert snapshot_checksums(latest, "latest")[named] == checksum(table.context.store.read(manifest_key(named)))
 
 
 def test_a_compaction_leaves_marked_rows_out_and_their_vectors_go(table):
@@ -174,7 +180,7 @@ def test_a_compaction_leaves_marked_rows_out_and_their_vectors_go(table):
     assert (report.commit_kind, report.rows_added) == ("COMPACT", 48)
     assert table.numbers() == expected
     assert table.indexes() == []
-    assert table.log.latest().index_manifest is None
+    assert table.context.snapshots.latest().index_manifest is None
     table.check()
 
 
@@ -213,13 +219,13 @@ def test_rows_marked_after_a_compaction_was_planned_make_it_lose(table):
     table.write(6)
     name = table.names()[0]
 
-    class Late(type(table.table._engine())):
+    class Late(type(table.table._context.engine())):
         def run(self, task, inputs):
             yield from super().run(task, inputs)
             table.mark({name: [7]})
 
     engine = Late(local_runtime(table.store, table.clock))
-    table.table._engine = lambda: engine
+    table.table._context = replace(table.table._context, engine=lambda: engine)
     with pytest.raises(CommitConflict, match=r"rows of .* are marked as deleted by"):
         table.table.compact(full=True)
 

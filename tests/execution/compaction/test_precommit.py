@@ -21,16 +21,14 @@ from lakehouse_core.errors import CorruptTable, StorageUnavailable
 from lakehouse_core.execution.compaction import compact as compaction
 from lakehouse_core.execution.compaction import precommit
 from lakehouse_core.execution.compaction.scope import WrittenBuckets
-from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.concat_changelogs import run_join
-from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.joined_changelog import object_name
+from tests.contexts import context_of
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
 PRODUCERS = ("input", "lookup", "full-compaction")
@@ -366,9 +364,7 @@ def test_a_compaction_overtaken_in_one_bucket_gives_up_the_buckets_that_share_it
         store = LocalStore(table.uri.removeprefix("file://"))
         first = serialize_row((0,), [parse_type("INT")])
         compaction.compact(
-            SnapshotLog(store, SystemClock()),
-            SchemaLog(store),
-            lambda: LocalEngine(local_runtime(store, SystemClock())),
+            context_of(store, SystemClock()),
             WrittenBuckets(places={(first, 0)}),
             full=True,
         )

@@ -7,8 +7,6 @@ import pytest
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, SnapshotExpired, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.expiry.expire import expire
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore, ProcessDied
 from lakehouse_core.table.boundary import serialize_boundary
@@ -16,6 +14,7 @@ from lakehouse_core.table.commit_message import Append, DynamicOverwrite
 from lakehouse_core.table.manifest import EntryKind, encode_manifest, encode_manifest_list
 from lakehouse_core.table.schema import serialize_schema
 from lakehouse_core.table.snapshot import parse_snapshot, serialize_consumer, serialize_snapshot
+from tests.contexts import context_of
 from tests.execution.small_table import HOUR, TOP_LEVEL, SmallTable
 from tests.oracle.reachable import reachable
 
@@ -50,7 +49,7 @@ def lived_in(request):
 
 def needed_files(table):
     producer = table.schema.options.get("changelog-producer", "none")
-    return reachable(table.log, table.folders, delta_is_changelog=producer == "none")
+    return reachable(table.context, table.folders, delta_is_changelog=producer == "none")
 
 
 def test_a_dry_run_names_exactly_what_the_run_deletes(lived_in):
@@ -77,19 +76,19 @@ def test_afterwards_every_file_is_needed_and_every_needed_file_is_there(lived_in
 def test_what_snapshots_tags_and_changelogs_show_does_not_change(lived_in):
     lived_in.tag("early", at=3)
     lived_in.tag("late", at=9)
-    states = {snapshot.id: lived_in.visible(snapshot) for snapshot in lived_in.log.history()}
-    changelogs = {snapshot.id: lived_in.changelog(snapshot) for snapshot in lived_in.log.history()}
+    states = {snapshot.id: lived_in.visible(snapshot) for snapshot in lived_in.context.snapshots.history()}
+    changelogs = {snapshot.id: lived_in.changelog(snapshot) for snapshot in lived_in.context.snapshots.history()}
 
     result = lived_in.expire(retain_max=2)
 
     assert result.snapshot_ids == (1, 2, 3, 4, 5, 6, 7, 8)
-    for snapshot in lived_in.log.history():
+    for snapshot in lived_in.context.snapshots.history():
         assert lived_in.visible(snapshot) == states[snapshot.id]
-    for tag in lived_in.log.tags().values():
+    for tag in lived_in.context.tags.all().values():
         assert lived_in.visible(tag.snapshot) == states[tag.snapshot.id]
-    for changelog_id in lived_in.log.changelog_ids():
-        assert lived_in.changelog(lived_in.log.changelog(changelog_id)) == changelogs[changelog_id]
-    assert result.made_changelog_ids == tuple(lived_in.log.changelog_ids())
+    for changelog_id in lived_in.context.changelogs.ids():
+        assert lived_in.changelog(lived_in.context.changelogs.changelog(changelog_id)) == changelogs[changelog_id]
+    assert result.made_changelog_ids == tuple(lived_in.context.changelogs.ids())
     assert bool(result.made_changelog_ids) == ("changelog.num-retained.max" in lived_in.schema.options)
 
 
@@ -166,7 +165,7 @@ def test_a_run_during_the_wait_deletes_nothing_and_says_how_many_files_wait():
 
 def test_a_reader_that_planned_before_the_expiry_reads_on_during_the_wait():
     table = waiting_table()
-    snapshot = table.log.snapshot(2)
+    snapshot = table.context.snapshots.snapshot(2)
     seen = table.visible(snapshot)
     table.expire(retain_max=1)
     table.write({9: "new"})
@@ -176,7 +175,7 @@ def test_a_reader_that_planned_before_the_expiry_reads_on_during_the_wait():
     table.clock.advance(HOUR / 2)
 
     with pytest.raises(SnapshotExpired, match="earliest available is 5"):
-        table.log.snapshot(2)
+        table.context.snapshots.snapshot(2)
 
     assert table.visible(snapshot) == seen
 
@@ -184,14 +183,14 @@ def test_a_reader_that_planned_before_the_expiry_reads_on_during_the_wait():
 
     with pytest.raises(CorruptTable, match="start again"):
         table.visible(snapshot)
-    assert table.log.snapshot(5)
+    assert table.context.snapshots.snapshot(5)
 
 
 def test_a_wait_ends_one_expiry_while_the_next_waits():
     table = waiting_table()
     table.expire(retain_max=1)
     table.write({9: "new"})
-    later = table.log.snapshot(4)
+    later = table.context.snapshots.snapshot(4)
     seen = table.visible(later)
     table.clock.advance(HOUR / 2)
     table.expire(retain_max=1)
@@ -275,7 +274,7 @@ def test_a_consumer_of_changelogs_only_lets_snapshots_go():
     table.expire(retain_max=1)
 
     assert table.ids() == [4]
-    assert table.log.changelog_ids() == [1, 2, 3]
+    assert table.context.changelogs.ids() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -347,7 +346,7 @@ def stamp_ahead(table, first_id):
     for id in table.ids()[first_id - 1 :]:
         # Its file is as old as before.
         table.clock.advance((modified[f"snapshot/snapshot-{id}"] - table.clock.now_millis()) / 1000)
-        changed = table.log.snapshot(id).model_copy(update={"time_millis": stamp})
+        changed = table.context.snapshots.snapshot(id).model_copy(update={"time_millis": stamp})
         table.store.write(f"snapshot/snapshot-{id}", serialize_snapshot(changed))
     table.clock.advance((now_millis - table.clock.now_millis()) / 1000)
 
@@ -380,7 +379,9 @@ def test_an_expiry_whose_own_clock_is_years_off_goes_by_the_storages(years):
     table = table_of_every_second_hour(4, **{"snapshot.time-retained": "3 h"})
     wrong = VirtualClock(now_millis=table.clock.now_millis() + years * 1000)
 
-    result = expire(SnapshotLog(table.store, wrong), table.schemas, wrong)
+    result = expire(
+        context_of(table.store, wrong),
+    )
 
     assert result.snapshot_ids == (1, 2)
 
@@ -390,7 +391,12 @@ def test_a_tag_lasts_as_long_as_was_asked_for_whatever_the_clock_of_an_expiry_sa
     table.tag("day", retention_millis=24 * HOUR * 1000)
     wrong = VirtualClock(now_millis=table.clock.now_millis() + YEARS * 1000)
 
-    assert expire(SnapshotLog(table.store, wrong), table.schemas, wrong).tags == ()
+    assert (
+        expire(
+            context_of(table.store, wrong),
+        ).tags
+        == ()
+    )
 
     table.clock.advance(25 * HOUR)
     assert table.expire().tags == ("day",)
@@ -403,7 +409,7 @@ def test_asking_for_fewer_snapshots_does_not_make_changelogs_of_a_plain_table():
     table = waiting_table()
 
     assert table.expire(retain_max=1, retain_min=1).made_changelog_ids == ()
-    assert table.log.changelog_ids() == []
+    assert table.context.changelogs.ids() == []
 
 
 def test_changelogs_expire_after_their_snapshots():
@@ -412,7 +418,7 @@ def test_changelogs_expire_after_their_snapshots():
         table.write({1: f"v{number}"})
     table.compact()
     table.expire(retain_max=1)
-    assert table.log.changelog_ids() == [2, 3, 4]
+    assert table.context.changelogs.ids() == [2, 3, 4]
     for number in range(3):
         table.write({1: f"w{number}"})
 
@@ -420,7 +426,7 @@ def test_changelogs_expire_after_their_snapshots():
 
     assert result.changelog_ids == (2, 3, 4)
     assert result.made_changelog_ids == (5, 6, 7)
-    assert table.log.changelog_ids() == [5, 6, 7]
+    assert table.context.changelogs.ids() == [5, 6, 7]
     assert table.store.read("changelog/EARLIEST") == b"5"
     assert table.store.read("changelog/LATEST") == b"7"
     assert table.files() == needed_files(table)
@@ -474,10 +480,10 @@ UNREADABLE_ROOTS = {
     "the boundary": garbled("lakehouse/boundary"),
     "a manifest list of a tag": lambda table: (
         table.tag("t", at=2),
-        table.store.delete([f"manifest/{table.log.snapshot(2).base_manifest_list}"]),
+        table.store.delete([f"manifest/{table.context.snapshots.snapshot(2).base_manifest_list}"]),
     ),
     "a manifest of the latest": lambda table: table.store.delete(
-        [f"manifest/{table.log.delta_manifests(table.log.latest())[0].file_name}"]
+        [f"manifest/{table.context.manifests.delta(table.context.snapshots.latest())[0].file_name}"]
     ),
 }
 
@@ -557,9 +563,9 @@ def test_names_that_leave_their_folder_stop_every_deletion():
 
 def spoil_delta(table, snapshot_id, file):
     """Let the delta of a snapshot delete `file`."""
-    snapshot = table.log.snapshot(snapshot_id)
-    (manifest,) = table.log.delta_manifests(snapshot)
-    (entry,) = table.log.manifests.entries(manifest)
+    snapshot = table.context.snapshots.snapshot(snapshot_id)
+    (manifest,) = table.context.manifests.delta(snapshot)
+    (entry,) = table.context.manifests.entries(manifest)
     data = encode_manifest([replace(entry, kind=EntryKind.DELETE, file=file)])
     table.store.write("manifest/manifest-hostile-0", data)
     manifest = replace(manifest, file_name="manifest-hostile-0", file_size=len(data), checksum=None)
@@ -582,7 +588,7 @@ def test_a_branch_keeps_the_files_of_its_snapshots():
     table = SmallTable()
     for number in range(3):
         table.write({1: f"v{number}"})
-    seen = table.visible(table.log.snapshot(2))
+    seen = table.visible(table.context.snapshots.snapshot(2))
     table.branch("b", at=2)
     table.compact()
 
@@ -627,7 +633,7 @@ def test_a_file_that_came_back_is_kept():
     table.expire(retain_max=3)
 
     assert table.ids() == [2, 3, 4]
-    assert table.visible(table.log.snapshot(3)) == {("d", 1): "a", ("d", 2): "b"}
+    assert table.visible(table.context.snapshots.snapshot(3)) == {("d", 1): "a", ("d", 2): "b"}
     assert table.files() == needed_files(table)
 
 
@@ -640,7 +646,7 @@ def test_a_file_that_moved_to_another_level_is_kept():
 
     table.expire(retain_max=1)
 
-    assert table.visible(table.log.snapshot(2)) == {("d", 1): "a"}
+    assert table.visible(table.context.snapshots.snapshot(2)) == {("d", 1): "a"}
 
 
 def test_extra_files_go_and_stay_with_their_data_file():
@@ -733,7 +739,9 @@ def test_empty_folders_go_only_when_the_table_asks(tmp_path, asked, left):
     table = SmallTable(partitioned=True, store=store, options={"snapshot.clean-empty-directories": asked})
     table.write_all({("d", 0): {1: "a"}, ("e", 0): {1: "a"}})
     table.overwrite({1: "b"}, dt="e")
-    (entry,) = [e for e in table.log.live_entries(table.log.latest()) if table.dt_of(e) == "d"]
+    (entry,) = [
+        e for e in table.context.manifests.live_entries(table.context.snapshots.latest()) if table.dt_of(e) == "d"
+    ]
     table.commit([table.message("d", 0, deleted_files=(entry.file,))], Append())
     (tmp_path / "t" / "dt=e" / "bucket-1").mkdir()
 
@@ -806,18 +814,18 @@ def test_two_expiries_at_once_finish_and_lose_nothing():
     for number in range(1, len(counting.calls) + 1):
         table = original.copy()
         inner, clock = table.store, table.clock
-        seen = table.visible(table.log.latest())
+        seen = table.visible(table.context.snapshots.latest())
 
         def interrupt(call, number=number, inner=inner, clock=clock):
             if call.number == number:
-                expire(SnapshotLog(inner, clock), SchemaLog(inner), clock, retain_max=1)
+                expire(context_of(inner, clock), retain_max=1)
 
         table.over(FaultyStore(inner, on_call=interrupt))
 
         table.expire(retain_max=2)
 
         table.over(inner).expire(retain_max=1)
-        assert table.visible(table.log.latest()) == seen
+        assert table.visible(table.context.snapshots.latest()) == seen
         assert table.findings() == []
         assert table.files() == needed_files(table)
 

@@ -7,9 +7,8 @@ from lakehouse_core.errors import InvalidRequest, NotFound, SnapshotExpired, Wri
 from lakehouse_core.execution.expiry.expire import expire
 from lakehouse_core.execution.expiry.tags import create_tag
 from lakehouse_core.format.strict_json import strict_json
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore
+from tests.contexts import context_of
 from tests.execution.small_table import HOUR, SmallTable
 from tests.oracle.reachable import reachable
 
@@ -22,7 +21,7 @@ def table_with(count, **options):
 
 
 def needed_files(table):
-    return reachable(table.log, table.folders, delta_is_changelog=True)
+    return reachable(table.context, table.folders, delta_is_changelog=True)
 
 
 def test_a_tag_is_the_snapshot_itself_and_names_the_latest_unless_told_otherwise():
@@ -31,9 +30,9 @@ def test_a_tag_is_the_snapshot_itself_and_names_the_latest_unless_told_otherwise
     table.tag("latest")
     table.tag("second", at=2)
 
-    assert {name: tag.snapshot for name, tag in table.log.tags().items()} == {
-        "latest": table.log.snapshot(3),
-        "second": table.log.snapshot(2),
+    assert {name: tag.snapshot for name, tag in table.context.tags.all().items()} == {
+        "latest": table.context.snapshots.snapshot(3),
+        "second": table.context.snapshots.snapshot(2),
     }
     assert "tagCreateTime" not in strict_json(table.store.read("tag/tag-second"), "tag/tag-second")
 
@@ -54,12 +53,12 @@ def test_a_tag_keeps_what_other_engines_wrote_into_the_snapshot():
 def test_a_tag_keeps_its_rows_while_everything_else_expires():
     table = table_with(3)
     table.tag("t", at=2)
-    seen = table.visible(table.log.snapshot(2))
+    seen = table.visible(table.context.snapshots.snapshot(2))
     table.compact()
     table.expire(retain_max=1)
 
     assert table.ids() == [4]
-    assert table.visible(table.log.tag("t").snapshot) == seen
+    assert table.visible(table.context.tags.tag("t").snapshot) == seen
     assert table.files() == needed_files(table)
     assert table.findings() == []
 
@@ -78,7 +77,7 @@ def test_deleting_a_tag_deletes_what_only_it_needed_as_its_dry_run_says():
     result = table.delete_tag("t")
 
     assert set(plan.deleted_keys) == set(result.deleted_keys) == before - table.objects()
-    assert table.log.tags() == {}
+    assert table.context.tags.all() == {}
     assert table.files() == needed_files(table)
 
 
@@ -87,7 +86,7 @@ def test_deleting_a_tag_harms_no_neighbour():
     for at in (1, 2, 3):
         table.tag(f"t{at}", at=at)
     table.tag("twin", at=2)
-    states = {name: table.visible(tag.snapshot) for name, tag in table.log.tags().items()}
+    states = {name: table.visible(tag.snapshot) for name, tag in table.context.tags.all().items()}
     table.compact()
     table.expire(retain_max=1)
 
@@ -95,7 +94,7 @@ def test_deleting_a_tag_harms_no_neighbour():
         table.delete_tag(name)
         del states[name]
 
-        assert {left: table.visible(tag.snapshot) for left, tag in table.log.tags().items()} == states
+        assert {left: table.visible(tag.snapshot) for left, tag in table.context.tags.all().items()} == states
         assert table.files() == needed_files(table)
         assert table.findings() == []
 
@@ -117,7 +116,7 @@ def test_files_of_a_deleted_tag_wait_for_their_readers():
     table.expire(retain_max=1)
     table.clock.advance(HOUR)
     table.expire(retain_max=1)
-    snapshot = table.log.tag("t").snapshot
+    snapshot = table.context.tags.tag("t").snapshot
     seen = table.visible(snapshot)
 
     begun = table.delete_tag("t")
@@ -140,8 +139,8 @@ def test_a_snapshot_that_expired_can_be_tagged_while_another_tag_holds_it():
     table.tag("second", at=1)
 
     table.delete_tag("first")
-    assert table.visible(table.log.tag("second").snapshot) == {("d", 1): "v0", ("d", 0): "x"}
-    assert table.log.tag("second").time_retained_millis is None
+    assert table.visible(table.context.tags.tag("second").snapshot) == {("d", 1): "v0", ("d", 0): "x"}
+    assert table.context.tags.tag("second").time_retained_millis is None
 
 
 def test_an_expiry_deletes_tags_whose_time_is_over():
@@ -159,7 +158,7 @@ def test_an_expiry_deletes_tags_whose_time_is_over():
 
     assert result.tags == plan.tags == ("short",)
     assert plan.deleted_keys == result.deleted_keys == ("tag/tag-short",)
-    assert list(table.log.tags()) == ["ever"]
+    assert list(table.context.tags.all()) == ["ever"]
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a/b", "..\\x", "line\nbreak", "nul\0", "x" * 201])
@@ -169,7 +168,7 @@ def test_names_that_are_no_file_names_are_refused(name):
     with pytest.raises(InvalidRequest, match=r"Use letters, digits"):
         table.tag(name)
 
-    assert table.log.tags() == {}
+    assert table.context.tags.all() == {}
 
 
 @pytest.mark.parametrize("name", ["eod", "2024-05-01", "5", "ärger mit umlauten", "..", "a.b"])
@@ -178,9 +177,9 @@ def test_other_names_are_accepted(name):
 
     table.tag(name)
 
-    assert list(table.log.tags()) == [name]
+    assert list(table.context.tags.all()) == [name]
     table.delete_tag(name)
-    assert table.log.tags() == {}
+    assert table.context.tags.all() == {}
 
 
 def test_refusals_name_what_is_there():
@@ -207,9 +206,9 @@ def test_a_dry_run_makes_no_tag_but_refuses_what_the_run_would():
     table.tag("t")
     before = table.objects()
 
-    made = create_tag(table.log, table.clock, "u", snapshot_id=1, dry_run=True)
+    made = create_tag(table.context, "u", snapshot_id=1, dry_run=True)
     with pytest.raises(InvalidRequest, match="is there already"):
-        create_tag(table.log, table.clock, "t", dry_run=True)
+        create_tag(table.context, "t", dry_run=True)
 
     assert made.snapshot.id == 1
     assert table.objects() == before
@@ -222,31 +221,31 @@ def test_an_answer_that_is_lost_is_looked_up(kind, made):
     table = table_with(2)
     inner = table.store
     counting = FaultyStore(inner)
-    create_tag(SnapshotLog(counting, table.clock), table.clock, "probe")
+    create_tag(context_of(counting, table.clock), "probe")
     (at,) = [call.number for call in counting.calls if call.method == "create_new"]
-    log = SnapshotLog(FaultyStore(inner, [Fault(at=at, kind=kind)]), table.clock)
+    context = context_of(FaultyStore(inner, [Fault(at=at, kind=kind)]), table.clock)
 
     if made:
-        create_tag(log, table.clock, "t")
+        create_tag(context, "t")
     else:
         with pytest.raises(WriteOutcomeUnknown):
-            create_tag(log, table.clock, "t")
+            create_tag(context, "t")
 
-    assert ("t" in table.log.tags()) is made
+    assert ("t" in table.context.tags.all()) is made
 
 
 def calls_of(action, table):
     counting = FaultyStore(table.store)
-    action(SnapshotLog(counting, table.clock), SchemaLog(counting), table.clock)
+    action(context_of(counting, table.clock))
     return len(counting.calls)
 
 
-def expire_all(log, schemas, clock):
-    expire(log, schemas, clock, retain_max=1)
+def expire_all(context):
+    expire(context, retain_max=1)
 
 
-def tag_second(log, schemas, clock):
-    create_tag(log, clock, "t", snapshot_id=2)
+def tag_second(context):
+    create_tag(context, "t", snapshot_id=2)
 
 
 def racing_table():
@@ -260,12 +259,12 @@ def test_a_tag_that_races_with_expiry_is_whole_or_refused(runs, interrupts):
     outcomes = set()
     for number in range(1, calls_of(runs, racing_table()) + 1):
         table = racing_table()
-        seen = table.visible(table.log.snapshot(2))
+        seen = table.visible(table.context.snapshots.snapshot(2))
         refused = []
 
         def attempt(action, store, clock, refused=refused):
             try:
-                action(SnapshotLog(store, clock), SchemaLog(store), clock)
+                action(context_of(store, clock))
             except SnapshotExpired:
                 refused.append(action)
 
@@ -275,7 +274,7 @@ def test_a_tag_that_races_with_expiry_is_whole_or_refused(runs, interrupts):
 
         attempt(runs, FaultyStore(table.store, on_call=interrupt), table.clock)
 
-        tags = table.log.tags()
+        tags = table.context.tags.all()
         assert ("t" in tags) is not bool(refused), number
         if tags:
             assert table.visible(tags["t"].snapshot) == seen, number

@@ -9,7 +9,6 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.format.data_types import DataField, parse_type, to_internal
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.read.where import parse_where
@@ -99,10 +98,10 @@ def matches(where: str, v: int) -> bool:
 )
 def test_no_statistics_of_values_are_believed_where_a_merge_makes_new_ones(catalog, clock, engine, files):
     table = events(catalog)
-    log = SnapshotLog(table._store, clock)
+    context = table._context
     schema = replace(table.schema, options={**table.schema.options, "merge-engine": engine})
     predicate = bind(parse_where("v > 1000"), schema.fields)
-    entries = log.manifests.columns(log.manifests_of(log.latest()), with_stats=True)
+    entries = context.manifests.columns(context.manifests.of(context.snapshots.latest()), with_stats=True)
 
     planned = plan_splits(entries, ScanScope(schema, predicate), snapshot_id=3, file_schema=lambda _: schema)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from lakehouse_core.execution.verify.verify import verify
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.table.manifest import EntryKind, encode_manifest, encode_manifest_list
 from lakehouse_core.table.snapshot import serialize_snapshot
 from tests.execution.small_table import TOP_LEVEL, SmallTable
@@ -27,12 +26,12 @@ def lived_table(chance):
 
 def rewritten(table, id, base=lambda manifests: manifests, delta=lambda entries: entries, **changes):
     """Let a snapshot list other manifests, or have another delta."""
-    snapshot = table.log.snapshot(id)
-    data = encode_manifest_list(base(table.log.base_manifests(snapshot)))
+    snapshot = table.context.snapshots.snapshot(id)
+    data = encode_manifest_list(base(table.context.manifests.base(snapshot)))
     table.store.write(f"manifest/manifest-list-odd-{id}", data)
     changes |= {"base_manifest_list": f"manifest-list-odd-{id}", "base_manifest_list_size": len(data)}
-    (manifest,) = table.log.delta_manifests(snapshot)
-    entries = delta(table.log.manifests.entries(manifest, with_stats=True))
+    (manifest,) = table.context.manifests.delta(snapshot)
+    entries = delta(table.context.manifests.entries(manifest, with_stats=True))
     content = encode_manifest(entries)
     table.store.write(f"manifest/manifest-odd-{id}", content)
     listed = replace(
@@ -59,8 +58,8 @@ def at_top(entry, **others):
 
 
 def lose_a_file(table, id):
-    (manifest,) = table.log.delta_manifests(table.log.snapshot(id))
-    entry = table.log.manifests.entries(manifest)[-1]
+    (manifest,) = table.context.manifests.delta(table.context.snapshots.snapshot(id))
+    entry = table.context.manifests.entries(manifest)[-1]
     table.store.delete([f"{table.folders.of(entry.partition, entry.bucket)}/{entry.file.file_name}"])
 
 
@@ -90,10 +89,9 @@ def test_a_plain_walk_finds_the_same_promises_broken_first(name):
         table = lived_table(chance)
         DAMAGE[name](table, chance.randint(2, table.ids()[-1]))
         table.over(table.store)
-        log = SnapshotLog(table.store, table.clock)
 
-        expected = first_broken(log, table.folders, [field.type for field in table.schema.key_fields])
-        found = verify(log, table.schemas)
+        expected = first_broken(table.context, table.folders, [field.type for field in table.schema.key_fields])
+        found = verify(table.context)
 
         assert first_of(found) == expected, (seed, [str(finding) for finding in found])
 

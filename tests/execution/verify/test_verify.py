@@ -9,8 +9,6 @@ from lakehouse_core.errors import NotFound
 from lakehouse_core.execution.expiry.expire import expire
 from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.format.binary_row import serialize_row
-from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.manifest import (
@@ -22,6 +20,7 @@ from lakehouse_core.table.manifest import (
 )
 from lakehouse_core.table.schema import serialize_schema
 from lakehouse_core.table.snapshot import serialize_snapshot, serialize_tag
+from tests.contexts import context_of
 from tests.execution.small_table import INT, TOP_LEVEL, SmallTable
 
 DECOUPLED = {"changelog.num-retained.min": "1", "changelog.num-retained.max": "9", "changelog.time-retained": "9 h"}
@@ -52,15 +51,15 @@ def test_a_sound_table_has_no_findings():
     table = sound_table()
 
     assert table.ids() == [4, 5, 6, 7, 8]
-    assert table.log.changelog_ids() == [1, 2, 3]
-    assert verify(table.log, table.schemas) == ()
+    assert table.context.changelogs.ids() == [1, 2, 3]
+    assert verify(table.context) == ()
 
 
 def test_where_there_is_no_table_there_is_nothing_to_verify():
     store = MemoryStore()
 
     with pytest.raises(NotFound, match="there is no table"):
-        verify(SnapshotLog(store, SmallTable().clock), SchemaLog(store))
+        verify(context_of(store, SmallTable().clock))
 
 
 def test_verify_writes_nothing():
@@ -80,14 +79,14 @@ def snapshot_key(snapshot_id):
 
 
 def rewrite(table, snapshot_id, **changes):
-    snapshot = table.log.snapshot(snapshot_id).model_copy(update=changes)
+    snapshot = table.context.snapshots.snapshot(snapshot_id).model_copy(update=changes)
     table.store.write(snapshot_key(snapshot_id), serialize_snapshot(snapshot))
 
 
 def new_delta(table, snapshot_id, entries, **listed):
     """Give a snapshot another delta, whose list says `listed` of it."""
-    snapshot = table.log.snapshot(snapshot_id)
-    (manifest,) = table.log.delta_manifests(snapshot)
+    snapshot = table.context.snapshots.snapshot(snapshot_id)
+    (manifest,) = table.context.manifests.delta(snapshot)
     data = encode_manifest(entries)
     table.store.write("manifest/manifest-odd-0", data)
     described = {
@@ -111,8 +110,8 @@ def new_delta(table, snapshot_id, entries, **listed):
 
 
 def delta_entries(table, snapshot_id):
-    (manifest,) = table.log.delta_manifests(table.log.snapshot(snapshot_id))
-    return table.log.manifests.entries(manifest, with_stats=True)
+    (manifest,) = table.context.manifests.delta(table.context.snapshots.snapshot(snapshot_id))
+    return table.context.manifests.entries(manifest, with_stats=True)
 
 
 def data_key(table, snapshot_id):
@@ -121,11 +120,11 @@ def data_key(table, snapshot_id):
 
 
 def manifest_key(table, snapshot_id):
-    return f"manifest/{table.log.delta_manifests(table.log.snapshot(snapshot_id))[0].file_name}"
+    return f"manifest/{table.context.manifests.delta(table.context.snapshots.snapshot(snapshot_id))[0].file_name}"
 
 
 def list_key(table, snapshot_id):
-    return f"manifest/{table.log.snapshot(snapshot_id).delta_manifest_list}"
+    return f"manifest/{table.context.snapshots.snapshot(snapshot_id).delta_manifest_list}"
 
 
 def cut(table, key):
@@ -152,7 +151,9 @@ def second_top_level_file(table):
     file = replace(table.data_file({0: "y", 9: "z"}), level=TOP_LEVEL)
     (entry,) = delta_entries(table, 8)
     new_delta(table, 8, [replace(entry, file=file)])
-    rewrite(table, 8, total_record_count=table.log.snapshot(7).total_record_count + 2, delta_record_count=2)
+    rewrite(
+        table, 8, total_record_count=table.context.snapshots.snapshot(7).total_record_count + 2, delta_record_count=2
+    )
 
 
 def extra_file_is_missing(table):
@@ -190,19 +191,19 @@ def unknown_schema_of_a_file(table):
 
 def another_base(table):
     """Let the base of the latest snapshot lack a manifest that the one before it has."""
-    snapshot = table.log.snapshot(8)
-    data = encode_manifest_list(table.log.base_manifests(snapshot)[:-1])
+    snapshot = table.context.snapshots.snapshot(8)
+    data = encode_manifest_list(table.context.manifests.base(snapshot)[:-1])
     table.store.write("manifest/manifest-list-odd-0", data)
     rewrite(table, 8, base_manifest_list="manifest-list-odd-0", base_manifest_list_size=len(data), properties={})
 
 
 def repeated_identifier(table):
-    other = table.log.snapshot(5)
+    other = table.context.snapshots.snapshot(5)
     rewrite(table, 8, commit_identifier=other.commit_identifier)
 
 
 def wrong_tag(table):
-    tag = table.log.tag("old")
+    tag = table.context.tags.tag("old")
     spoiled = replace(tag, snapshot=tag.snapshot.model_copy(update={"total_record_count": 77}))
     table.store.write("tag/tag-old", serialize_tag(spoiled))
 
@@ -366,14 +367,20 @@ DAMAGE = {
 
 
 def _a_file_of(table, tag):
-    tagged = {entry.file.file_name for entry in table.log.live_entries(table.log.tag(tag).snapshot)}
-    retained = {entry.file.file_name for s in table.log.history() for entry in table.log.live_entries(s)}
+    tagged = {
+        entry.file.file_name for entry in table.context.manifests.live_entries(table.context.tags.tag(tag).snapshot)
+    }
+    retained = {
+        entry.file.file_name
+        for s in table.context.snapshots.history()
+        for entry in table.context.manifests.live_entries(s)
+    }
     return min(tagged - retained)
 
 
 def _a_changelog_file_of(table, changelog_id):
-    (manifest,) = table.log.delta_manifests(table.log.changelog(changelog_id))
-    return table.log.manifests.entries(manifest)[0].file.file_name
+    (manifest,) = table.context.manifests.delta(table.context.changelogs.changelog(changelog_id))
+    return table.context.manifests.entries(manifest)[0].file.file_name
 
 
 @pytest.mark.parametrize(("damage", "said"), DAMAGE.values(), ids=DAMAGE.keys())
@@ -381,7 +388,7 @@ def test_every_kind_of_damage_is_named(damage, said):
     table = sound_table()
     damage(table)
 
-    findings = [str(finding) for finding in verify(SnapshotLog(table.store, table.clock), SchemaLog(table.store))]
+    findings = [str(finding) for finding in verify(context_of(table.store, table.clock))]
 
     assert any(said in finding for finding in findings), findings
 
@@ -391,7 +398,7 @@ def test_a_finding_says_what_was_expected_and_what_to_do(damage, said):
     table = sound_table()
     damage(table)
 
-    for finding in verify(table.log, SchemaLog(table.store)):
+    for finding in verify(table.context):
         assert all((finding.object, finding.found, finding.expected, finding.advice))
         assert str(finding).startswith(f"{finding.promise} {finding.object}: ")
 
@@ -425,7 +432,7 @@ def test_what_an_expiry_takes_meanwhile_is_not_reported():
 
         def interrupt(call, number=number, inner=table.store, table=table):
             if call.number == number:
-                expire(SnapshotLog(inner, table.clock), SchemaLog(inner), table.clock, retain_max=1)
+                expire(context_of(inner, table.clock), retain_max=1)
 
         inner = table.store
         findings = table.over(FaultyStore(inner, on_call=interrupt)).findings()
@@ -467,7 +474,7 @@ def test_keys_that_touch_are_in_one_file_only():
 
     assert table.findings() == []
 
-    (entry, other) = table.log.live_entries(table.log.latest())
+    (entry, other) = table.context.manifests.live_entries(table.context.snapshots.latest())
     touching = replace(other, file=replace(other.file, min_key=serialize_row((5,), [INT])))
     table.store.write("snapshot/snapshot-2", table.store.read("snapshot/snapshot-1"))
     gone(table, "snapshot/snapshot-2")
@@ -477,8 +484,8 @@ def test_keys_that_touch_are_in_one_file_only():
 
 
 def new_delta_of_first(table, entries):
-    (manifest,) = table.log.delta_manifests(table.log.snapshot(1))
-    stats = {entry.file.file_name: entry for entry in table.log.manifests.entries(manifest, with_stats=True)}
+    (manifest,) = table.context.manifests.delta(table.context.snapshots.snapshot(1))
+    stats = {entry.file.file_name: entry for entry in table.context.manifests.entries(manifest, with_stats=True)}
     written = [
         replace(entry, file=replace(stats[entry.file.file_name].file, min_key=entry.file.min_key)) for entry in entries
     ]

@@ -15,6 +15,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.execution.context import reading_context
 from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.runtime import worker_runtime
@@ -126,14 +127,15 @@ def _rows(tasks: Group, *, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
             yield from read_split(task, runtime)
         except CorruptTable:
             if snapshot_id is not None:
-                _log(task, runtime).snapshot(snapshot_id)
+                _snapshots(task, runtime).snapshot(snapshot_id)
             raise
 
 
 def _changes(tasks: Group, *, plan: IncrementalPlan) -> Iterator[pa.RecordBatch]:
     runtime = worker_runtime()
     for task in tasks:
-        yield from task_changes(task, plan, _log(task, runtime))
+        table = reading_context(plan.table, runtime.open_store(task.store), runtime.clock)
+        yield from task_changes(task, plan, table)
 
 
 def _binlog(tasks: Group, *, snapshot_id: int | None, packs: bool) -> Iterator[pa.RecordBatch]:
@@ -141,8 +143,8 @@ def _binlog(tasks: Group, *, snapshot_id: int | None, packs: bool) -> Iterator[p
         yield from binlog_batches(_rows(of_bucket, snapshot_id=snapshot_id), packs=packs)
 
 
-def _log(task: ReadTask, runtime: TaskRuntime) -> SnapshotLog:
-    return SnapshotLog(runtime.open_store(task.store), runtime.clock)
+def _snapshots(task: ReadTask, runtime: TaskRuntime) -> SnapshotLog:
+    return SnapshotLog(runtime.open_store(task.store))
 
 
 def _largest_first(tasks: Group) -> Group:

@@ -1,17 +1,61 @@
-"""Reading tags: each file of ours holds its tag's name, so that one in the place of another shows.
+"""The tags of a table: names that keep a snapshot. Each file of ours holds its tag's name, so that a swap shows.
 
 Other engines rename tags by renaming their files, and write files without a name: neither is damage.
 """
 
+import re
 from typing import Final
 
-from lakehouse_core.errors import CorruptTable, NotFound
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.layout import TAG_PREFIX
+from lakehouse_core.table.layout import TAG_FOLDER, TAG_PREFIX, tag_key
 from lakehouse_core.table.snapshot import Tag, parse_tag
 
+_NAME: Final = re.compile(r"tag-(.+)")
 # Files that hold each other's names in a ring longer than this are not followed.
 _LONGEST_RING: Final = 32
+_ATTEMPTS: Final = 5
+
+
+class TagLog:
+    """Reads the tags of one table. `store` is rooted at the table."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def names(self) -> list[str]:
+        """Return the names of the tags, sorted."""
+        return sorted(tag_names(self._store))
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a tag of this name."""
+        return name in self.names()
+
+    def tag(self, name: str) -> Tag:
+        """Return one tag. Raises NotFound naming the tags there are, CorruptTable."""
+        try:
+            return read_tag(self._store, tag_key(name))
+        except NotFound as error:
+            known = ", ".join(self.names())
+            others = f"The tags are: {known}." if known else "The table has no tags."
+            raise NotFound(f"Tag {name!r}: there is no such tag. {others}") from error
+
+    def all(self) -> dict[str, Tag]:
+        """Return all tags by name, names sorted."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return {name: read_tag(self._store, tag_key(name)) for name in self.names()}
+            except NotFound:
+                continue
+        raise StorageUnavailable(
+            f"{self._store.uri('')}: a tag vanished in each of {_ATTEMPTS} attempts to read all. Try again."
+        )
+
+
+def tag_names(store: ObjectStore, prefix: str = "") -> list[str]:
+    """Return the names of the tags below `prefix`, the folder of a branch, in no order."""
+    names = store.children(f"{prefix}{TAG_FOLDER}").files
+    return [match[1] for match in map(_NAME.fullmatch, names) if match]
 
 
 def read_tag(store: ObjectStore, key: str) -> Tag:

@@ -1,0 +1,43 @@
+"""The boundary: the first snapshot id that counts, raised by expiry before it deletes.
+
+Rule: it never goes down. An id below it was used and has expired; its file, where there is one, does not count.
+"""
+
+from typing import Final
+
+from lakehouse_core.errors import NotFound, StorageUnavailable
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import replaced
+from lakehouse_core.table.boundary import parse_boundary, serialize_boundary
+from lakehouse_core.table.layout import BOUNDARY_KEY
+
+_ATTEMPTS: Final = 5
+
+
+class Boundary:
+    """The boundary of one table. `store` is rooted at the table."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def first_id(self) -> int:
+        """Return the first id that counts; 0 when expiry has not set one. Raises CorruptTable."""
+        try:
+            data = self._store.read(BOUNDARY_KEY)
+        except NotFound:
+            return 0
+        return parse_boundary(data, self._store.uri(BOUNDARY_KEY))
+
+    def advance(self, first_kept_id: int) -> int:
+        """Let no id below `first_kept_id` count any more, durably; return the boundary, which never goes down."""
+        for _ in range(_ATTEMPTS):
+            found = self._store.read_versioned(BOUNDARY_KEY)
+            if found is not None and (there := self.first_id()) >= first_kept_id:
+                self._store.make_last([BOUNDARY_KEY])
+                return there
+            version = None if found is None else found[1]
+            if replaced(self._store, BOUNDARY_KEY, serialize_boundary(first_kept_id), if_version=version):
+                return first_kept_id
+        raise StorageUnavailable(
+            f"{self._store.uri('')}: the boundary changed in each of {_ATTEMPTS} attempts to raise it. Try again."
+        )

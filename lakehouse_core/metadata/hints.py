@@ -1,0 +1,36 @@
+"""Hints: files that say which snapshot or changelog is the oldest and the newest.
+
+Rule: a wrong or missing hint costs a listing and never correctness.
+Source: Paimon format, "Hint lookup".
+"""
+
+import re
+from typing import Final
+
+from lakehouse_core.errors import LakehouseError, NotFound
+from lakehouse_core.storage.object_store import ObjectStore
+
+LATEST_HINT: Final = "snapshot/LATEST"
+EARLIEST_HINT: Final = "snapshot/EARLIEST"
+CHANGELOG_LATEST_HINT: Final = "changelog/LATEST"
+CHANGELOG_EARLIEST_HINT: Final = "changelog/EARLIEST"
+
+_ID: Final = re.compile(rb"[1-9]\d{0,18}")
+
+
+def read_hint(store: ObjectStore, key: str) -> int | None:
+    """Return the id that a hint names; None when the hint is missing or names none."""
+    try:
+        data = store.read(key)
+    except NotFound:
+        return None
+    return int(data) if _ID.fullmatch(data) else None
+
+
+def write_hint(store: ObjectStore, key: str, snapshot_id: int) -> None:
+    """Write a hint. Best effort: a failure costs the next reader a few probes."""
+    try:
+        store.write(key, b"%d" % snapshot_id, durable=False)
+    except LakehouseError:
+        # The commit or expiry that it tells of has happened all the same.
+        return
