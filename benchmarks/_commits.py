@@ -11,9 +11,10 @@ from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.storage import LocalStore
-from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit
+from lakehouse_core.table.commit_message import Append, CommitMessage
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, SimpleStats
 from lakehouse_core.table.schema import new_schema
+from lakehouse_core.table.staged_commit import StagedCommit
 
 FILE_BYTES = 100
 _TYPES = [parse_type("BIGINT"), parse_type("STRING")]

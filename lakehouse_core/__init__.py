@@ -26,7 +26,6 @@ from lakehouse_core.api.reports import (
     VerifyReport,
 )
 from lakehouse_core.api.scan import ChangesScan, Scan
-from lakehouse_core.api.staged import StagedCommit
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
@@ -80,6 +79,7 @@ from lakehouse_core.table.commit_message import Append, DynamicOverwrite, Static
 from lakehouse_core.table.predicate import col
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 
 __all__ = [
     "AddColumn",

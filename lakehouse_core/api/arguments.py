@@ -13,9 +13,10 @@ from lakehouse_core.format.stored import check_text, is_broken, is_int64
 from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.read.where import parse_where
 from lakehouse_core.storage import home_expanded
-from lakehouse_core.table.commit_message import DynamicOverwrite, Missing, StagedCommit, StaticOverwrite, WriteMode
+from lakehouse_core.table.commit_message import DynamicOverwrite, Missing, StaticOverwrite, WriteMode
 from lakehouse_core.table.predicate import Predicate, bind, is_predicate
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.staged_commit import StagedCommit
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 C = TypeVar("C", bound=type)

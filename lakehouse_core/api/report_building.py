@@ -17,9 +17,9 @@ from lakehouse_core.execution.compaction.compact import BucketCompaction, Compac
 from lakehouse_core.execution.expiry.expire import ExpiryResult
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
 from lakehouse_core.planning.commit.effects import effects_of
-from lakehouse_core.table.commit_message import StagedCommit
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Tag
+from lakehouse_core.table.staged_commit import StagedCommit
 
 
 def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteCompaction) -> CommitReport:

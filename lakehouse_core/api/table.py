@@ -60,7 +60,6 @@ from lakehouse_core.api.reports import (
     timed,
 )
 from lakehouse_core.api.scan import ChangesScan, Scan
-from lakehouse_core.api.staged import StagedCommit
 from lakehouse_core.api.system.tables import SystemSource, SystemTable, system_table
 from lakehouse_core.clock import Clock
 from lakehouse_core.display import page
@@ -99,6 +98,7 @@ from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Missin
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 
 # A screen of them.
 _MOST_COLUMNS: Final = 40
@@ -470,8 +470,7 @@ class Table:
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
         """Return the staged commit that was kept, None when there is none."""
         check_commit(commit_user, commit_identifier)
-        found = load_pending(self._context.store, commit_user, commit_identifier)
-        return None if found is None else StagedCommit.of(found)
+        return load_pending(self._context.store, commit_user, commit_identifier)
 
     @names_table
     def forget_pending(self, staged: StagedCommit) -> None:
@@ -663,7 +662,7 @@ class Table:
         behind: Sequence[StagedCommit] = (),
     ) -> StagedCommit:
         check_staged_commits("behind", behind)
-        staged = stage(
+        return stage(
             self._context,
             data,
             commit_user=commit_user,
@@ -675,7 +674,6 @@ class Table:
             missing=checked_missing(missing),
             watch=watch,
         )
-        return StagedCommit.of(staged)
 
     def _committed(self, staged: StagedCommit, result: CommitResult, watch: Watch) -> CommitReport:
         compaction = compact_written(self._context, staged, replayed=result.replayed, watch=watch)

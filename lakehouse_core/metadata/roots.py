@@ -13,7 +13,6 @@ from lakehouse_core.metadata.ids import ids_in
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_log import read_tag, tag_names
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.commit_message import StagedCommit
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import (
     BRANCH_FOLDER,
@@ -26,6 +25,7 @@ from lakehouse_core.table.layout import (
 )
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 
 # A root may vanish between its listing and its reading, each time by another process's hand.
 _ATTEMPTS = 5

@@ -15,12 +15,8 @@ from urllib.parse import quote
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.commit_json import staged_from_json, staged_to_json
-from lakehouse_core.table.commit_message import StagedCommit
-from lakehouse_core.table.layout import (
-    OWN_FOLDER,
-    PENDING_FOLDER,
-)
+from lakehouse_core.table.layout import OWN_FOLDER, PENDING_FOLDER
+from lakehouse_core.table.staged_commit import StagedCommit
 
 _LONGEST_NAME: Final = 150
 # Whoever edits such an object removes it. Stored in tables. Never change.
@@ -61,7 +57,7 @@ def parse_pending(data: bytes, where: str) -> StagedCommit:
     try:
         if sealed is not None and int(sealed[2], 16) != zlib.crc32(text):
             raise InvalidRequest("it does not fit its checksum.")
-        return staged_from_json(text.decode("utf-8"))
+        return StagedCommit.from_json(text.decode("utf-8"))
     except (InvalidRequest, UnicodeDecodeError) as error:
         raise CorruptTable(
             f"{where}: it is no staged commit ({error}). Nothing was deleted or committed, for its files may be "
@@ -77,7 +73,7 @@ def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int)
 
 
 def _sealed(staged: StagedCommit) -> bytes:
-    text = staged_to_json(staged).encode()
+    text = staged.to_json().encode()
     return text + b"\ncrc32:%08x" % zlib.crc32(text)
 
 

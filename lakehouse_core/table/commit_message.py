@@ -85,19 +85,3 @@ class DynamicOverwrite:
 # What becomes of a column of the table that the data of a write lacks.
 Missing: TypeAlias = Literal["null", "error"]
 WriteMode: TypeAlias = Append | StaticOverwrite | DynamicOverwrite
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedCommit:
-    """Files that are written and visible to nobody yet. The same user and identifier commit once."""
-
-    table: str
-    commit_user: str
-    commit_identifier: int
-    mode: WriteMode
-    messages: tuple[CommitMessage, ...]
-    schema_id: int
-    # The snapshot that the writer saw (None: an empty table); an overwrite removes nothing newer unseen.
-    base_snapshot_id: int | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-    watermark: int | None = None

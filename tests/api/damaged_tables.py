@@ -23,7 +23,8 @@ from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.planning.commit.index_files import index_file_of
 from lakehouse_core.storage import MemoryStore
-from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit
+from lakehouse_core.table.commit_message import Append, CommitMessage
+from lakehouse_core.table.staged_commit import StagedCommit
 from tests.contexts import context_of
 from tests.damage import damaged
 
@@ -188,7 +189,7 @@ def _mark(table: lc.Table, store: MemoryStore, clock: VirtualClock, number: int)
     staged = StagedCommit(
         table=TABLE, commit_user="marker", commit_identifier=number, mode=Append(), messages=(message,), schema_id=0
     )
-    table.commit(lc.StagedCommit.of(staged))
+    table.commit(staged)
 
 
 # Questions, and what may be done.

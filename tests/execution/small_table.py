@@ -16,11 +16,12 @@ from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.storage import MemoryStore, ObjectStore
 from lakehouse_core.table.bucket_folders import BucketFolders
-from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit, StaticOverwrite, WriteMode
+from lakehouse_core.table.commit_message import Append, CommitMessage, StaticOverwrite, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import new_schema
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.table.stats import unknown_stats
 from tests.contexts import context_of
 

@@ -6,10 +6,11 @@ from typing import Any
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.planning.commit.file_changes import Changes
-from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StagedCommit, WriteMode
+from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, SimpleStats
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
 from lakehouse_core.table.schema import TableSchema, new_schema
+from lakehouse_core.table.staged_commit import StagedCommit
 
 INT = parse_type("INT")
 STRING = parse_type("STRING")

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
-from lakehouse_core.table.commit_json import messages_from_json, messages_to_json, staged_from_json, staged_to_json
+from lakehouse_core.table.commit_json import messages_from_json, messages_to_json
 from lakehouse_core.table.commit_message import (
     BATCH_IDENTIFIER,
     Append,
     CommitMessage,
     DynamicOverwrite,
-    StagedCommit,
     StaticOverwrite,
 )
 from lakehouse_core.table.data_file import DataFile, FileSource, SimpleStats
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, DeletionVectorRange
+from lakehouse_core.table.staged_commit import StagedCommit
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 COUNT = st.integers(0, 2**63 - 1)
@@ -125,7 +125,7 @@ ONE = StagedCommit(
 
 @given(STAGED)
 def test_a_staged_commit_comes_back_equal(staged: StagedCommit) -> None:
-    assert staged_from_json(staged_to_json(staged)) == staged
+    assert StagedCommit.from_json(staged.to_json()) == staged
 
 
 @given(st.lists(MESSAGES, max_size=3))
@@ -134,7 +134,7 @@ def test_messages_come_back_equal_and_in_order(messages: list[CommitMessage]) ->
 
 
 def test_the_form_of_version_1_never_changes() -> None:
-    assert staged_to_json(replace(ONE, base_snapshot_id=4, properties={"lakehouse.run-id": "r"})) == (
+    assert replace(ONE, base_snapshot_id=4, properties={"lakehouse.run-id": "r"}).to_json() == (
         '{"version":1,"table":"db.t","commitUser":"flights/2013-01-01","commitIdentifier":9223372036854775807,'
         '"mode":{"kind":"append"},"messages":[{"partition":"AAAAAQ==","bucket":0,"totalBuckets":1,"newFiles":['
         '{"fileName":"data-1.parquet","fileSize":100,"rowCount":3,"minKey":"AQ==","maxKey":"Ag==",'
@@ -180,7 +180,7 @@ def test_vectors_with_checksums_are_version_3() -> None:
 
 def changed(path: tuple[str | int, ...], value: Any) -> str:
     """Return the JSON of `ONE` with one place set to `value` (removed when it is `...`)."""
-    document = json.loads(staged_to_json(ONE))
+    document = json.loads(ONE.to_json())
     place = document
     for step in path[:-1]:
         place = place[step]
@@ -224,7 +224,7 @@ FIRST_FILE = ("messages", 0, "newFiles", 0)
 )
 def test_a_text_that_is_not_wholly_understood_is_refused(path: tuple[str | int, ...], value: Any, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
-        staged_from_json(changed(path, value))
+        StagedCommit.from_json(changed(path, value))
 
 
 @pytest.mark.parametrize(
@@ -238,18 +238,18 @@ def test_a_text_that_is_not_wholly_understood_is_refused(path: tuple[str | int, 
         '{"version":1,"watermark":NaN}',
         "[" * 100_000,
         '{"version":1,"watermark":' + "9" * 5000 + "}",
-        staged_to_json(ONE)[:-1],
-        staged_to_json(ONE) + "x",
+        ONE.to_json()[:-1],
+        ONE.to_json() + "x",
     ],
 )
 def test_what_is_not_one_json_object_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="staged commit"):
-        staged_from_json(text)
+        StagedCommit.from_json(text)
 
 
 def test_a_newer_version_is_not_guessed() -> None:
     with pytest.raises(UnsupportedFeature, match="its version is 4"):
-        staged_from_json(changed(("version",), 4))
+        StagedCommit.from_json(changed(("version",), 4))
 
 
 @pytest.mark.parametrize("text", ['{"version":1}', '{"version":1,"messages":3}', '{"version":1,"messages":[],"x":1}'])

@@ -39,12 +39,12 @@ from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, Ledger
 from lakehouse_core.planning.commit.manifest_merge import must_change, replace_inputs
 from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
 from lakehouse_core.table.bucket_folders import BucketFolders
-from lakehouse_core.table.commit_message import StagedCommit
 from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.manifest.entry import NamedListFile
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 
 # A full merge of more than this would hold up its writer for seconds; `compact_manifests` does it on its own time.
 LARGEST_FULL_MERGE_BYTES: Final = 64 << 20

@@ -21,11 +21,12 @@ from lakehouse_core.planning.commit_order import needed_shift
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_json import messages_from_json
-from lakehouse_core.table.commit_message import CommitMessage, StagedCommit
+from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 
 _Place: TypeAlias = tuple[bytes, int]
 

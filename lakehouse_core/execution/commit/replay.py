@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from lakehouse_core.errors import StaleCommit
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.ledger import Ledger, ledger_of, rebuilt
-from lakehouse_core.table.commit_message import CommitKind, StagedCommit
+from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 
 
 def ledger_at(snapshots: SnapshotLog, latest: Snapshot | None) -> Ledger:

@@ -29,7 +29,7 @@ from lakehouse_core.planning.commit.file_changes import (
 from lakehouse_core.planning.commit.overwrites import overwritten, upgraded, with_removed
 from lakehouse_core.planning.commit.partial import surviving
 from lakehouse_core.planning.partitions import partition_name
-from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StagedCommit, StaticOverwrite
+from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
     EntryKind,
@@ -40,6 +40,7 @@ from lakehouse_core.table.manifest import (
 )
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 
 
 class Part(Protocol):

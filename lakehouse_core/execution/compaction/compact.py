@@ -29,7 +29,7 @@ from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucket_folders import BucketFolders, partition_folder
 from lakehouse_core.table.commit_json import messages_from_json
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, StagedCommit
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
@@ -37,6 +37,7 @@ from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,11 @@ from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.checksums import verify_bytes
-from lakehouse_core.table.commit_message import StagedCommit
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file, manifest_file, message_files
 from lakehouse_core.table.joined_changelog import object_name
-from lakehouse_core.table.layout import (
-    manifest_key,
-)
+from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
     EntryKind,
     ManifestEntry,
@@ -28,6 +25,7 @@ from lakehouse_core.table.manifest import (
     merge_entries,
 )
 from lakehouse_core.table.root import NamedList, Root, RootKind, lineages, metadata_files, needed
+from lakehouse_core.table.staged_commit import StagedCommit
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -12,7 +12,8 @@ from lakehouse_core.execution.compaction.scope import WrittenBuckets
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.compaction.trigger import Trigger, trigger_after
 from lakehouse_core.progress import NOBODY, Watch
-from lakehouse_core.table.commit_message import Append, StagedCommit
+from lakehouse_core.table.commit_message import Append
+from lakehouse_core.table.staged_commit import StagedCommit
 
 # Whoever overtook a compaction has left less to do; more often than this, the next write may see to it.
 _MOST_ATTEMPTS: Final = 3

@@ -18,10 +18,11 @@ from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.commit_message import Append, CommitMessage, Missing, StagedCommit, WriteMode
+from lakehouse_core.table.commit_message import Append, CommitMessage, Missing, WriteMode
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
+from lakehouse_core.table.staged_commit import StagedCommit
 
 
 def stage(

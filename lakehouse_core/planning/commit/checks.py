@@ -15,9 +15,9 @@ from lakehouse_core.table.commit_message import (
     Append,
     CommitMessage,
     DynamicOverwrite,
-    StagedCommit,
     StaticOverwrite,
 )
+from lakehouse_core.table.staged_commit import StagedCommit
 
 # What the committer itself writes among a snapshot's properties.
 RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY, CHECKSUMS_PROPERTY})

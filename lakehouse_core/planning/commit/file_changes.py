@@ -10,13 +10,14 @@ from operator import attrgetter
 from lakehouse_core.planning.commit.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.commit.index_files import find_index_conflicts, index_entry
 from lakehouse_core.table.bucket_folders import BucketFolders
-from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StagedCommit
+from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_refs import FileKind, FileRef, stored_file
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import index_key
 from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.staged_commit import StagedCommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,11 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import parse_literal
 from lakehouse_core.planning.commit.file_changes import Changes
-from lakehouse_core.table.commit_message import Append, DynamicOverwrite, StagedCommit, StaticOverwrite
+from lakehouse_core.table.commit_message import Append, DynamicOverwrite, StaticOverwrite
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.staged_commit import StagedCommit
 
 
 def overwritten(staged: StagedCommit, schema: TableSchema) -> Callable[[bytes], bool] | None:

@@ -11,10 +11,11 @@ from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.storage import MemoryStore, ObjectStore
 from lakehouse_core.table.bucket_folders import BucketFolders
-from lakehouse_core.table.commit_message import Append, CommitMessage, StagedCommit, WriteMode
+from lakehouse_core.table.commit_message import Append, CommitMessage, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.staged_commit import StagedCommit
 from tests.contexts import context_of
 from tests.planning.change_vocabulary import data_file, key_schema
 

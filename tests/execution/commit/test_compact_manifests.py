@@ -15,10 +15,11 @@ from lakehouse_core.metadata import manifest_writer
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.checksums import checksum
-from lakehouse_core.table.commit_message import CommitKind, StagedCommit
+from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.layout import manifest_key, snapshot_key
 from lakehouse_core.table.manifest import ManifestEntry, encode_manifest
 from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA
+from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
 from tests.planning.change_vocabulary import append_schema, data_file, key_schema, partition
 

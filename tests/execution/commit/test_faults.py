@@ -23,7 +23,8 @@ from lakehouse_core.errors import (
     UnsupportedFeature,
 )
 from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
-from lakehouse_core.table.commit_message import CommitKind, StagedCommit, StaticOverwrite
+from lakehouse_core.table.commit_message import CommitKind, StaticOverwrite
+from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
 from tests.planning.change_vocabulary import append_schema, data_file, key_schema, partition
 

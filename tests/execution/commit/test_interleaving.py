@@ -18,8 +18,9 @@ from lakehouse_core.execution.commit.loop import CommitResult
 from lakehouse_core.planning.commit.ledger import ledger_of
 from lakehouse_core.storage import FaultyStore, MemoryStore, ObjectStore
 from lakehouse_core.storage.faulty import Call
-from lakehouse_core.table.commit_message import Append, StagedCommit, StaticOverwrite
+from lakehouse_core.table.commit_message import Append, StaticOverwrite
 from lakehouse_core.table.layout import snapshot_key
+from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
 from tests.execution.small_table import SmallTable
 from tests.planning.change_vocabulary import data_file, key_schema

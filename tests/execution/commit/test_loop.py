@@ -22,11 +22,11 @@ from lakehouse_core.table.commit_message import (
     CommitKind,
     CommitMessage,
     DynamicOverwrite,
-    StagedCommit,
     StaticOverwrite,
 )
 from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.snapshot import Snapshot, serialize_snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, another_actor, commit_table
 from tests.planning.change_vocabulary import append_schema, data_file, key_schema, partition
 

@@ -19,10 +19,11 @@ from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.planning.commit.index_files import index_file_of
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.checksums import checksum
-from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StagedCommit
+from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage
 from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.snapshot import snapshot_checksums
+from lakehouse_core.table.staged_commit import StagedCommit
 from tests.contexts import context_of
 
 
