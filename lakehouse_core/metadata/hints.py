@@ -1,7 +1,7 @@
 """Hints: files that say which snapshot or changelog is the oldest and the newest.
 
 Rule: a wrong or missing hint costs a listing and never correctness.
-Source: Paimon format, "Hint lookup".
+Source: docs/format/layout.md#hints.
 """
 
 import re
