@@ -9,15 +9,12 @@ from lakehouse_core.errors import LakehouseError
 
 
 class _Named(Protocol):
-    name: str
+    @property
+    def name(self) -> str: ...
 
 
 N = TypeVar("N", bound=_Named)
-
-
 P = ParamSpec("P")
-
-
 R = TypeVar("R")
 
 

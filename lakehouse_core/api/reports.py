@@ -10,9 +10,9 @@ from enum import Enum
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
+from lakehouse_core.clock import Clock
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import LakehouseError, shown
-from lakehouse_core.execution.context import TableContext
 from lakehouse_core.progress import LOGGER
 
 # Of longer lists a report shows only how long they are.
@@ -172,8 +172,10 @@ class VerifyReport(Report):
 
 
 class _Clocked(Protocol):
-    name: str
-    _context: TableContext
+    @property
+    def name(self) -> str: ...
+    @property
+    def clock(self) -> Clock: ...
 
 
 C = TypeVar("C", bound=_Clocked)
@@ -182,23 +184,23 @@ R = TypeVar("R", bound=Report)
 
 
 def timed(verb: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R]:
-    """Let a verb's report say how long it took, by the clock of its object, and log what came of it in one line."""
+    """Let a verb's report say how long it took, by the clock of the table, and log what came of it in one line."""
     log = logging.getLogger(f"{LOGGER}.{verb.__name__}")
 
     @wraps(verb)
-    def call(self: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        started = self._context.clock.monotonic_seconds()
+    def call(table: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        started = table.clock.monotonic_seconds()
         try:
-            report = verb(self, *args, **kwargs)
+            report = verb(table, *args, **kwargs)
         except BaseException as error:
             # Its message may quote a row, and whoever called gets it whole.
-            seconds = self._context.clock.monotonic_seconds() - started
-            log.info("%s: failed after %.3f s: %s", self.name, seconds, type(error).__name__)
+            seconds = table.clock.monotonic_seconds() - started
+            log.info("%s: failed after %.3f s: %s", table.name, seconds, type(error).__name__)
             raise
-        report = replace(report, duration_seconds=self._context.clock.monotonic_seconds() - started)
+        report = replace(report, duration_seconds=table.clock.monotonic_seconds() - started)
         # What says why nothing was done is a sentence, which a time at its end would seem to belong to.
         shape = "%s: %s in %.3f s" if report.noop_reason is None else "%s: %s (%.3f s)"
-        log.info(shape, self.name, outcome(report), report.duration_seconds)
+        log.info(shape, table.name, outcome(report), report.duration_seconds)
         return report
 
     return call

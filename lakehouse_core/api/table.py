@@ -1,107 +1,36 @@
-"""A table and its verbs. Each verb is a few lines: ask the core, answer with a report.
+"""A table and its verbs. A verb is its docstring and one call: what it does is in `table_…`.
 
 A handle holds nothing of the table's state but schemas, which never change: two handles see the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache, partial
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_core.api import report_building as answers
-from lakehouse_core.api.arguments import (
-    age_millis,
-    bound_condition,
-    cache_directory,
-    check_staged_commit,
-    check_staged_commits,
-    checked_missing,
-    checks_flags,
-    column_name,
-    count_of,
-    idle_millis,
-    mapping_of,
-    options_of,
-    overwrite_mode,
-    retention_millis,
-)
-from lakehouse_core.api.error_context import names_table
+from lakehouse_core.api import records, reports, table_maintenance, table_reads, table_records, table_writes
+from lakehouse_core.api.arguments import checks_flags
+from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.lookups import Lookups
-from lakehouse_core.api.record_building import (
-    bucket_records,
-    committer_records,
-    file_records,
-    manifest_records,
-    partition_records,
-    schema_records,
-    snapshot_records,
-    tag_records,
-)
-from lakehouse_core.api.records import (
-    BucketRecord,
-    CommitterRecord,
-    FileRecord,
-    ManifestRecord,
-    PartitionRecord,
-    Records,
-    TagRecord,
-)
-from lakehouse_core.api.reports import (
-    CommitReport,
-    CompactionReport,
-    ExpiryReport,
-    ManifestReport,
-    SchemaReport,
-    TagReport,
-    VerifyReport,
-    timed,
-)
 from lakehouse_core.api.scan import ChangesScan, Scan
-from lakehouse_core.api.system.tables import SystemSource, SystemTable, system_table
+from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.clock import Clock
-from lakehouse_core.display import page
-from lakehouse_core.errors import CorruptTable, InvalidRequest, shown
-from lakehouse_core.execution.alter import alter
-from lakehouse_core.execution.commit.compact_manifests import compact_manifests
-from lakehouse_core.execution.commit.loop import CommitResult, commit, commit_once
-from lakehouse_core.execution.commit.replay import ledger_at
-from lakehouse_core.execution.compaction.compact import compact
-from lakehouse_core.execution.compaction.scope import RequestedBuckets
+from lakehouse_core.errors import shown
 from lakehouse_core.execution.context import table_context
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.expiry.expire import expire
-from lakehouse_core.execution.expiry.tags import create_tag, delete_tag
-from lakehouse_core.execution.lookup.local_files import LookupCache, own_directory
-from lakehouse_core.execution.lookup.lookup import TableLookup, look_up
-from lakehouse_core.execution.read.incremental_scan import check_range, check_states, plan_changes, plan_diff
-from lakehouse_core.execution.read.scan import ReadRequest, plan_read
-from lakehouse_core.execution.read.state import ReadState, read_at, state_at
-from lakehouse_core.execution.tasks.runtime import local_runtime
-from lakehouse_core.execution.verify.verify import verify
-from lakehouse_core.execution.write.compact_after_commit import compact_written
-from lakehouse_core.execution.write.stage import stage
-from lakehouse_core.format.data_types import type_to_sql
+from lakehouse_core.execution.lookup.local_files import LookupCache
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending, load_pending
 from lakehouse_core.planning.alter.schema_change import SchemaChange
-from lakehouse_core.planning.commit.checks import check_commit
-from lakehouse_core.planning.commit.ledger import content_snapshot_id
-from lakehouse_core.planning.partitions import partition_condition
-from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point
-from lakehouse_core.progress import Listener, Watch, log_outcome
+from lakehouse_core.planning.read.read_point import LATEST, ReadPoint
+from lakehouse_core.progress import Listener
 from lakehouse_core.storage import ObjectStore
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Missing, WriteMode
+from lakehouse_core.table.commit_message import Append, Missing, WriteMode
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
-
-# A screen of them.
-_MOST_COLUMNS: Final = 40
 
 
 @checks_flags
@@ -119,16 +48,7 @@ class Table:
         return f"Table({shown(self.name)} at {shown(self.uri)[1:-1]})"
 
     def _repr_html_(self) -> str:
-        known = self._context.schemas.known
-        facts: dict[str, object] = {"at": self.uri}
-        if known is not None:
-            facts |= {
-                "primary key": ", ".join(known.primary_keys) or None,
-                "partition keys": ", ".join(known.partition_keys) or None,
-                "comment": known.comment,
-                **{f"column {field.name}": type_to_sql(field.type) for field in known.fields[:_MOST_COLUMNS]},
-            }
-        return page("Table", self.name, facts)
+        return table_records.html(self._context)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By its address. A Spark session stays where it is: in another process tasks run in that process."""
@@ -140,114 +60,63 @@ class Table:
         return self._context.store.uri("")
 
     @property
-    @names_table
     def schema(self) -> TableSchema:
         """The newest schema: columns, keys, options."""
-        return self._context.schemas.latest()
+        return table_records.schema(self._context)
 
-    # Looking.
-
-    @names_table
-    def snapshots(self) -> Records[Snapshot]:
+    def snapshots(self) -> records.Records[Snapshot]:
         """Return the snapshots that are there, oldest first; times are milliseconds since 1970. Raises CorruptTable."""
-        return snapshot_records(self._context.snapshots.history())
+        return table_records.snapshots(self._context)
 
-    @names_table
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
         """Return one snapshot, the latest unless told otherwise; None only when the table has none yet.
 
         Raises NotFound, SnapshotExpired naming the earliest id that is there, InvalidRequest, CorruptTable.
         """
-        return (
-            self._context.snapshots.latest()
-            if snapshot_id is None
-            else self._context.snapshots.snapshot(AtSnapshot(snapshot_id).id)
-        )
+        return table_records.snapshot(self._context, snapshot_id)
 
-    @names_table
-    def changelogs(self) -> Records[Snapshot]:
+    def changelogs(self) -> records.Records[Snapshot]:
         """Return the expired snapshots whose changes can still be read, oldest first."""
-        return snapshot_records(
-            self._context.changelogs.changelog(snapshot_id) for snapshot_id in self._context.changelogs.ids()
-        )
+        return table_records.changelogs(self._context)
 
-    @names_table
-    def tags(self) -> Records[TagRecord]:
+    def tags(self) -> records.Records[records.TagRecord]:
         """Return the tags by name."""
-        return tag_records(self._context.tags.all())
+        return table_records.tags(self._context)
 
-    @names_table
-    def schemas(self) -> Records[TableSchema]:
+    def schemas(self) -> records.Records[TableSchema]:
         """Return all versions of the schema, oldest first."""
-        return schema_records(self._context.schemas.all())
+        return table_records.schemas(self._context)
 
-    @names_table
-    def files(self, *, at: ReadPoint = Latest(), stats: bool = False) -> Records[FileRecord]:  # noqa: B008
+    def files(self, *, at: ReadPoint = LATEST, stats: bool = False) -> records.Records[records.FileRecord]:
         """Return the live data files in no order, with `stats` also what is known of their columns.
 
         No file is opened. Empty for a table without snapshots. Raises NotFound, SnapshotExpired, CorruptTable.
         """
+        return table_records.files(self._context, at=at, stats=stats)
 
-        def listed(state: ReadState) -> Records[FileRecord]:
-            entries = (
-                [] if state.snapshot is None else self._context.manifests.live_entries(state.snapshot, with_stats=stats)
-            )
-            if (earliest := state.created_from_millis) is not None:
-                entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
-            return file_records(entries, self.schema, file_schema=self._context.schemas.schema, stats=stats)
-
-        return read_at(self._context, checked_point(at), listed)
-
-    @names_table
-    def partitions(self, *, at: ReadPoint = Latest()) -> Records[PartitionRecord]:  # noqa: B008
+    def partitions(self, *, at: ReadPoint = LATEST) -> records.Records[records.PartitionRecord]:
         """Return the partitions that hold files, by their values. No file is opened. Raises as `files` does."""
+        return table_records.partitions(self._context, at=at)
 
-        def listed(state: ReadState) -> Records[PartitionRecord]:
-            entries = [] if state.snapshot is None else self._context.manifests.live_entries(state.snapshot)
-            return partition_records(entries, self.schema)
-
-        return read_at(self._context, checked_point(at), listed)
-
-    @names_table
-    def buckets(self, *, at: ReadPoint = Latest()) -> Records[BucketRecord]:  # noqa: B008
+    def buckets(self, *, at: ReadPoint = LATEST) -> records.Records[records.BucketRecord]:
         """Return the buckets that hold files, each with what compaction has to know of it."""
+        return table_records.buckets(self._context, at=at)
 
-        def listed(state: ReadState) -> Records[BucketRecord]:
-            return bucket_records(
-                [] if state.snapshot is None else self._context.manifests.live_entries(state.snapshot), self.schema
-            )
-
-        return read_at(self._context, checked_point(at), listed)
-
-    @names_table
-    def committers(self) -> Records[CommitterRecord]:
+    def committers(self) -> records.Records[records.CommitterRecord]:
         """Return who committed what last, also where the snapshot of it has expired; the latest committer last."""
-        return committer_records(ledger_at(self._context.snapshots, self._context.snapshots.latest()))
+        return table_records.committers(self._context)
 
-    @names_table
     def content_snapshot_id(self) -> int | None:
         """Return the newest snapshot that changed rows, expired or not; compactions change none."""
-        return content_snapshot_id(
-            self._context.snapshots.history(), ledger_at(self._context.snapshots, self._context.snapshots.latest())
-        )
+        return table_records.content_snapshot_id(self._context)
 
-    @names_table
-    def manifests(self, *, at: ReadPoint = Latest()) -> Records[ManifestRecord]:  # noqa: B008
+    def manifests(self, *, at: ReadPoint = LATEST) -> records.Records[records.ManifestRecord]:
         """Return the manifests that list the live files, those of the base before those of the snapshot's own delta.
 
         Raises NotFound, SnapshotExpired, CorruptTable.
         """
+        return table_records.manifests(self._context, at=at)
 
-        def listed(state: ReadState) -> Records[ManifestRecord]:
-            snapshot = state.snapshot
-            if snapshot is None:
-                return manifest_records([], [], self.schema)
-            base, delta = self._context.manifests.base(snapshot), self._context.manifests.delta(snapshot)
-            return manifest_records(base, delta, self.schema)
-
-        return read_at(self._context, checked_point(at), listed)
-
-    @names_table
     def system(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:
         """Return the system table that Java calls `<table>$<name>`, with its columns and types.
 
@@ -255,12 +124,8 @@ class Table:
         aggregation_fields, statistics, audit_log, binlog, ro. `options`: what state or changes, as `scan` takes them.
         Raises NotFound naming near matches.
         """
-        source = SystemSource(table=self._context, options=options_of(options))
-        return system_table(name, source)
+        return table_records.system(self._context, name, options=options)
 
-    # Reading.
-
-    @names_table
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -280,25 +145,15 @@ class Table:
         What fits no table is refused at once, what does not fit this one when the scan is first used: InvalidRequest,
         NotFound, SnapshotExpired, UnsupportedFeature, CorruptTable.
         """
-        request = ReadRequest(
-            table=self.name,
-            point=None if at is None else checked_point(at),
-            options=options_of(options),
-            columns=columns,
-            condition=bound_condition(where),
-            limit=limit,
-            read_optimized=read_optimized,
+        return table_reads.scan(
+            self._context, columns, where, at, limit=limit, read_optimized=read_optimized, options=options
         )
-        asked = {"columns": columns, "where": where, "at": at, "limit": limit, "options": options}
-        asked["read_optimized"] = True if read_optimized else None
-        return Scan(partial(plan_read, self._context, request), self._context, asked=asked)
 
-    @names_table
     def lookup(
         self,
         keys: object,
         columns: Sequence[str] | None = None,
-        at: ReadPoint = Latest(),  # noqa: B008
+        at: ReadPoint = LATEST,
         *,
         aligned: bool = False,
         cache: str | PurePath | None = None,
@@ -313,37 +168,25 @@ class Table:
         processes may share; None is one of this process, removed when it ends. See `lookups` for asking often.
         Raises InvalidRequest for a table without a primary key and for keys that do not fit, and what `scan` raises.
         """
-        request = ReadRequest(table=self.name, point=checked_point(at), columns=columns)
-        return look_up(self._context, keys, request, self._lookup_cache(cache), aligned=aligned)
+        return table_reads.lookup(self._context, self._lookup_caches, keys, columns, at, aligned=aligned, cache=cache)
 
-    @names_table
     def lookups(
-        self,
-        columns: Sequence[str] | None = None,
-        at: ReadPoint = Latest(),  # noqa: B008
-        *,
-        cache: str | PurePath | None = None,
+        self, columns: Sequence[str] | None = None, at: ReadPoint = LATEST, *, cache: str | PurePath | None = None
     ) -> Lookups:
         """Plan a snapshot once, to look up rows in it many times: `with table.lookups() as rows: rows.get([1, 2])`.
 
         Takes and raises what `lookup` does. `refresh` moves it to a newer snapshot.
         """
-        request = ReadRequest(table=self.name, point=checked_point(at), columns=columns)
-        lookup = TableLookup(self._context, request, self._lookup_cache(cache))
-        return Lookups(lookup, table=self.name)
+        return table_reads.lookups(self._context, self._lookup_caches, columns, at, cache=cache)
 
-    @names_table
     def changes(self, after: int, until: int | None = None) -> ChangesScan:
         """Return what the snapshots (after, until] changed; `until` None is the latest. `after` 0 starts at the first.
 
         Files of a changelog where the table has a producer, otherwise the rows of each APPEND as they were written.
         What cannot be read is told when the range is first used: SnapshotExpired, NotFound, InvalidRequest.
         """
-        check_range(after, until)
-        plan = partial(plan_changes, self._context, after, until)
-        return ChangesScan(plan, self._context, asked={"after": after, "until": until})
+        return table_reads.changes(self._context, after, until)
 
-    @names_table
     def diff(self, after: int | str, until: int | str) -> ChangesScan:
         """Return in what the state of the snapshot `until` differs from that of `after`; or of two tags, by name.
 
@@ -352,20 +195,8 @@ class Table:
         read: a table with partial updates or aggregates is told what those files have got, not their merged rows.
         Raises as `changes` does, and InvalidRequest where the number of buckets is another than before.
         """
-        check_states(after, until)
-        plan = partial(plan_diff, self._context, after, until)
-        return ChangesScan(plan, self._context, asked={"between": after, "and": until})
+        return table_reads.diff(self._context, after, until)
 
-    def _lookup_cache(self, cache: str | PurePath | None) -> LookupCache:
-        directory = cache_directory(cache) or own_directory()
-        if directory not in self._lookup_caches:
-            self._lookup_caches[directory] = LookupCache(directory, self._context.clock)
-        return self._lookup_caches[directory]
-
-    # Writing.
-
-    @names_table
-    @timed
     def write(
         self,
         data: object,
@@ -374,7 +205,7 @@ class Table:
         properties: Mapping[str, str] | None = None,
         missing: Missing = "null",
         progress: Listener | None = None,
-    ) -> CommitReport:
+    ) -> reports.CommitReport:
         """Append rows, or merge them in by key, and commit. `properties` go into the snapshot.
 
         `data`: what offers an Arrow stream (a scan, pyarrow, polars, DuckDB), a pandas DataFrame, a list of dicts, or a
@@ -385,11 +216,15 @@ class Table:
         Raises InvalidRequest naming row (from 0) and column before anything is committed, UnsupportedFeature,
         CommitConflict, CommitTimeout, CommitOutcomeUnknown, StorageUnavailable, StorageFull.
         """
-        watch = Watch("write", self.name, progress)
-        return self._write(data, Append(), watch, rowkind_column=rowkind_column, properties=properties, missing=missing)
+        return table_writes.write(
+            self._context,
+            data,
+            rowkind_column=rowkind_column,
+            properties=properties,
+            missing=missing,
+            progress=progress,
+        )
 
-    @names_table
-    @timed
     def overwrite(
         self,
         data: object,
@@ -399,17 +234,22 @@ class Table:
         properties: Mapping[str, str] | None = None,
         missing: Missing = "null",
         progress: Listener | None = None,
-    ) -> CommitReport:
+    ) -> reports.CommitReport:
         """Replace rows: of one `partition` (some of its columns are enough); with `dynamic` those of the partitions
         that are in `data`; otherwise the whole table. Left open, a partitioned table's option decides (dynamic).
 
         Raises as `write` does, and CommitConflict where others added rows to what it replaces.
         """
-        watch = Watch("overwrite", self.name, progress)
-        mode = overwrite_mode(partition, dynamic, self.schema)
-        return self._write(data, mode, watch, rowkind_column=None, properties=properties, missing=missing)
+        return table_writes.overwrite(
+            self._context,
+            data,
+            partition=partition,
+            dynamic=dynamic,
+            properties=properties,
+            missing=missing,
+            progress=progress,
+        )
 
-    @names_table
     def stage(
         self,
         data: object,
@@ -428,9 +268,9 @@ class Table:
         `commit_identifier` is 0 or more and rises with each commit of a user. `behind`: what is staged already and will
         be committed first; the new rows count as later than its rows. Raises as `write` does until it commits.
         """
-        found = self._stage(
+        return table_writes.stage(
+            self._context,
             data,
-            Watch("stage", self.name, progress),
             commit_user=commit_user,
             commit_identifier=commit_identifier,
             rowkind_column=rowkind_column,
@@ -438,62 +278,37 @@ class Table:
             properties=properties,
             behind=behind,
             missing=missing,
+            progress=progress,
         )
-        files = [file for message in found.messages for file in message.new_files]
-        rows = sum(file.row_count for file in files)
-        log_outcome("stage", self.name, f"{len(files):,} files and {rows:,} rows staged")
-        return found
 
-    @names_table
-    @timed
-    def commit(self, staged: StagedCommit, *, progress: Listener | None = None) -> CommitReport:
+    def commit(self, staged: StagedCommit, *, progress: Listener | None = None) -> reports.CommitReport:
         """Make a staged commit a snapshot. Safe to repeat: a user and identifier that were committed change nothing.
 
         A table that is not `write-only` is then compacted where its options ask for it, which is a snapshot of its own.
         A failure there is told in the report, for the rows are committed; the next compaction does the same again.
         Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again), StaleCommit.
         """
-        check_staged_commit("commit", staged)
-        if staged.table != self.name:
-            raise InvalidRequest(f"{self.name}: the commit was staged for {staged.table}. Commit it there.")
-        watch = Watch("commit", self.name, progress)
-        watch.at("committing")
-        return self._committed(staged, commit(self._context, staged), watch)
+        return table_writes.commit(self._context, staged, progress=progress)
 
-    @names_table
     def keep_pending(self, staged: StagedCommit) -> None:
         """Keep a staged commit inside the table until it is committed, so that a killed pipeline can go on."""
-        check_staged_commit("keep_pending", staged)
-        keep_pending(self._context.store, staged)
+        table_writes.keep_pending(self._context, staged)
 
-    @names_table
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
         """Return the staged commit that was kept, None when there is none."""
-        check_commit(commit_user, commit_identifier)
-        return load_pending(self._context.store, commit_user, commit_identifier)
+        return table_writes.pending(self._context, commit_user, commit_identifier)
 
-    @names_table
     def forget_pending(self, staged: StagedCommit) -> None:
         """Forget a kept commit once it is committed."""
-        check_staged_commit("forget_pending", staged)
-        forget_pending(self._context.store, staged.commit_user, staged.commit_identifier)
+        table_writes.forget_pending(self._context, staged)
 
-    @names_table
-    @timed
-    def alter(self, *changes: SchemaChange) -> SchemaReport:
+    def alter(self, *changes: SchemaChange) -> reports.SchemaReport:
         """Change the schema, all changes or none: AddColumn(…), RenameColumn(…), SetOption(…) and so on.
 
         No data file is touched. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter too.
         """
-        # Asked for first: when the schema is changed, nothing may fail any more.
-        latest_id = self._context.snapshots.latest_id()
-        old, new = alter(self._context, changes)
-        return answers.schema_report(self.name, old, new, latest_id)
+        return table_writes.alter(self._context, *changes)
 
-    # Maintenance.
-
-    @names_table
-    @timed
     def compact(
         self,
         *,
@@ -503,7 +318,7 @@ class Table:
         dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
         progress: Listener | None = None,
-    ) -> CompactionReport:
+    ) -> reports.CompactionReport:
         """Rewrite files into fewer: with `full` every bucket into its top level, else what the strategy picks in each.
 
         The strategy picks once a call, and maybe nothing. `partition`: only there, by some of its columns or all.
@@ -511,34 +326,25 @@ class Table:
         meanwhile stay as they are, and the report counts them. Raises CommitConflict when that was every bucket,
         InvalidRequest, UnsupportedFeature, TaskFailed, StorageUnavailable, CorruptTable.
         """
-        before = self._context.snapshots.latest_id()
-        result = compact(
+        return table_maintenance.compact(
             self._context,
-            RequestedBuckets(
-                condition=partition_condition(mapping_of("partition", partition), self.schema),
-                idle_millis=idle_millis(partition_idle),
-            ),
             full=full,
+            partition=partition,
+            partition_idle=partition_idle,
             dry_run=dry_run,
-            properties=mapping_of("properties", properties),
-            watch=Watch("compact", self.name, progress),
+            properties=properties,
+            progress=progress,
         )
-        return answers.compaction_report(self.name, result, before, dry_run=dry_run)
 
-    @names_table
-    @timed
     def compact_manifests(
         self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
-    ) -> ManifestReport:
+    ) -> reports.ManifestReport:
         """Rewrite the manifests into few without entries that undo each other; no data file is touched.
 
         Raises CommitTimeout, CommitOutcomeUnknown, UnsupportedFeature, StorageUnavailable, CorruptTable.
         """
-        result = compact_manifests(self._context, dry_run=dry_run, properties=mapping_of("properties", properties))
-        return answers.manifest_report(self.name, result, dry_run=dry_run)
+        return table_maintenance.compact_manifests(self._context, dry_run=dry_run, properties=properties)
 
-    @names_table
-    @timed
     def expire_snapshots(
         self,
         *,
@@ -547,7 +353,7 @@ class Table:
         older_than: timedelta | datetime | None = None,
         dry_run: bool = False,
         progress: Listener | None = None,
-    ) -> ExpiryReport:
+    ) -> reports.ExpiryReport:
         """Let old snapshots go, and the files that only they needed; what is not given is the table's option.
 
         `retain_max` and `retain_min` count snapshots, 1 <= min <= max; a maximum alone brings down the table's minimum.
@@ -555,59 +361,30 @@ class Table:
         as the run would: files that go at once, and those that wait for their readers.
         Raises InvalidRequest, StorageUnavailable, and CorruptTable before anything is deleted.
         """
-        result = expire(
+        return table_maintenance.expire_snapshots(
             self._context,
-            retain_max=count_of("retain_max", retain_max),
-            retain_min=count_of("retain_min", retain_min),
-            max_age_millis=age_millis(older_than, self._context.clock.now_millis()),
+            retain_max=retain_max,
+            retain_min=retain_min,
+            older_than=older_than,
             dry_run=dry_run,
-            watch=Watch("expire_snapshots", self.name, progress),
+            progress=progress,
         )
-        return answers.expiry_report(self.name, result, dry_run=dry_run)
 
-    @names_table
-    @timed
     def create_tag(
-        self,
-        name: str,
-        *,
-        at: int | ReadPoint | None = None,
-        retention: timedelta | None = None,
-        dry_run: bool = False,
-    ) -> TagReport:
+        self, name: str, *, at: int | ReadPoint | None = None, retention: timedelta | None = None, dry_run: bool = False
+    ) -> reports.TagReport:
         """Name a snapshot (None: the latest) and keep its files, for the time of `retention` or until it is deleted.
 
         `at`: the id of a snapshot, or a point such as AsOf(…) or AtTag(…). Raises InvalidRequest for a bad or taken
         name, NotFound, SnapshotExpired.
         """
-        latest_id = self._context.snapshots.latest_id()
-        tag = create_tag(
-            self._context,
-            name,
-            snapshot_id=self._tagged_id(at),
-            retention_millis=retention_millis(retention),
-            dry_run=dry_run,
-        )
-        return answers.tag_report(self.name, name, tag, latest_id, dry_run=dry_run)
+        return table_maintenance.create_tag(self._context, name, at=at, retention=retention, dry_run=dry_run)
 
-    def _tagged_id(self, at: int | ReadPoint | None) -> int | None:
-        if at is None or isinstance(at, Latest):
-            return None
-        point = checked_point(AtSnapshot(at) if isinstance(at, int) else at)
-        snapshot = None if isinstance(point, AtSnapshot) else state_at(self._context, point).snapshot
-        return point.id if isinstance(point, AtSnapshot) else None if snapshot is None else snapshot.id
-
-    @names_table
-    @timed
-    def delete_tag(self, name: str, *, dry_run: bool = False) -> TagReport:
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> reports.TagReport:
         """Delete a tag, and the files that only it kept. Raises NotFound."""
-        tag, latest_id = self._context.tags.tag(AtTag(name).name), self._context.snapshots.latest_id()
-        result = delete_tag(self._context, name, dry_run=dry_run)
-        return answers.tag_report(self.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
+        return table_maintenance.delete_tag(self._context, name, dry_run=dry_run)
 
-    @names_table
-    @timed
-    def verify(self, *, data: bool = False, progress: Listener | None = None) -> VerifyReport:
+    def verify(self, *, data: bool = False, progress: Listener | None = None) -> reports.VerifyReport:
         """Check what the table promises, metadata and files. Finding something is an answer, not an error.
 
         Reads the metadata of every snapshot, tag and changelog, and the size of each file they name; with `data` also
@@ -615,71 +392,8 @@ class Table:
         files of other engines, of the codecs null and deflate, have no checksums: there a changed value may go unseen.
         Writes nothing. Raises NotFound, StorageUnavailable.
         """
-        watch = Watch("verify", self.name, progress)
-        findings = verify(self._context, reads_data=data, watch=watch)
-        try:
-            latest_id = self._context.snapshots.latest_id()
-        except CorruptTable:
-            # The findings say so, with everything else that is broken.
-            latest_id = None
-        return VerifyReport(table=self.name, snapshot_id_before=latest_id, findings=findings)
-
-    def _write(
-        self,
-        data: object,
-        mode: WriteMode,
-        watch: Watch,
-        *,
-        rowkind_column: str | None,
-        properties: Mapping[str, str] | None,
-        missing: Missing,
-    ) -> CommitReport:
-        staged = self._stage(
-            data,
-            watch,
-            commit_user=self._context.clock.uuid(),
-            commit_identifier=BATCH_IDENTIFIER,
-            rowkind_column=rowkind_column,
-            mode=mode,
-            properties=properties,
-            missing=missing,
-        )
-        watch.at("committing")
-        result = commit_once(self._context, staged, named_by="the write")
-        return self._committed(staged, result, watch)
-
-    def _stage(
-        self,
-        data: object,
-        watch: Watch,
-        *,
-        commit_user: str,
-        commit_identifier: int,
-        rowkind_column: str | None,
-        mode: WriteMode,
-        properties: Mapping[str, str] | None,
-        missing: Missing,
-        behind: Sequence[StagedCommit] = (),
-    ) -> StagedCommit:
-        check_staged_commits("behind", behind)
-        return stage(
-            self._context,
-            data,
-            commit_user=commit_user,
-            commit_identifier=commit_identifier,
-            rowkind_column=column_name("rowkind_column", rowkind_column),
-            mode=mode,
-            properties=mapping_of("properties", properties),
-            behind=behind,
-            missing=checked_missing(missing),
-            watch=watch,
-        )
-
-    def _committed(self, staged: StagedCommit, result: CommitResult, watch: Watch) -> CommitReport:
-        compaction = compact_written(self._context, staged, replayed=result.replayed, watch=watch)
-        return answers.commit_report(staged, result, compaction)
+        return table_maintenance.verify(self._context, data=data, progress=progress)
 
 
 def _in_this_process(name: str, store: ObjectStore, clock: Clock) -> Table:
-    engine = cache(lambda: LocalEngine(local_runtime(store, clock)))
-    return Table(name, store, schemas=SchemaLog(store), engine=engine, clock=clock)
+    return Table(name, store, schemas=SchemaLog(store), engine=local_engine(store, clock), clock=clock)

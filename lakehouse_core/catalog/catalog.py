@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import Any, Final, TypeAlias
 
 from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of
 from lakehouse_core.api.error_context import named
+from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
@@ -37,8 +37,6 @@ from lakehouse_core.errors import (
     shown,
 )
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
@@ -64,7 +62,7 @@ class Catalog:
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
-        self._engine = engine or cache(lambda: LocalEngine(local_runtime(self._store, self._clock)))
+        self._engine = engine or local_engine(self._store, self._clock)
 
     def __repr__(self) -> str:
         return f"Catalog({shown(self.uri)[1:-1]})"

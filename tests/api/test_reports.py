@@ -9,11 +9,11 @@ class Sleeper:
 
     def __init__(self) -> None:
         self.name = "db.t"
-        self._clock = VirtualClock()
+        self.clock = VirtualClock()
 
     @timed
     def sleep(self, seconds: float) -> Report:
-        self._clock.sleep(seconds)
+        self.clock.sleep(seconds)
         return Report(table="db.t")
 
 

@@ -20,6 +20,10 @@ class Latest:
     """The newest snapshot, with the newest schema."""
 
 
+# Of functions that read the newest state unless told otherwise.
+LATEST: Final = Latest()
+
+
 @dataclass(frozen=True, slots=True)
 class AtSnapshot:
     """The snapshot of this id, with its schema."""

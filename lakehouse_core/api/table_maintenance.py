@@ -1,0 +1,127 @@
+"""The verbs of `Table` that keep it small and sound: compaction, expiry, tags, verification.
+
+Rule: what is wrong with an argument is told before anything is done.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from lakehouse_core.api import report_building as answers
+from lakehouse_core.api.arguments import age_millis, count_of, idle_millis, mapping_of, retention_millis
+from lakehouse_core.api.error_context import names_table
+from lakehouse_core.api.reports import CompactionReport, ExpiryReport, ManifestReport, TagReport, VerifyReport, timed
+from lakehouse_core.errors import CorruptTable
+from lakehouse_core.execution.commit.compact_manifests import compact_manifests as rewrite_manifests
+from lakehouse_core.execution.compaction.compact import compact as compact_buckets
+from lakehouse_core.execution.compaction.scope import RequestedBuckets
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.expire import expire
+from lakehouse_core.execution.expiry.tags import create_tag as make_tag
+from lakehouse_core.execution.expiry.tags import delete_tag as drop_tag
+from lakehouse_core.execution.read.state import state_at
+from lakehouse_core.execution.verify.verify import verify as verify_table
+from lakehouse_core.planning.partitions import partition_condition
+from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point
+from lakehouse_core.progress import Listener, Watch
+
+
+@names_table
+@timed
+def compact(
+    table: TableContext,
+    *,
+    full: bool,
+    partition: Mapping[str, Any] | None,
+    partition_idle: timedelta | None,
+    dry_run: bool,
+    properties: Mapping[str, str] | None,
+    progress: Listener | None,
+) -> CompactionReport:
+    before = table.snapshots.latest_id()
+    result = compact_buckets(
+        table,
+        RequestedBuckets(
+            condition=partition_condition(mapping_of("partition", partition), table.schemas.latest()),
+            idle_millis=idle_millis(partition_idle),
+        ),
+        full=full,
+        dry_run=dry_run,
+        properties=mapping_of("properties", properties),
+        watch=Watch("compact", table.name, progress),
+    )
+    return answers.compaction_report(table.name, result, before, dry_run=dry_run)
+
+
+@names_table
+@timed
+def compact_manifests(table: TableContext, *, dry_run: bool, properties: Mapping[str, str] | None) -> ManifestReport:
+    result = rewrite_manifests(table, dry_run=dry_run, properties=mapping_of("properties", properties))
+    return answers.manifest_report(table.name, result, dry_run=dry_run)
+
+
+@names_table
+@timed
+def expire_snapshots(
+    table: TableContext,
+    *,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: timedelta | datetime | None,
+    dry_run: bool,
+    progress: Listener | None,
+) -> ExpiryReport:
+    result = expire(
+        table,
+        retain_max=count_of("retain_max", retain_max),
+        retain_min=count_of("retain_min", retain_min),
+        max_age_millis=age_millis(older_than, table.clock.now_millis()),
+        dry_run=dry_run,
+        watch=Watch("expire_snapshots", table.name, progress),
+    )
+    return answers.expiry_report(table.name, result, dry_run=dry_run)
+
+
+@names_table
+@timed
+def create_tag(
+    table: TableContext, name: str, *, at: int | ReadPoint | None, retention: timedelta | None, dry_run: bool
+) -> TagReport:
+    latest_id = table.snapshots.latest_id()
+    tag = make_tag(
+        table,
+        name,
+        snapshot_id=_tagged_id(table, at),
+        retention_millis=retention_millis(retention),
+        dry_run=dry_run,
+    )
+    return answers.tag_report(table.name, name, tag, latest_id, dry_run=dry_run)
+
+
+def _tagged_id(table: TableContext, at: int | ReadPoint | None) -> int | None:
+    if at is None or isinstance(at, Latest):
+        return None
+    point = checked_point(AtSnapshot(at) if isinstance(at, int) else at)
+    snapshot = None if isinstance(point, AtSnapshot) else state_at(table, point).snapshot
+    return point.id if isinstance(point, AtSnapshot) else None if snapshot is None else snapshot.id
+
+
+@names_table
+@timed
+def delete_tag(table: TableContext, name: str, *, dry_run: bool) -> TagReport:
+    tag, latest_id = table.tags.tag(AtTag(name).name), table.snapshots.latest_id()
+    result = drop_tag(table, name, dry_run=dry_run)
+    return answers.tag_report(table.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
+
+
+@names_table
+@timed
+def verify(table: TableContext, *, data: bool, progress: Listener | None) -> VerifyReport:
+    watch = Watch("verify", table.name, progress)
+    findings = verify_table(table, reads_data=data, watch=watch)
+    try:
+        latest_id = table.snapshots.latest_id()
+    except CorruptTable:
+        # The findings say so, with everything else that is broken.
+        latest_id = None
+    return VerifyReport(table=table.name, snapshot_id_before=latest_id, findings=findings)

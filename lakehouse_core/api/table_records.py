@@ -1,0 +1,144 @@
+"""What a table consists of, looked at: the verbs of `Table` that answer with records.
+
+Rule: no data file is opened.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from lakehouse_core.api.arguments import options_of
+from lakehouse_core.api.error_context import names_table
+from lakehouse_core.api.record_building import (
+    bucket_records,
+    committer_records,
+    file_records,
+    manifest_records,
+    partition_records,
+    schema_records,
+    snapshot_records,
+    tag_records,
+)
+from lakehouse_core.api.records import (
+    BucketRecord,
+    CommitterRecord,
+    FileRecord,
+    ManifestRecord,
+    PartitionRecord,
+    Records,
+    TagRecord,
+)
+from lakehouse_core.api.system.tables import SystemSource, SystemTable, system_table
+from lakehouse_core.display import page
+from lakehouse_core.execution.commit.replay import ledger_at
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.read.state import ReadState, read_at
+from lakehouse_core.format.data_types import type_to_sql
+from lakehouse_core.planning.commit.ledger import content_snapshot_id as newest_content_id
+from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, checked_point
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+# A screen of them.
+_MOST_COLUMNS: Final = 40
+
+
+@names_table
+def schema(table: TableContext) -> TableSchema:
+    return table.schemas.latest()
+
+
+@names_table
+def snapshots(table: TableContext) -> Records[Snapshot]:
+    return snapshot_records(table.snapshots.history())
+
+
+@names_table
+def snapshot(table: TableContext, snapshot_id: int | None) -> Snapshot | None:
+    return table.snapshots.latest() if snapshot_id is None else table.snapshots.snapshot(AtSnapshot(snapshot_id).id)
+
+
+@names_table
+def changelogs(table: TableContext) -> Records[Snapshot]:
+    return snapshot_records(table.changelogs.changelog(snapshot_id) for snapshot_id in table.changelogs.ids())
+
+
+@names_table
+def tags(table: TableContext) -> Records[TagRecord]:
+    return tag_records(table.tags.all())
+
+
+@names_table
+def schemas(table: TableContext) -> Records[TableSchema]:
+    return schema_records(table.schemas.all())
+
+
+@names_table
+def files(table: TableContext, *, at: ReadPoint, stats: bool) -> Records[FileRecord]:
+    def listed(state: ReadState) -> Records[FileRecord]:
+        entries = [] if state.snapshot is None else table.manifests.live_entries(state.snapshot, with_stats=stats)
+        if (earliest := state.created_from_millis) is not None:
+            entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
+        return file_records(entries, table.schemas.latest(), file_schema=table.schemas.schema, stats=stats)
+
+    return read_at(table, checked_point(at), listed)
+
+
+@names_table
+def partitions(table: TableContext, *, at: ReadPoint) -> Records[PartitionRecord]:
+    def listed(state: ReadState) -> Records[PartitionRecord]:
+        entries = [] if state.snapshot is None else table.manifests.live_entries(state.snapshot)
+        return partition_records(entries, table.schemas.latest())
+
+    return read_at(table, checked_point(at), listed)
+
+
+@names_table
+def buckets(table: TableContext, *, at: ReadPoint) -> Records[BucketRecord]:
+    def listed(state: ReadState) -> Records[BucketRecord]:
+        return bucket_records(
+            [] if state.snapshot is None else table.manifests.live_entries(state.snapshot), table.schemas.latest()
+        )
+
+    return read_at(table, checked_point(at), listed)
+
+
+@names_table
+def committers(table: TableContext) -> Records[CommitterRecord]:
+    return committer_records(ledger_at(table.snapshots, table.snapshots.latest()))
+
+
+@names_table
+def content_snapshot_id(table: TableContext) -> int | None:
+    return newest_content_id(table.snapshots.history(), ledger_at(table.snapshots, table.snapshots.latest()))
+
+
+@names_table
+def manifests(table: TableContext, *, at: ReadPoint) -> Records[ManifestRecord]:
+    def listed(state: ReadState) -> Records[ManifestRecord]:
+        snapshot = state.snapshot
+        if snapshot is None:
+            return manifest_records([], [], table.schemas.latest())
+        base, delta = table.manifests.base(snapshot), table.manifests.delta(snapshot)
+        return manifest_records(base, delta, table.schemas.latest())
+
+    return read_at(table, checked_point(at), listed)
+
+
+@names_table
+def system(table: TableContext, name: str, *, options: Mapping[str, str] | None) -> SystemTable:
+    source = SystemSource(table=table, options=options_of(options))
+    return system_table(name, source)
+
+
+def html(table: TableContext) -> str:
+    """Return what notebooks show of a handle; nothing is read for it."""
+    known = table.schemas.known
+    facts: dict[str, object] = {"at": table.store.uri("")}
+    if known is not None:
+        facts |= {
+            "primary key": ", ".join(known.primary_keys) or None,
+            "partition keys": ", ".join(known.partition_keys) or None,
+            "comment": known.comment,
+            **{f"column {field.name}": type_to_sql(field.type) for field in known.fields[:_MOST_COLUMNS]},
+        }
+    return page("Table", table.name, facts)

@@ -1,0 +1,195 @@
+"""The verbs of `Table` that write rows, and that change its schema.
+
+Rule: what is wrong with an argument is told before anything is written.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakehouse_core.api import report_building as answers
+from lakehouse_core.api.arguments import (
+    check_staged_commit,
+    check_staged_commits,
+    checked_missing,
+    column_name,
+    mapping_of,
+    overwrite_mode,
+)
+from lakehouse_core.api.error_context import names_table
+from lakehouse_core.api.reports import CommitReport, SchemaReport, timed
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.alter import alter as alter_schema
+from lakehouse_core.execution.commit.loop import CommitResult, commit_once
+from lakehouse_core.execution.commit.loop import commit as commit_staged
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.write.compact_after_commit import compact_written
+from lakehouse_core.execution.write.stage import stage as stage_files
+from lakehouse_core.metadata.staged_commits import forget_pending as remove_pending
+from lakehouse_core.metadata.staged_commits import keep_pending as write_pending
+from lakehouse_core.metadata.staged_commits import load_pending
+from lakehouse_core.planning.alter.schema_change import SchemaChange
+from lakehouse_core.planning.commit.checks import check_commit
+from lakehouse_core.progress import Listener, Watch, log_outcome
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Missing, WriteMode
+from lakehouse_core.table.staged_commit import StagedCommit
+
+
+@names_table
+@timed
+def write(
+    table: TableContext,
+    data: object,
+    *,
+    rowkind_column: str | None,
+    properties: Mapping[str, str] | None,
+    missing: Missing,
+    progress: Listener | None,
+) -> CommitReport:
+    watch = Watch("write", table.name, progress)
+    return _write(table, data, Append(), watch, rowkind_column=rowkind_column, properties=properties, missing=missing)
+
+
+@names_table
+@timed
+def overwrite(
+    table: TableContext,
+    data: object,
+    *,
+    partition: Mapping[str, Any] | None,
+    dynamic: bool | None,
+    properties: Mapping[str, str] | None,
+    missing: Missing,
+    progress: Listener | None,
+) -> CommitReport:
+    watch = Watch("overwrite", table.name, progress)
+    mode = overwrite_mode(partition, dynamic, table.schemas.latest())
+    return _write(table, data, mode, watch, rowkind_column=None, properties=properties, missing=missing)
+
+
+@names_table
+def stage(
+    table: TableContext,
+    data: object,
+    *,
+    commit_user: str,
+    commit_identifier: int,
+    rowkind_column: str | None,
+    mode: WriteMode,
+    properties: Mapping[str, str] | None,
+    behind: Sequence[StagedCommit],
+    missing: Missing,
+    progress: Listener | None,
+) -> StagedCommit:
+    found = _stage(
+        table,
+        data,
+        Watch("stage", table.name, progress),
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+        rowkind_column=rowkind_column,
+        mode=mode,
+        properties=properties,
+        behind=behind,
+        missing=missing,
+    )
+    files = [file for message in found.messages for file in message.new_files]
+    rows = sum(file.row_count for file in files)
+    log_outcome("stage", table.name, f"{len(files):,} files and {rows:,} rows staged")
+    return found
+
+
+@names_table
+@timed
+def commit(table: TableContext, staged: StagedCommit, *, progress: Listener | None) -> CommitReport:
+    check_staged_commit("commit", staged)
+    if staged.table != table.name:
+        raise InvalidRequest(f"{table.name}: the commit was staged for {staged.table}. Commit it there.")
+    watch = Watch("commit", table.name, progress)
+    watch.at("committing")
+    return _committed(table, staged, commit_staged(table, staged), watch)
+
+
+@names_table
+def keep_pending(table: TableContext, staged: StagedCommit) -> None:
+    check_staged_commit("keep_pending", staged)
+    write_pending(table.store, staged)
+
+
+@names_table
+def pending(table: TableContext, commit_user: str, commit_identifier: int) -> StagedCommit | None:
+    check_commit(commit_user, commit_identifier)
+    return load_pending(table.store, commit_user, commit_identifier)
+
+
+@names_table
+def forget_pending(table: TableContext, staged: StagedCommit) -> None:
+    check_staged_commit("forget_pending", staged)
+    remove_pending(table.store, staged.commit_user, staged.commit_identifier)
+
+
+@names_table
+@timed
+def alter(table: TableContext, *changes: SchemaChange) -> SchemaReport:
+    # Asked for first: when the schema is changed, nothing may fail any more.
+    latest_id = table.snapshots.latest_id()
+    old, new = alter_schema(table, changes)
+    return answers.schema_report(table.name, old, new, latest_id)
+
+
+def _write(
+    table: TableContext,
+    data: object,
+    mode: WriteMode,
+    watch: Watch,
+    *,
+    rowkind_column: str | None,
+    properties: Mapping[str, str] | None,
+    missing: Missing,
+) -> CommitReport:
+    staged = _stage(
+        table,
+        data,
+        watch,
+        commit_user=table.clock.uuid(),
+        commit_identifier=BATCH_IDENTIFIER,
+        rowkind_column=rowkind_column,
+        mode=mode,
+        properties=properties,
+        missing=missing,
+    )
+    watch.at("committing")
+    result = commit_once(table, staged, named_by="the write")
+    return _committed(table, staged, result, watch)
+
+
+def _stage(
+    table: TableContext,
+    data: object,
+    watch: Watch,
+    *,
+    commit_user: str,
+    commit_identifier: int,
+    rowkind_column: str | None,
+    mode: WriteMode,
+    properties: Mapping[str, str] | None,
+    missing: Missing,
+    behind: Sequence[StagedCommit] = (),
+) -> StagedCommit:
+    check_staged_commits("behind", behind)
+    return stage_files(
+        table,
+        data,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+        rowkind_column=column_name("rowkind_column", rowkind_column),
+        mode=mode,
+        properties=mapping_of("properties", properties),
+        behind=behind,
+        missing=checked_missing(missing),
+        watch=watch,
+    )
+
+
+def _committed(table: TableContext, staged: StagedCommit, result: CommitResult, watch: Watch) -> CommitReport:
+    compaction = compact_written(table, staged, replayed=result.replayed, watch=watch)
+    return answers.commit_report(staged, result, compaction)
