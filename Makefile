@@ -103,7 +103,8 @@ bench-quick: setup ## A tenth of them (TOGETHER=2: at once, to see that they run
 
 .PHONY: docs
 docs: setup ## The pages and the reference as a site in build/site; a warning is an error
-	@$(BIN)/mkdocs build --quiet --strict
+	@# Told to be quiet it would not count its warnings.
+	@$(BIN)/mkdocs build --strict > build/mkdocs.log 2>&1 || { cat build/mkdocs.log; exit 1; }
 
 .PHONY: smells
 smells: setup ## Places worth a look: long modules and functions, many parameters
