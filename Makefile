@@ -51,7 +51,7 @@ $(STAMP): requirements.lock requirements-java.lock pyproject.toml
 	@echo "Installing the locked packages into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m resources.java_home > /dev/null 2>&1 || \
+	@$(BIN)/python -m lakehouse_dagster.resources.java_home > /dev/null 2>&1 || \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-java.lock
 	@if git rev-parse --git-dir > /dev/null 2>&1; then git config core.hooksPath .githooks; fi
 	@touch $(STAMP)

@@ -1,17 +1,8 @@
-"""What: the assets of a table from its specification, and the feeds that fill the tables."""
+"""What: the assets of each table of this platform, an operation a file, and the feed that fills the tables."""
 
 import warnings
-from pathlib import Path
 
 import dagster as dg
 
-from assets.batches import Batch, Feed
-from assets.factory import build_table_definitions
-from assets.specs import TableSpec, load_specs
-
-# Backfill policies and observable sources are marked so; what we use of them is tested.
+# Backfill policies and observable sources are marked so; what is used of them here is tested.
 warnings.filterwarnings("ignore", message=".*is currently in beta", category=dg.BetaWarning)
-
-TABLES = Path(__file__).parent / "tables"
-
-__all__ = ["TABLES", "Batch", "Feed", "TableSpec", "build_table_definitions", "load_specs"]

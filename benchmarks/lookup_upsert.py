@@ -22,7 +22,7 @@ import lakehouse_core as lc
 from benchmarks import _measure as measure
 from benchmarks._connector_peer import COLUMNS
 from benchmarks.spark_connector import ARTIFACT, ENVIRONMENT, Side, prepare
-from resources.java_home import ensure_java
+from lakehouse_dagster.resources.java_home import ensure_java
 
 BASE: Final = "base"
 OPTIONS: Final = {

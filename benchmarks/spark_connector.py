@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import _measure as measure
-from resources.java_home import ensure_java
+from lakehouse_dagster.resources.java_home import ensure_java
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = HERE.parent / "build" / "connector"

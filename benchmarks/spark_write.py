@@ -19,7 +19,7 @@ import lakehouse_core as lc
 from benchmarks import _measure as measure
 from benchmarks._connector_peer import session as new_session
 from benchmarks._connector_peer import to_noop
-from resources.java_home import ensure_java
+from lakehouse_dagster.resources.java_home import ensure_java
 
 BUCKETS = 4
 COLUMNS = {"id": "BIGINT NOT NULL", "n": "INT", "s": "STRING", "x": "DOUBLE"}

@@ -4,35 +4,33 @@ import os
 
 import dagster as dg
 
-from assets import TABLES, build_table_definitions, load_specs
+from assets.checks import checks
+from assets.commit import commit
+from assets.compact_full import compact_full
+from assets.compact_manifests import compact_manifests
+from assets.expire import expire
 from assets.flights.definitions import FLIGHTS, flights_feed, nycflights13
 from assets.flights.feed import DEFAULT_START, FlightsFeed
-from orchestration.alerts import tell_of_dead_runs
-from orchestration.jobs import LAKE, ingest_job, maintain_job, observe_job
-from orchestration.progress import progress_logger
-from orchestration.schedules import nightly
-from orchestration.sensors import maintenance_sensor
-from resources import LakehouseResource, SparkRuntime
+from assets.ingest import ingest
+from assets.lake import LAKE
+from lakehouse_dagster import log_failed_run, progress_logger
+from orchestration import jobs
+from orchestration.schedules import nightly_maintenance
+from orchestration.sensors import maintenance
+from resources.lakehouse import LAKEHOUSE
 
-FEEDS = {"flights": FLIGHTS}
-SPECS = load_specs(TABLES, {name: feed.names for name, feed in FEEDS.items()})
-
-_maintain = maintain_job(SPECS)
-
-defs = dg.Definitions.merge(
-    *(build_table_definitions(spec, FEEDS, lake=LAKE) for spec in SPECS),
-    dg.Definitions(
-        assets=[nycflights13, flights_feed],
-        jobs=[ingest_job(SPECS), _maintain, observe_job()],
-        schedules=[nightly(_maintain)],
-        sensors=[maintenance_sensor(_maintain, SPECS), tell_of_dead_runs],
-        resources={
-            "lakehouse": LakehouseResource(name=LAKE, warehouse=dg.EnvVar("LAKEHOUSE_WAREHOUSE"), spark=SparkRuntime()),
-            # A warehouse keeps the start that it began with: `make ui` sets it.
-            "flights": FlightsFeed(start=os.environ.get("LAKEHOUSE_FLIGHTS_START", DEFAULT_START)),
-        },
-        # One process and one Spark session a run; the default would start a JVM for each step.
-        executor=dg.in_process_executor,
-        loggers={"console": dg.colored_console_logger, "progress": progress_logger},
-    ),
+defs = dg.Definitions(
+    assets=[nycflights13, flights_feed, *ingest, *commit, *compact_full, *compact_manifests, *expire],
+    asset_checks=checks,
+    jobs=[jobs.ingest, jobs.maintain, jobs.observe_source],
+    schedules=[nightly_maintenance],
+    sensors=[maintenance, log_failed_run],
+    resources={
+        LAKE.resource: LAKEHOUSE,
+        # A warehouse keeps the start that it began with: `make ui` sets it.
+        FLIGHTS.resource: FlightsFeed(start=os.environ.get("LAKEHOUSE_FLIGHTS_START", DEFAULT_START)),
+    },
+    # One process and one Spark session a run; the default would start a JVM for each step.
+    executor=dg.in_process_executor,
+    loggers={"console": dg.colored_console_logger, "progress": progress_logger},
 )

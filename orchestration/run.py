@@ -18,17 +18,14 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
-from assets import TableSpec
 from assets.flights.definitions import FLIGHTS
 from assets.flights.events import FIRST_BATCH, LAST_BATCH
 from assets.flights.feed import DEFAULT_START, FlightsFeed, begun_with, next_batches
-from assets.inflow import changes_user, unapplied
-from assets.ingestion import open_table
-from assets.state import TableState, last_identifier, read_state
-from orchestration.definitions import SPECS, defs
+from assets.lake import LAKE
+from lakehouse_dagster import TableSpec, TableState, changes_user, last_identifier, open_table, read_state, unapplied
+from orchestration.definitions import defs
 from orchestration.figures import answer_all
 from orchestration.home import given_folder, prepare_home
-from orchestration.jobs import operation_key, table_key
 from orchestration.summary import Summary, summary_text
 
 DEFAULT_BATCHES, DEFAULT_WAREHOUSE = 16, "warehouse"
@@ -100,9 +97,9 @@ def plan_run(catalog: lc.Catalog, feed: FlightsFeed, count: int) -> Plan:
 def _done_through(catalog: lc.Catalog, feed: FlightsFeed) -> date | None:
     """Return the last batch that no table lacks: a run that was killed may have left some of them behind."""
     last: list[tuple[str, str | None]] = []
-    for spec in SPECS:
+    for spec in LAKE.tables:
         if spec.feed is not None and spec.feed.batches:
-            asset = "/".join(table_key(spec).path)
+            asset = "/".join(LAKE.table_key(spec).path)
             table = open_table(catalog, spec.identifier)
             identifier = None if table is None else last_identifier(table, asset)
             last.append((spec.feed.name, None if identifier is None else FLIGHTS.batch_key(identifier)))
@@ -111,7 +108,7 @@ def _done_through(catalog: lc.Catalog, feed: FlightsFeed) -> date | None:
         after = (newest + timedelta(days=1)).isoformat()
         if not any(feed.is_gap(name, day, after) for name, day in last):
             # The last batch again, which changes nothing in itself: its run takes the others along.
-            return newest - timedelta(days=1) if any(_is_behind(catalog, spec) for spec in SPECS) else newest
+            return newest - timedelta(days=1) if any(_is_behind(catalog, spec) for spec in LAKE.tables) else newest
         newest -= timedelta(days=1)
     return None
 
@@ -122,7 +119,7 @@ def _is_behind(catalog: lc.Catalog, spec: TableSpec) -> bool:
     if followed is None:
         return False
     table = open_table(catalog, spec.identifier)
-    return table is None or bool(unapplied(followed, table, commit_user=changes_user(followed, table_key(spec))))
+    return table is None or bool(unapplied(followed, table, commit_user=changes_user(followed, LAKE.table_key(spec))))
 
 
 def _run(plan: Plan, warehouse: Path, feed: FlightsFeed, began: float) -> int:
@@ -194,14 +191,14 @@ def _config(job: str, feed: FlightsFeed) -> Mapping[str, Any]:
             lakehouse = {"warehouse": {"env": "LAKEHOUSE_WAREHOUSE"}, "table_defaults": TABLE_DEFAULTS}
             config["resources"] = {"flights": {"config": source}, "lakehouse": {"config": lakehouse}}
         case "maintain":
-            ops = ("__".join(operation_key(spec, "expire").path) for spec in SPECS)
+            ops = ("__".join(LAKE.operation_key(spec, "expire").path) for spec in LAKE.tables)
             config["ops"] = {op: {"config": RETENTION} for op in ops}
     return config
 
 
 def _states(catalog: lc.Catalog) -> dict[str, TableState]:
     """Return the state of each table that exists."""
-    tables = ((spec.identifier, open_table(catalog, spec.identifier)) for spec in SPECS)
+    tables = ((spec.identifier, open_table(catalog, spec.identifier)) for spec in LAKE.tables)
     return {name: read_state(table) for name, table in tables if table is not None}
 
 

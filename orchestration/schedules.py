@@ -1,17 +1,6 @@
-"""The nightly floor under the sensor: every table is maintained once a day, whatever else happened."""
+"""The schedules of this platform."""
 
-import dagster as dg
+from lakehouse_dagster import nightly_schedule
+from orchestration.jobs import maintain
 
-from orchestration.jobs import AssetJob
-
-
-def nightly(job: AssetJob) -> dg.ScheduleDefinition:
-    """Return the schedule of the maintenance job. It is shipped stopped: whoever runs the instance starts it."""
-    return dg.ScheduleDefinition(
-        name="nightly_maintenance",
-        job=job,
-        cron_schedule="30 2 * * *",
-        execution_timezone="UTC",
-        default_status=dg.DefaultScheduleStatus.STOPPED,
-        description="Compacts and expires all tables.",
-    )
+nightly_maintenance = nightly_schedule(maintain)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assets.state import TableState
+from lakehouse_dagster import TableState
 from orchestration.figures import Answer
 
 _HEADERS = (

@@ -71,7 +71,7 @@ def no_port(port: int) -> str | None:
 def location() -> list[str]:
     """The workspace of the checkout, which names the location; else the module alone."""
     workspace = PROJECT / "workspace.yaml"
-    return ["-w", str(workspace)] if workspace.exists() else ["-m", "orchestration.definitions"]
+    return ["-w", str(workspace)] if workspace.exists() else ["-m", "orchestration.definitions", "-d", str(PROJECT)]
 
 
 if __name__ == "__main__":

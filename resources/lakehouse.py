@@ -1,43 +1,8 @@
-"""A warehouse as a Dagster resource. Configuration only: the verbs are the catalog's."""
-
-from pathlib import Path
-from urllib.parse import urlparse
+"""The warehouse of this platform."""
 
 import dagster as dg
 
-import lakehouse_core as lc
-from resources.spark import SessionSource
+from lakehouse_dagster import LakehouseResource
+from resources.spark import SPARK
 
-
-class LakehouseResource(dg.ConfigurableResource):
-    """Where the warehouse is and which Spark works on it. `name` is the first part of its tables' asset keys."""
-
-    name: str = "lake"
-    # A path or URI. `dg.EnvVar("LAKEHOUSE_WAREHOUSE")` keeps it out of the code location.
-    warehouse: str
-    metastore: str | None = None
-    # Settings of the store's client; never options of a table.
-    storage: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
-    # Options that a table gets when it is created here and its specification does not name them.
-    table_defaults: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
-    spark: dg.ResourceDependency[SessionSource]
-
-    def catalog(self) -> lc.Catalog:
-        """Open the catalog. The session is made at the first task: sensors and checks never start a JVM."""
-        return lc.connect(
-            self.warehouse,
-            metastore=self.metastore,
-            storage=self.storage or None,
-            spark=lambda: self.spark.spark_session,
-        )
-
-    def local_catalog(self) -> lc.Catalog:
-        """Open the catalog for work on metadata and small reads in this process; it has no Spark at all."""
-        return lc.connect(self.warehouse, metastore=self.metastore, storage=self.storage or None)
-
-    @property
-    def uri(self) -> str:
-        """The warehouse as a URI."""
-        return (
-            self.warehouse if urlparse(self.warehouse).scheme else Path(self.warehouse).expanduser().absolute().as_uri()
-        )
+LAKEHOUSE = LakehouseResource(name="lake", warehouse=dg.EnvVar("LAKEHOUSE_WAREHOUSE"), spark=SPARK)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 import lakehouse_core as lc
-from resources.java_home import ensure_java
+from lakehouse_dagster.resources.java_home import ensure_java
 
 # The same examples every time, everywhere: nothing is drawn at random, nothing is remembered. A busy machine must not
 # fail a law by the clock. Other examples are the business of `make search` (--hypothesis-profile=search).

@@ -5,9 +5,9 @@ from typing import Any
 
 import dagster as dg
 
-from assets.batches import Feed, batches_of
 from assets.flights.events import FIRST_BATCH, LAST_BATCH
 from assets.flights.feed import FEED_NAMES, FlightsFeed
+from lakehouse_dagster import Feed, batches_of
 
 BATCHES = dg.DailyPartitionsDefinition(
     start_date=FIRST_BATCH.isoformat(), end_date=(LAST_BATCH + timedelta(days=1)).isoformat(), timezone="UTC"

@@ -34,8 +34,7 @@ from assets.flights.events import (
 from assets.flights.instants import MINUTES_A_DAY
 from assets.flights.observed import counted_events, observed_flights, status_rows
 from assets.flights.source import FlightsSource, load_source, source_version
-from assets.ingestion import open_table
-from resources import FeedResource
+from lakehouse_dagster import FeedResource, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from resources.java_home import ensure_java
+from lakehouse_dagster.resources.java_home import ensure_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

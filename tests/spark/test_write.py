@@ -276,7 +276,7 @@ STOPPED = """
 import sys
 import lakehouse_core as lc
 from pyspark.sql import SparkSession
-from resources.java_home import ensure_java
+from lakehouse_dagster.resources.java_home import ensure_java
 
 ensure_java()
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -310,7 +310,7 @@ ANOTHER_PYTHON = """
 import sys
 import lakehouse_core as lc
 from pyspark.sql import SparkSession
-from resources.java_home import ensure_java
+from lakehouse_dagster.resources.java_home import ensure_java
 
 ensure_java()
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()

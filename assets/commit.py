@@ -1,0 +1,6 @@
+"""The tables themselves: what is staged, committed."""
+
+from assets.lake import LAKE
+from lakehouse_dagster import commit_asset
+
+commit = [commit_asset(LAKE, table) for table in LAKE.tables]

@@ -1,0 +1,6 @@
+"""The files of each table merged into few large ones."""
+
+from assets.lake import LAKE
+from lakehouse_dagster import compact_full_asset
+
+compact_full = [compact_full_asset(LAKE, table) for table in LAKE.tables]

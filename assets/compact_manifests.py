@@ -1,0 +1,6 @@
+"""The manifests of each table merged into few."""
+
+from assets.lake import LAKE
+from lakehouse_dagster import compact_manifests_asset
+
+compact_manifests = [compact_manifests_asset(LAKE, table) for table in LAKE.tables]

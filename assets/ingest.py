@@ -1,0 +1,6 @@
+"""The files of each table's batches, staged."""
+
+from assets.lake import LAKE
+from lakehouse_dagster import ingest_asset
+
+ingest = [ingest_asset(LAKE, table) for table in LAKE.tables]

@@ -1,0 +1,64 @@
+"""Dagster building blocks for lakehouse tables: assets, checks, jobs and sensors made from specifications.
+
+What is named here is the front door; nothing else is public.
+"""
+
+from lakehouse_dagster.assets import (
+    commit_asset,
+    compact_full_asset,
+    compact_manifests_asset,
+    expire_asset,
+    ingest_asset,
+)
+from lakehouse_dagster.automation import (
+    ingest_job,
+    log_failed_run,
+    log_failed_step,
+    maintain_job,
+    maintenance_sensor,
+    nightly_schedule,
+    observe_job,
+    progress_logger,
+)
+from lakehouse_dagster.checks import table_checks
+from lakehouse_dagster.definitions import lake_definitions, table_definitions
+from lakehouse_dagster.feed import Batch, Feed, batches_of
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.pipeline import TableState, last_identifier, open_table, read_state
+from lakehouse_dagster.resources import FeedResource, LakehouseResource, SparkRuntime
+from lakehouse_dagster.sources import changes_user, unapplied
+from lakehouse_dagster.specs import TableSpec, load_specs
+
+__all__ = [
+    "Batch",
+    "Feed",
+    "FeedResource",
+    "Lake",
+    "LakehouseResource",
+    "SparkRuntime",
+    "TableSpec",
+    "TableState",
+    "batches_of",
+    "changes_user",
+    "commit_asset",
+    "compact_full_asset",
+    "compact_manifests_asset",
+    "expire_asset",
+    "ingest_asset",
+    "ingest_job",
+    "lake_definitions",
+    "last_identifier",
+    "load_specs",
+    "log_failed_run",
+    "log_failed_step",
+    "maintain_job",
+    "maintenance_sensor",
+    "nightly_schedule",
+    "observe_job",
+    "open_table",
+    "progress_logger",
+    "read_state",
+    "table_checks",
+    "table_definitions",
+    "unapplied",
+]

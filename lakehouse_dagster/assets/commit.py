@@ -1,0 +1,73 @@
+"""The asset `<lake>/<database>/<table>`: commits what is staged. It is the table itself."""
+
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.metadata import (
+    column_lineage,
+    commit_metadata,
+    definition_metadata,
+    report_metadata,
+    state_metadata,
+)
+from lakehouse_dagster.pipeline import commit_batches, logged_progress, read_state
+from lakehouse_dagster.resources import spark_app_id
+from lakehouse_dagster.specs import TableSpec
+
+
+def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
+    """Return the asset that commits the staged batches of a table, each once."""
+    assets = TableAssets(lake=lake, spec=table)
+    source = assets.source
+
+    @defined_asset(
+        key=assets.key,
+        deps=[assets.operation("ingest")],
+        description=table.comment,
+        metadata=definition_metadata(table),
+        **assets.batched("commit"),
+    )
+    def commit(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        with assets.step(context, "commit"):
+            opened = assets.catalog(context).table(table.identifier)
+            delivery = source.delivery(context, in_spark=assets.in_spark)
+            committed = []
+            for part in commit_batches(
+                opened,
+                delivery.batches_to_commit(opened),
+                commit_user=delivery.user,
+                run_id=context.run.run_id,
+                tag_batches=table.tag_batches,
+                progress=logged_progress(context.log.info),
+            ):
+                committed.append(part)
+                if part.report is not None and part.report.compaction_failure is not None:
+                    context.log.warning(
+                        f"{table.identifier}: committed, but not compacted: {part.report.compaction_failure} "
+                        "The next commit or compaction does it."
+                    )
+                if (partition := assets.partition_of(part.batch)) is not None and part.report is not None:
+                    metadata = {**report_metadata([part.report]), "dagster/partition_row_count": part.report.rows_added}
+                    context.add_asset_metadata(metadata, partition_key=partition)
+            state = read_state(opened)
+            context.log.info(
+                f"{table.identifier}: committed{batch_count('', committed)}, now at snapshot {state.snapshot_id}"
+            )
+            return dg.MaterializeResult(
+                data_version=dg.DataVersion(state.content_version),
+                metadata={
+                    **commit_metadata(committed),
+                    **state_metadata(state),
+                    "dagster/row_count": opened.scan().count(),
+                    "dagster/uri": f"{assets.lakehouse(context).uri}/{table.database}.db/{table.name}",
+                    "paimon/commit_user": delivery.user,
+                    "paimon/spark_app_id": spark_app_id(),
+                    **column_lineage(table, source.upstream, source.column_prefix),
+                    **assets.inputs(delivery),
+                },
+            )
+
+    return commit

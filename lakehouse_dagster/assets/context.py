@@ -1,0 +1,112 @@
+"""What the assets of one table share: keys, arguments, the catalog of a step, and its errors.
+
+Rule: nothing here looks at a warehouse while assets are defined, so a slow store cannot break the code location.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.failures import retry_transient
+from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.metadata import input_snapshots
+from lakehouse_dagster.pipeline import Committed, Staged
+from lakehouse_dagster.resources import LakehouseResource, spark_job
+from lakehouse_dagster.sources import Delivery, RowSource, row_source
+from lakehouse_dagster.specs import TableSpec
+
+# Part of the code version of each asset: raise it when the assets do something else than before.
+FACTORY_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAssets:
+    """What the assets of one table have in common."""
+
+    lake: Lake
+    spec: TableSpec
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return self.lake.table_key(self.spec)
+
+    @property
+    def source(self) -> RowSource:
+        return row_source(self.lake, self.spec)
+
+    def operation(self, name: str) -> dg.AssetKey:
+        return self.lake.operation_key(self.spec, name)
+
+    def common(self, operation: str) -> dict[str, Any]:
+        """Return the arguments that every asset of the table is defined with."""
+        tags = {"lakehouse/table": self.spec.identifier, "lakehouse/operation": operation}
+        return {
+            # One box a table in the lineage: inside a database's, five assets named `ingest` would look alike.
+            # The pages of groups within groups are empty in Dagster 1.13, so no `/`.
+            "group_name": f"{self.spec.database}_{self.spec.name}",
+            "kinds": {"paimon", "spark" if self.in_spark else "python"},
+            "owners": list(self.spec.owners) or None,
+            "tags": {**tags, "lakehouse/database": self.spec.database, **self.spec.tags},
+            "op_tags": tags,
+            # Two runs never commit to one table at a time. The table would refuse the loser; this saves its work.
+            "pool": "/".join(self.key.path),
+            "code_version": f"{FACTORY_VERSION}-{self.spec.digest}",
+            "required_resource_keys": {self.lake.resource},
+        }
+
+    def batched(self, operation: str) -> dict[str, Any]:
+        """Return the arguments of the two assets that take batches: one run for any range of them."""
+        needed = {"required_resource_keys": {self.lake.resource, *self.source.resources}}
+        return {**self.common(operation), **self.source.batching, **needed}
+
+    @property
+    def in_spark(self) -> bool:
+        return self.spec.runs_on == "spark"
+
+    def lakehouse(self, context: dg.AssetExecutionContext) -> LakehouseResource:
+        resource: LakehouseResource = getattr(context.resources, self.lake.resource)
+        return resource
+
+    def catalog(self, context: dg.AssetExecutionContext) -> lc.Catalog:
+        lakehouse = self.lakehouse(context)
+        return lakehouse.catalog() if self.in_spark else lakehouse.local_catalog()
+
+    def partition_of(self, batch: Batch) -> str | None:
+        """Return the partition of the assets that a batch is, None where they have none."""
+        return batch.key if self.spec.is_batched else None
+
+    def inputs(self, delivery: Delivery) -> dict[str, Any]:
+        """Return as metadata what a delivery was read from."""
+        return input_snapshots([(self.source.upstream.to_user_string(), delivery.version, delivery.snapshot_id)])
+
+    @contextmanager
+    def step(self, context: dg.AssetExecutionContext, operation: str) -> Iterator[None]:
+        """Name the step's Spark jobs after it, and let Dagster retry only what may pass."""
+        table = self.spec.identifier
+        group = f"{context.run.run_id}/{table}/{operation}"
+        with (
+            retry_transient(table, operation, retry_number=context.retry_number),
+            spark_job(group, f"{operation} {table}"),
+        ):
+            yield
+
+
+def defined_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Return Dagster's decorator `asset` for arguments that are put together, typed as what it then is."""
+    with warnings.catch_warnings():
+        # Dagster calls backfill policies a beta; what is used of them is tested.
+        warnings.filterwarnings("ignore", message=".*is currently in beta", category=dg.BetaWarning)
+        decorator: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(**arguments)
+    return decorator
+
+
+def batch_count(before: str, parts: Sequence[Staged | Committed]) -> str:
+    """Return how many batches that were, for a line of the log; a whole load is no batch."""
+    count = sum(part.batch.key is not None for part in parts)
+    return "" if not count else f"{before} {count} batch{'es' if count > 1 else ''}"

@@ -1,0 +1,58 @@
+"""The asset `<lake>/<database>/<table>/ingest`: writes the files of the batches and stages their commits."""
+
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.metadata import staged_metadata
+from lakehouse_dagster.pipeline import create_table, differences, logged_progress, stage_batches
+from lakehouse_dagster.resources import spark_app_id
+from lakehouse_dagster.specs import TableSpec
+
+
+def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
+    """Return the asset that stages the batches of a table, and creates the table where it is missing."""
+    assets = TableAssets(lake=lake, spec=table)
+    source = assets.source
+
+    @defined_asset(
+        key=assets.operation("ingest"),
+        deps=[source.upstream],
+        description=f"Files for {table.identifier}, made of {source.label} and staged: no reader sees them yet.",
+        **assets.batched("ingest"),
+    )
+    def ingest(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        with assets.step(context, "ingest"):
+            opened = create_table(assets.catalog(context), table, assets.lakehouse(context).table_defaults)
+            for difference in differences(opened, table):
+                context.log.warning(f"{table.identifier}: {difference}. Alter the table, or the specification.")
+            before = opened.snapshot()
+            delivery = source.delivery(context, in_spark=assets.in_spark)
+            staged = []
+            for part in stage_batches(
+                opened,
+                delivery.batches_to_stage(opened),
+                delivery.read,
+                commit_user=delivery.user,
+                rowkind_column=delivery.rowkind_column,
+                progress=logged_progress(context.log.info),
+            ):
+                staged.append(part)
+                if (partition := assets.partition_of(part.batch)) is not None:
+                    context.add_asset_metadata(staged_metadata([part]), partition_key=partition)
+            context.log.info(
+                f"{table.identifier}: staged {sum(part.rows for part in staged):,} rows{batch_count(' of', staged)}"
+            )
+            return dg.MaterializeResult(
+                metadata={
+                    **staged_metadata(staged),
+                    "paimon/snapshot_id_before": 0 if before is None else before.id,
+                    "paimon/commit_user": delivery.user,
+                    "paimon/spark_app_id": spark_app_id(),
+                    **assets.inputs(delivery),
+                }
+            )
+
+    return ingest

@@ -1,0 +1,67 @@
+"""One maintenance step: carry out the verb, and show what it did on its own page and on the page of the table."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.assets.context import TableAssets
+from lakehouse_dagster.metadata import before_and_after, details, input_snapshots, report_metadata, state_metadata
+from lakehouse_dagster.pipeline import OPERATIONS, TableState, read_state
+from lakehouse_dagster.resources import spark_app_id
+
+
+class CompactConfig(dg.Config):
+    """What one run may change about a compaction."""
+
+    dry_run: bool = False
+
+
+def maintenance_arguments(assets: TableAssets, operation: str) -> dict[str, Any]:
+    """Return the arguments that a maintenance asset is defined with."""
+    common = assets.common(operation)
+    # One run does them in this order, without claiming that one was made from the other.
+    priority = str(len(OPERATIONS) - OPERATIONS.index(operation))
+    return common | {"op_tags": {**common["op_tags"], "dagster/priority": priority}}
+
+
+def maintain(
+    context: dg.AssetExecutionContext, assets: TableAssets, operation: str, verb: Callable[[lc.Table], lc.Report]
+) -> dg.MaterializeResult[Any]:
+    """Carry out one maintenance verb and tell its own page, and the page of the table, what it did."""
+    spec = assets.spec
+    with assets.step(context, operation):
+        table = assets.catalog(context).table(spec.identifier)
+        before = read_state(table)
+        report = verb(table)
+        after = read_state(table)
+        metadata = {
+            **details(report),
+            **report_metadata([report]),
+            **before_and_after(before, after),
+            **state_metadata(after),
+            "paimon/spark_app_id": spark_app_id(),
+            **input_snapshots([(assets.key.to_user_string(), before.content_version, before.snapshot_id or 0)]),
+        }
+        context.log.info(f"{spec.identifier}: {operation}: {_summary(report, before, after)}")
+        if report.noop_reason is None:
+            context.log_event(
+                dg.AssetObservation(
+                    asset_key=assets.key,
+                    description=operation,
+                    metadata={"paimon/operation": operation, **state_metadata(after)},
+                    tags={"dagster/data_version": after.content_version},
+                )
+            )
+        version = f"{after.incarnation}/{after.branch}@{after.snapshot_id or 0}"
+        return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=metadata)
+
+
+def _summary(report: lc.Report, before: TableState, after: TableState) -> str:
+    if report.noop_reason is not None:
+        return f"nothing to do: {report.noop_reason}"
+    return (
+        f"files {before.files_total} -> {after.files_total}, manifests {before.manifests_total} -> "
+        f"{after.manifests_total}, snapshots {before.snapshots_retained} -> {after.snapshots_retained}"
+    )

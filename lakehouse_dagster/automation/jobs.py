@@ -1,0 +1,66 @@
+"""The jobs of a lake: take batches in, maintain the tables, look at the sources."""
+
+from typing import Any, TypeAlias
+
+import dagster as dg
+
+from lakehouse_dagster.automation.alerts import log_failed_step
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.pipeline import OPERATIONS
+
+# What define_asset_job returns; Dagster does not publish its class.
+AssetJob: TypeAlias = Any
+
+
+def ingest_job(lake: Lake) -> AssetJob:
+    """Return the job of feeds, files and commits of all tables.
+
+    A range of batches is one run, each batch a commit of its own. Feeds that no asset of the location makes are left
+    out.
+    """
+    delivering = {table.feed.source for table in lake.tables if table.feed is not None and table.feed.batches}
+    feeds = [feed.key for name, feed in lake.feeds.items() if name in delivering]
+    tables = [key for table in lake.tables for key in (lake.operation_key(table, "ingest"), lake.table_key(table))]
+    return _job(
+        "ingest",
+        dg.AssetSelection.assets(*tables) | dg.AssetSelection.assets(*feeds).materializable(),
+        description=f"Loads batches of {_feeds(lake)} into all tables.",
+        operation="ingest",
+    )
+
+
+def maintain_job(lake: Lake) -> AssetJob:
+    """Return the job of full compaction, manifest compaction and expiry of all tables."""
+    return _job(
+        "maintain",
+        dg.AssetSelection.assets(
+            *(lake.operation_key(table, operation) for table in lake.tables for operation in OPERATIONS)
+        ),
+        description="Compacts files and manifests of all tables, then drops what is too old.",
+        operation="maintain",
+    )
+
+
+def observe_job(lake: Lake) -> AssetJob:
+    """Return the job that looks whether the sources of the feeds have changed; each must be an observable asset."""
+    return _job(
+        "observe_source",
+        dg.AssetSelection.assets(*(feed.source for feed in lake.feeds.values())),
+        description="Reads the version of the source.",
+        operation="observe",
+    )
+
+
+def _feeds(lake: Lake) -> str:
+    names = list(lake.feeds)
+    return f"the {names[0]} feed" if len(names) == 1 else f"the feeds {', '.join(names)}"
+
+
+def _job(name: str, selection: dg.AssetSelection, *, description: str, operation: str) -> AssetJob:
+    return dg.define_asset_job(
+        name,
+        selection=selection,
+        description=description,
+        hooks={log_failed_step},
+        tags={"lakehouse/operation": operation},
+    )

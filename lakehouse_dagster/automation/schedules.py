@@ -1,0 +1,17 @@
+"""The nightly floor under the sensor: every table is maintained once a day, whatever else happened."""
+
+import dagster as dg
+
+from lakehouse_dagster.automation.jobs import AssetJob
+
+
+def nightly_schedule(job: AssetJob) -> dg.ScheduleDefinition:
+    """Return the schedule of the maintenance job. It is stopped until someone starts it."""
+    return dg.ScheduleDefinition(
+        name="nightly_maintenance",
+        job=job,
+        cron_schedule="30 2 * * *",
+        execution_timezone="UTC",
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description="Compacts and expires all tables.",
+    )

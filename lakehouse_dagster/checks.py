@@ -1,0 +1,89 @@
+"""The checks of a table: is it sound, complete, compacted, expired. Metadata and one count; no Spark session."""
+
+from collections.abc import Iterator, Mapping
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.failures import retry_transient
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.metadata import findings
+from lakehouse_dagster.pipeline import logged_progress, read_state
+from lakehouse_dagster.resources import LakehouseResource
+from lakehouse_dagster.sources import row_source
+from lakehouse_dagster.specs import TableSpec
+
+DESCRIPTIONS: Mapping[str, str] = {
+    "verify": "Metadata, files and totals agree with each other; blocks what comes after.",
+    "source_row_count": "As many rows as the source makes of the batches committed so far.",
+    "sorted_runs": "No bucket has more sorted runs than its specification allows: compaction keeps up.",
+    "snapshot_count": "No more snapshots than the specification allows: expiry keeps up.",
+}
+
+
+def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
+    """Return the four checks of a table."""
+    key, source = lake.table_key(table), row_source(lake, table)
+    specs = [
+        dg.AssetCheckSpec(name, asset=key, blocking=name == "verify", description=text)
+        for name, text in DESCRIPTIONS.items()
+    ]
+
+    @dg.multi_asset_check(
+        name=f"{'__'.join(key.path)}__checks",
+        specs=specs,
+        can_subset=True,
+        required_resource_keys={lake.resource, *source.resources},
+        op_tags={"lakehouse/table": table.identifier, "lakehouse/operation": "check"},
+    )
+    def checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
+        wanted = {check.name for check in context.selected_asset_check_keys}
+        with retry_transient(table.identifier, "check", retry_number=context.retry_number):
+            opened = lakehouse.local_catalog().table(table.identifier)
+            state = read_state(opened)
+            if "verify" in wanted:
+                yield _verify(context, opened, key)
+            if "source_row_count" in wanted:
+                expected, through = source.expected_rows(opened, context.resources)
+                yield _source_row_count(opened, key, expected, through)
+            if "sorted_runs" in wanted:
+                yield _at_most(key, "sorted_runs", state.sorted_runs, table.maintenance.max_sorted_runs)
+            if "snapshot_count" in wanted:
+                yield _at_most(key, "snapshot_count", state.snapshots_retained, table.maintenance.max_snapshots)
+
+    return checks
+
+
+def _verify(context: dg.AssetCheckExecutionContext, table: lc.Table, key: dg.AssetKey) -> dg.AssetCheckResult:
+    report = table.verify(progress=logged_progress(context.log.info))
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name="verify",
+        passed=not report.findings,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata=findings(report),
+    )
+
+
+def _source_row_count(table: lc.Table, key: dg.AssetKey, expected: int, through: str | None) -> dg.AssetCheckResult:
+    found = table.scan().count()
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name="source_row_count",
+        passed=found == expected,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=f"{found} rows, the source makes {expected}" + (f" through {through}" if through else ""),
+        metadata={"dagster/row_count": found, "paimon/rows_expected": expected, "paimon/through": through or ""},
+    )
+
+
+def _at_most(key: dg.AssetKey, name: str, found: int, limit: int) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=name,
+        passed=found <= limit,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{found}, at most {limit}",
+        metadata={f"paimon/{name}": found, "paimon/limit": limit},
+    )

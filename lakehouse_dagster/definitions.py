@@ -1,0 +1,50 @@
+"""Everything of a lake as Dagster definitions. No logic lives here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_dagster.assets import (
+    commit_asset,
+    compact_full_asset,
+    compact_manifests_asset,
+    expire_asset,
+    ingest_asset,
+)
+from lakehouse_dagster.automation import (
+    ingest_job,
+    log_failed_run,
+    maintain_job,
+    maintenance_sensor,
+    nightly_schedule,
+)
+from lakehouse_dagster.checks import table_checks
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.specs import TableSpec
+
+
+def lake_definitions(lake: Lake, *, resources: Mapping[str, Any] | None = None) -> dg.Definitions:
+    """Return the assets and checks of all tables, the jobs, the schedule and the sensors of a lake.
+
+    `resources` has the `LakehouseResource` under `lake.resource`, and the resources of the feeds under their keys.
+    Merge the result with the definitions of the feeds' own assets. Schedule and sensors are stopped until started.
+    """
+    maintain = maintain_job(lake)
+    return dg.Definitions.merge(
+        *(table_definitions(lake, table) for table in lake.tables),
+        dg.Definitions(
+            jobs=[ingest_job(lake), maintain],
+            schedules=[nightly_schedule(maintain)],
+            sensors=[maintenance_sensor(lake, maintain), log_failed_run],
+            resources=resources,
+            # One process and one Spark session a run; the default would start a JVM for each step.
+            executor=dg.in_process_executor,
+        ),
+    )
+
+
+def table_definitions(lake: Lake, table: TableSpec) -> dg.Definitions:
+    """Return the five assets of one table, and its checks."""
+    builders = (ingest_asset, commit_asset, compact_full_asset, compact_manifests_asset, expire_asset)
+    return dg.Definitions(assets=[build(lake, table) for build in builders], asset_checks=[table_checks(lake, table)])

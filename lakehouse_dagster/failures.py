@@ -1,0 +1,41 @@
+"""Errors of the core as Dagster should take them: what may pass is tried again, what cannot is not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+import lakehouse_core as lc
+
+# For these the same call may succeed later; conflicts are resolved inside the core before they get here.
+TRANSIENT = (
+    lc.StorageUnavailable,
+    lc.CommitConflict,
+    lc.CommitTimeout,
+    lc.CommitOutcomeUnknown,
+    lc.BackPressure,
+    lc.TaskFailed,
+)
+
+MOST_RETRIES = 3
+FIRST_WAIT_SECONDS = 5
+
+
+@contextmanager
+def retry_transient(table: str, operation: str, *, retry_number: int) -> Iterator[None]:
+    """Ask for a retry of the step, later each time, when an error of the core may pass; fail at once on all others.
+
+    A retry policy of the asset would try again whatever happened, also a wrong option or a programming error.
+    """
+    try:
+        yield
+    except TRANSIENT as error:
+        raise dg.RetryRequested(
+            max_retries=MOST_RETRIES, seconds_to_wait=FIRST_WAIT_SECONDS * 2**retry_number
+        ) from error
+    except lc.LakehouseError as error:
+        raise dg.Failure(
+            description=str(error),
+            metadata={"lakehouse/table": table, "lakehouse/operation": operation, "error": type(error).__name__},
+            allow_retries=False,
+        ) from error

@@ -1,0 +1,60 @@
+"""A lake: a warehouse as Dagster sees it, its tables by specification, and what feeds them.
+
+Rule: the keys of assets are made here and nowhere else. Two lakes of different names share no key.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.feed import Feed
+from lakehouse_dagster.specs import TableSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lake:
+    """The tables of one warehouse. Assets, jobs, schedules and sensors are functions of it.
+
+    `name` is the first part of the asset keys, `feeds` has the source of each specification's `feed.source`, and
+    `resource` is the key under which the code location has the `LakehouseResource` that opens the warehouse.
+    Raises InvalidRequest when two tables have one name, or rows come from a feed or a table that the lake has not.
+    """
+
+    name: str
+    tables: Sequence[TableSpec]
+    feeds: Mapping[str, Feed]
+    resource: str = "lakehouse"
+
+    def __post_init__(self) -> None:
+        counts = Counter(table.identifier for table in self.tables)
+        for table in self.tables:
+            if counts[table.identifier] > 1:
+                raise lc.InvalidRequest(f"lake {self.name}: {table.identifier} is specified twice: keep one.")
+            if table.feed is not None and table.feed.source not in self.feeds:
+                raise lc.InvalidRequest(
+                    f"lake {self.name}: {table.identifier} is fed by {table.feed.source!r}, and the feeds of the lake "
+                    f"are {', '.join(self.feeds) or 'none'}: add it, or change feed.source."
+                )
+            if table.changes_of is not None:
+                self.table(table.changes_of.table)
+
+    def table(self, identifier: str) -> TableSpec:
+        """Return the specification of the table `database.name`. Raises InvalidRequest when the lake has none."""
+        for table in self.tables:
+            if table.identifier == identifier:
+                return table
+        raise lc.InvalidRequest(
+            f"lake {self.name}: there is no table {identifier}; there are "
+            f"{', '.join(table.identifier for table in self.tables) or 'none'}. Specify it, or name one of these."
+        )
+
+    def table_key(self, table: TableSpec) -> dg.AssetKey:
+        """Return the key of the asset that is the table: `<lake>/<database>/<table>`."""
+        return dg.AssetKey([self.name, table.database, table.name])
+
+    def operation_key(self, table: TableSpec, operation: str) -> dg.AssetKey:
+        """Return the key of one of the table's operations: `ingest`, or one of `OPERATIONS`."""
+        return dg.AssetKey([*self.table_key(table).path, operation])

@@ -1,0 +1,228 @@
+"""From reports and table states to what Dagster shows. The one place that knows the names of metadata keys.
+
+Numbers are always there, also when zero, and the keys of an asset are the same on each run: Dagster plots them. Only
+the identifier of a commit is missing where nothing was committed: 0 is one, too.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.pipeline import Committed, Staged, TableState
+from lakehouse_dagster.specs import TableSpec
+
+Metadata: TypeAlias = dict[str, Any]
+
+# Lists longer than this would make an event slow to read on every page; the table itself has them all.
+_MOST_ROWS = 20
+
+_SUMMED = (
+    "files_added",
+    "files_removed",
+    "rows_added",
+    "rows_removed",
+    "bytes_added",
+    "bytes_removed",
+    "attempts",
+    "duration_seconds",
+)
+# What is told of the compactions that commits bring along.
+_COMPACTED = ("files_added", "files_removed", "bytes_rewritten", "changelog_rows_added")
+_PAIRED = {
+    "files": "files_total",
+    "bytes": "bytes_total",
+    "manifests": "manifests_total",
+    "snapshots": "snapshots_retained",
+    "changelogs": "changelogs_retained",
+}
+
+
+def definition_metadata(spec: TableSpec) -> Metadata:
+    """What is known of a table before it exists."""
+    return {
+        "dagster/column_schema": column_schema(spec),
+        "dagster/table_name": spec.identifier,
+        "dagster/storage_kind": "paimon",
+        "paimon/specification": spec.file,
+        "paimon/primary_key": ", ".join(spec.primary_key),
+        "paimon/partition_by": ", ".join(spec.partition_by),
+        "paimon/options": dg.MetadataValue.json(dict(spec.options)),
+    }
+
+
+def column_schema(spec: TableSpec) -> dg.TableSchema:
+    """The columns with the types as the table has them; key and partition columns are marked."""
+    columns = []
+    for name, column in spec.columns.items():
+        roles = [
+            role
+            for role, names in (("primary key", spec.primary_key), ("partition", spec.partition_by))
+            if name in names
+        ]
+        columns.append(
+            dg.TableColumn(
+                name=name,
+                # That it is NOT NULL, the page says beside the type.
+                type=column.type.removesuffix(" NOT NULL"),
+                description=column.description or None,
+                constraints=dg.TableColumnConstraints(nullable="NOT NULL" not in column.type.upper(), other=roles),
+            )
+        )
+    return dg.TableSchema(columns=columns)
+
+
+def column_lineage(spec: TableSpec, upstream: dg.AssetKey, prefix: str) -> Metadata:
+    """Which column upstream each column is written from: a write goes by name, and the specification lists them."""
+    sources = {name: f"{prefix}{name}" for name in spec.columns}
+    deps = {name: [dg.TableColumnDep(asset_key=upstream, column_name=source)] for name, source in sources.items()}
+    return {
+        "dagster/column_lineage": dg.TableColumnLineage(deps_by_column=deps),
+        "paimon/column_lineage": records(
+            ("column", "written from"), [(name, f"{upstream.to_user_string()}: {sources[name]}") for name in sources]
+        ),
+    }
+
+
+def report_metadata(reports: Sequence[Any]) -> Metadata:
+    """What one or more verbs did: counts added up, the first snapshot before and the last one made.
+
+    Where nothing was made, `paimon/snapshot_id` is the one before, so that its plot goes on.
+    """
+    before = next((r.snapshot_id_before for r in reports if r.snapshot_id_before is not None), None)
+    made = [r.snapshot_id for r in reports if r.snapshot_id is not None]
+    kinds = [str(r.commit_kind) for r in reports if r.commit_kind is not None]
+    users = [user for r in reports if (user := getattr(r, "commit_user", ""))]
+    identifiers = [number for r in reports if (number := getattr(r, "commit_identifier", None)) is not None]
+    reasons = [r.noop_reason for r in reports]
+    summed = {name: sum(getattr(r, name) or 0 for r in reports) for name in _SUMMED}
+    return {
+        "paimon/snapshot_id": made[-1] if made else before or 0,
+        "paimon/snapshot_id_before": before or 0,
+        "paimon/snapshots_made": len(made),
+        "paimon/commit_kind": kinds[-1] if kinds else "",
+        "paimon/commit_user": users[-1] if users else "",
+        **({"paimon/commit_identifier": identifiers[-1]} if identifiers else {}),
+        "paimon/noop_reason": reasons[0] if reasons and all(reasons) else "",
+        **{f"paimon/{name}": _number(value) for name, value in summed.items()},
+    }
+
+
+def staged_metadata(staged: Sequence[Staged]) -> Metadata:
+    """What was written and is not visible yet."""
+    return {
+        "paimon/batches": len(staged),
+        "paimon/rows_staged": sum(part.rows for part in staged),
+        "paimon/files_staged": sum(part.files for part in staged),
+        "paimon/bytes_staged": sum(part.bytes for part in staged),
+    }
+
+
+def commit_metadata(committed: Sequence[Committed]) -> Metadata:
+    """What the commits of a step's batches did together, and each of them in a table; compactions after them apart."""
+    reports = [part.report for part in committed if part.report is not None]
+    compactions = [report.compaction for report in reports if report.compaction is not None]
+    return {
+        "paimon/batches": len(committed),
+        "paimon/replayed": sum(part.report is None or part.report.replayed for part in committed),
+        **report_metadata(reports),
+        "paimon/commit_identifier": committed[-1].batch.identifier if committed else 0,
+        "paimon/compaction_snapshot_id": (compactions[-1].snapshot_id or 0) if compactions else 0,
+        **{f"paimon/compaction_{name}": sum(getattr(each, name) for each in compactions) for name in _COMPACTED},
+        "paimon/commits": records(
+            ("batch", "snapshot", "kind", "rows added", "compaction's snapshot", "note"),
+            (
+                (
+                    part.batch.key or "whole load",
+                    part.report.snapshot_id or 0,
+                    str(part.report.commit_kind or ""),
+                    part.report.rows_added,
+                    (part.report.compaction.snapshot_id or 0) if part.report.compaction is not None else 0,
+                    part.report.noop_reason or "",
+                )
+                for part in committed
+                if part.report is not None
+            ),
+        ),
+    }
+
+
+def state_metadata(state: TableState) -> Metadata:
+    """The state of a table after the step."""
+    return {
+        "paimon/content_version": state.content_version,
+        "paimon/schema_id": state.schema_id,
+        "paimon/files_total": state.files_total,
+        "paimon/bytes_total": state.bytes_total,
+        "paimon/records_total": state.records_total,
+        "paimon/small_files": state.small_files,
+        "paimon/sorted_runs": state.sorted_runs,
+        "paimon/manifests_total": state.manifests_total,
+        "paimon/snapshots_retained": state.snapshots_retained,
+        "paimon/changelogs_retained": state.changelogs_retained,
+        "paimon/earliest_snapshot_id": state.earliest_snapshot_id or 0,
+        "paimon/tags": state.tags,
+        "paimon/last_run": _last_run(state),
+        "paimon/recent_snapshots": records(
+            ("snapshot", "kind", "time", "rows in files", "change", "run"),
+            (
+                # Runs are listed under the first eight characters of their ids; more would not fit the page.
+                (fact.id, fact.kind, f"{fact.time:%m-%d %H:%M:%S}", fact.rows, f"{fact.change:+}", fact.run_id[:8])
+                for fact in state.recent
+            ),
+        ),
+    }
+
+
+def before_and_after(before: TableState, after: TableState) -> Metadata:
+    """Pairs that show what a maintenance step changed."""
+    pairs: Metadata = {}
+    for name, field in _PAIRED.items():
+        pairs[f"paimon/{name}_before"] = getattr(before, field)
+        pairs[f"paimon/{name}_after"] = getattr(after, field)
+    return pairs
+
+
+def details(report: Any) -> Metadata:
+    """The scalars that a verb reports beyond what all reports have."""
+    plain = report.to_dict()
+    return {
+        f"paimon/{name}": _number(value)
+        for name, value in plain.items()
+        if name not in _SUMMED and isinstance(value, int | float | bool) and not name.startswith("snapshot_id")
+    }
+
+
+def input_snapshots(inputs: Iterable[tuple[str, str, int]]) -> Metadata:
+    """What was read: for each upstream its key, the version of its content and its snapshot (0: it has none)."""
+    return {"paimon/input_snapshots": records(("upstream", "content version", "snapshot"), inputs)}
+
+
+def records(columns: Sequence[str], rows: Iterable[Sequence[str | int | float | bool]]) -> dg.TableMetadataValue:
+    """A table of metadata: the first rows of it, maybe none."""
+    shown = [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in islice(rows, _MOST_ROWS)]
+    return dg.MetadataValue.table(
+        records=shown, schema=dg.TableSchema(columns=[dg.TableColumn(name) for name in columns])
+    )
+
+
+def findings(report: lc.VerifyReport) -> Metadata:
+    """What `verify` found, the first of it."""
+    return {
+        "paimon/findings_count": len(report.findings),
+        "paimon/findings": dg.MetadataValue.md(
+            "\n".join(f"- {finding}" for finding in report.findings[:_MOST_ROWS]) or "none"
+        ),
+    }
+
+
+def _last_run(state: TableState) -> dg.MetadataValue[Any] | str:
+    """A link to the run that made the newest snapshot; empty when no run of ours did."""
+    run_id = state.recent[0].run_id if state.recent else ""
+    return dg.MetadataValue.dagster_run(run_id) if run_id else ""
+
+
+def _number(value: float) -> float:
+    return round(value, 3) if isinstance(value, float) else value

@@ -1,0 +1,36 @@
+"""The pipeline of one table, without Dagster: set-up, staging, committing, its state, what maintenance is due."""
+
+from lakehouse_dagster.pipeline.committing import Committed, commit_batches
+from lakehouse_dagster.pipeline.maintenance import OPERATIONS, Figure, figures
+from lakehouse_dagster.pipeline.progress import logged_progress
+from lakehouse_dagster.pipeline.staging import Staged, refuse_gap, stage_batches
+from lakehouse_dagster.pipeline.table_setup import create_table, differences, open_table
+from lakehouse_dagster.pipeline.table_state import (
+    RUN_ID,
+    TableState,
+    committed_identifier,
+    incarnation,
+    last_identifier,
+    read_state,
+)
+
+__all__ = [
+    "OPERATIONS",
+    "RUN_ID",
+    "Committed",
+    "Figure",
+    "Staged",
+    "TableState",
+    "commit_batches",
+    "committed_identifier",
+    "create_table",
+    "differences",
+    "figures",
+    "incarnation",
+    "last_identifier",
+    "logged_progress",
+    "open_table",
+    "read_state",
+    "refuse_gap",
+    "stage_batches",
+]

@@ -1,0 +1,43 @@
+"""When a table is maintained: figures against the limits of its specification. What is then done, the core decides."""
+
+from dataclasses import dataclass
+
+from lakehouse_dagster.pipeline.table_state import TableState
+from lakehouse_dagster.specs import MaintenanceSpec
+
+# In the order in which one run does them: a compaction leaves a manifest more, expiry drops what both replaced.
+OPERATIONS = ("compact_full", "compact_manifests", "expire")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One figure against its limit; `operation` is due when the limit is exceeded."""
+
+    operation: str
+    what: str
+    found: int
+    limit: int
+
+    @property
+    def is_due(self) -> bool:
+        return self.found > self.limit
+
+    @property
+    def excess(self) -> float:
+        """How many times the limit was reached; orders tables, worst first."""
+        return self.found / self.limit
+
+    def __str__(self) -> str:
+        return f"{self.found} {self.what} {'>' if self.is_due else '<='} {self.limit}"
+
+
+def figures(state: TableState, limits: MaintenanceSpec) -> tuple[Figure, ...]:
+    """Return every figure that decides, whether it is exceeded or not."""
+    return (
+        Figure(operation="compact_full", what="small files", found=state.small_files, limit=limits.max_small_files),
+        Figure(operation="compact_full", what="sorted runs", found=state.sorted_runs, limit=limits.max_sorted_runs),
+        Figure(
+            operation="compact_manifests", what="manifests", found=state.manifests_total, limit=limits.max_manifests
+        ),
+        Figure(operation="expire", what="snapshots", found=state.snapshots_retained, limit=limits.max_snapshots),
+    )

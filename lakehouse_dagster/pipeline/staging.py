@@ -1,0 +1,95 @@
+"""Staging: the files of each batch under a stable identity, and their staged commits in the table's own folder.
+
+Rule: who is killed between staging and commit goes on from there; nothing is written twice.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import lakehouse_core as lc
+from lakehouse_dagster.feed import Batch, Feed
+from lakehouse_dagster.pipeline.table_state import BATCH, committed_identifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A batch and the files written for it; none when an earlier attempt has committed it already."""
+
+    batch: Batch
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+
+def refuse_gap(
+    table: lc.Table,
+    batches: Sequence[Batch],
+    feed: Feed,
+    is_gap: Callable[[str | None, str], bool],
+    *,
+    commit_user: str,
+) -> None:
+    """Raise InvalidRequest when a batch before `batches` was never committed: a later one would hide that for ever.
+
+    `is_gap` says whether batches strictly between two bring any rows. Refused, too, are batches for an append table
+    that has some of another version of the feed: it would hold their rows twice.
+    """
+    if not batches or batches[0].key is None:
+        return
+    done = committed_identifier(table, commit_user)
+    same_feed = commit_user.partition("@")[0] + "@"
+    earlier = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_feed)]
+    if done is None and earlier and not table.schema.primary_keys:
+        raise lc.InvalidRequest(
+            f"{table.name}: {commit_user} has batches for an append table that took them from {earlier[-1]}: "
+            "rows would be doubled. Go on with the version of the feed it began with, or load another warehouse."
+        )
+    last = None if done is None else feed.batch_key(done)
+    first = batches[0].key
+    if (done is None or done < batches[0].identifier) and is_gap(last, first):
+        raise lc.InvalidRequest(
+            f"{table.name}: batch {first} was asked for, but the last one committed is {last or 'none'}: "
+            "batches are taken in order, so load those between first."
+        )
+
+
+def stage_batches(
+    table: lc.Table,
+    batches: Iterable[Batch],
+    read: Callable[[Batch], object],
+    *,
+    commit_user: str,
+    rowkind_column: str | None = None,
+    progress: Callable[[lc.Progress], None] | None = None,
+) -> Iterator[Staged]:
+    """Write the files of each batch and keep its staged commit in the table's folder, one batch after the other.
+
+    What an earlier attempt has staged or committed under the same user is not written again.
+    """
+    done = committed_identifier(table, commit_user)
+    # Without them a batch would number its rows as if those before it did not exist, and not win over them.
+    uncommitted: list[lc.StagedCommit] = []
+    for batch in batches:
+        if done is not None and batch.identifier <= done:
+            yield Staged(batch=batch)
+            continue
+        staged = table.pending(commit_user, batch.identifier)
+        if staged is None:
+            staged = table.stage(
+                read(batch),
+                commit_user=commit_user,
+                commit_identifier=batch.identifier,
+                rowkind_column=rowkind_column,
+                properties={BATCH: batch.key} if batch.key else {},
+                behind=uncommitted,
+                progress=progress,
+            )
+            table.keep_pending(staged)
+        uncommitted.append(staged)
+        files = [file for message in staged.messages for file in message.new_files]
+        yield Staged(
+            batch=batch,
+            files=len(files),
+            rows=sum(file.row_count for file in files),
+            bytes=sum(file.file_size for file in files),
+        )

@@ -1,0 +1,57 @@
+"""The table of a specification: created where it is missing, compared where it exists, never altered."""
+
+from collections.abc import Mapping
+
+import lakehouse_core as lc
+from lakehouse_dagster.specs import TableSpec
+
+# Maintenance is an asset of its own, with a run, a page and a report: an ingest leaves it to that. A table whose
+# readers or changelog need the compaction with the write says so in its specification.
+PIPELINE_DEFAULTS: Mapping[str, str] = {"write-only": "true"}
+
+
+def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, str]) -> lc.Table:
+    """Return the table of the specification, created now where it is missing; an existing one is left as it is."""
+    catalog.create_database(spec.database, exist_ok=True)
+    return catalog.create_table(
+        spec.identifier,
+        {name: column.type for name, column in spec.columns.items()},
+        partition_keys=list(spec.partition_by),
+        primary_keys=list(spec.primary_key),
+        options={**PIPELINE_DEFAULTS, **defaults, **spec.options},
+        comment=spec.comment,
+        exist_ok=True,
+    )
+
+
+def differences(table: lc.Table, spec: TableSpec) -> list[str]:
+    """Return in words what the specification says and the table, made from an earlier one, has not."""
+    schema = table.schema
+    found = [
+        f"the specification has a column {name!r}, the table has none"
+        for name in spec.columns
+        if not schema.has_field(name)
+    ]
+    found += [
+        f"option {key} is {value} in the specification and {schema.options.get(key, 'not set')} in the table"
+        for key, value in spec.options.items()
+        if schema.options.get(key) != value
+    ]
+    keys = (
+        ("primary key", spec.primary_key, schema.primary_keys),
+        ("partition", spec.partition_by, schema.partition_keys),
+    )
+    found += [
+        f"its {what} is {', '.join(wanted) or 'none'} in the specification and {', '.join(has) or 'none'} in the table"
+        for what, wanted, has in keys
+        if tuple(wanted) != tuple(has)
+    ]
+    return found
+
+
+def open_table(catalog: lc.Catalog, name: str) -> lc.Table | None:
+    """Return the table, None while nobody has created it."""
+    try:
+        return catalog.table(name)
+    except lc.NotFound:
+        return None

@@ -1,0 +1,112 @@
+"""The state of a table as its assets, checks and sensor see it: metadata only, no rows, no Spark."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+
+import lakehouse_core as lc
+
+# The Dagster run that made a snapshot.
+RUN_ID = "lakehouse.run-id"
+# The batches that a snapshot brought.
+BATCH = "lakehouse.batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFacts:
+    """One retained snapshot. `run_id` is empty where no run of ours made it.
+
+    `rows` lie in its files, before any merge; `change`: how many more than before. A compaction makes them fewer.
+    """
+
+    id: int
+    kind: str
+    time: datetime
+    rows: int
+    change: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """What a table's metadata says now. A table without snapshots has zeros and `snapshot_id` None."""
+
+    table: str
+    # Differs after a table was dropped and made again, although snapshot ids start at 1 each time.
+    incarnation: str
+    branch: str
+    snapshot_id: int | None
+    content_snapshot_id: int | None
+    earliest_snapshot_id: int | None
+    schema_id: int
+    snapshots_retained: int
+    changelogs_retained: int
+    tags: int
+    files_total: int
+    bytes_total: int
+    # Rows in all files, before any merge.
+    records_total: int
+    # Those that a full compaction would merge.
+    small_files: int
+    # Of a key table, in the bucket that has most of them.
+    sorted_runs: int
+    manifests_total: int
+    recent: tuple[SnapshotFacts, ...]
+
+    @property
+    def content_version(self) -> str:
+        """The data version: the newest snapshot that changed rows. Compactions change none, so they do not count."""
+        return f"{self.incarnation}/{self.branch}@{self.content_snapshot_id or 0}"
+
+
+def read_state(table: lc.Table, *, recent: int = 10) -> TableState:
+    """Read the table's metadata once. At most `recent` snapshots are listed, newest first."""
+    snapshots = table.snapshots()
+    buckets = table.buckets()
+    latest = snapshots[-1] if snapshots else None
+    return TableState(
+        table=table.name,
+        incarnation=incarnation(table),
+        branch="main",
+        snapshot_id=latest.id if latest else None,
+        content_snapshot_id=table.content_snapshot_id(),
+        earliest_snapshot_id=snapshots[0].id if snapshots else None,
+        schema_id=latest.schema_id if latest else 0,
+        snapshots_retained=len(snapshots),
+        changelogs_retained=len(table.changelogs()),
+        tags=len(table.tags()),
+        files_total=sum(b.file_count for b in buckets),
+        bytes_total=sum(b.file_size for b in buckets),
+        records_total=sum(b.row_count for b in buckets),
+        small_files=sum(b.small_file_count for b in buckets),
+        sorted_runs=max((b.sorted_run_count for b in buckets), default=0),
+        manifests_total=len(table.manifests()),
+        recent=tuple(_facts(s) for s in islice(reversed(snapshots), recent)),
+    )
+
+
+def incarnation(table: lc.Table) -> str:
+    """Return what tells a table from one of its name that was dropped: snapshot ids begin at 1 again in a new one."""
+    return str(table.schemas()[0].time_millis)
+
+
+def committed_identifier(table: lc.Table, commit_user: str) -> int | None:
+    """Return the highest identifier that `commit_user` has committed, None when it has committed nothing."""
+    return next((c.commit_identifier for c in table.committers() if c.commit_user == commit_user), None)
+
+
+def last_identifier(table: lc.Table, asset: str) -> int | None:
+    """Return the highest identifier under which batches of the asset (`lake/ops/flights`) were committed."""
+    found = (c.commit_identifier for c in table.committers() if c.commit_user.endswith(f"/{asset}"))
+    return max(found, default=None)
+
+
+def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
+    return SnapshotFacts(
+        id=snapshot.id,
+        kind=str(snapshot.commit_kind),
+        time=datetime.fromtimestamp(snapshot.time_millis / 1000, UTC),
+        rows=snapshot.total_record_count or 0,
+        change=snapshot.delta_record_count or 0,
+        run_id=snapshot.properties.get(RUN_ID, ""),
+    )

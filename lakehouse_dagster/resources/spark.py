@@ -1,0 +1,175 @@
+"""A Spark session as a Dagster resource: one per process, made at first use, its settings never silently other ones.
+
+`pyspark` is imported where a session is first needed: code locations, sensors and checks load without it and Java.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.resources.java_home import ensure_java
+from lakehouse_dagster.resources.spark_jobs import active_session, describe_jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOGGING = Path(__file__).parent / "log4j2.properties"
+# What a newcomer on one machine would trip over. A value in `conf` wins over each of them.
+_LOCAL_DEFAULTS: Mapping[str, str] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Errors only: what Spark says while it starts is of no use to whoever runs a job.
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+}
+_DEFAULTS: Mapping[str, str] = {
+    # Partition dates are days of UTC on every machine.
+    "spark.sql.session.timeZone": "UTC",
+    # Planning reads the table's own metadata; a Spark job that stats each path would cost ten times as much.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+}
+# Settings below spark.sql that a running session cannot change.
+_STATIC_SQL = (
+    "spark.sql.warehouse.dir",
+    "spark.sql.extensions",
+    "spark.sql.catalogImplementation",
+    "spark.sql.streaming.ui.",
+)
+
+_LOCK = threading.Lock()
+# Sessions beside the process's first one, by the settings in which they differ from it.
+_SESSIONS: "dict[frozenset[tuple[str, str]], SparkSession]" = {}
+
+
+class SessionSource(Protocol):
+    """Anything with a session: `SparkRuntime`, and the PySparkResource and LazyPySparkResource of dagster-pyspark."""
+
+    @property
+    def spark_session(self) -> Any: ...
+
+
+class SparkRuntime(dg.ConfigurableResource):
+    """How to reach Spark: a master, or the URL of a Spark Connect server in `remote`."""
+
+    master: str = "local[*]"
+    app_name: str = "lakehouse"
+    remote: str | None = None
+    conf: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
+    # Off: the session lives as long as the process, so that the next run of this process starts warm.
+    stop_on_teardown: bool = False
+    # Name Spark's jobs after the table and operation, and cancel them when the step ends early.
+    job_description: bool = True
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        if self.stop_on_teardown:
+            self.stop()
+
+    @property
+    def spark_session(self) -> "SparkSession":
+        """The process's session, made now if there is none.
+
+        Raises InvalidRequest when the process already has a session whose static settings differ from ours, JavaMissing
+        when no Java can be found.
+        """
+        with _LOCK:
+            session = self._session()
+        if self.job_description and self.remote is None:
+            describe_jobs(session)
+        return session
+
+    def stop(self) -> None:
+        """End the process's session, if it has one."""
+        if "pyspark" not in sys.modules:
+            return
+        with _LOCK:
+            session = active_session()
+            _SESSIONS.clear()
+            if session is not None:
+                session.stop()
+
+    def _session(self) -> "SparkSession":
+        session = active_session()
+        if session is None:
+            _SESSIONS.clear()
+            return self._start()
+        _refuse_other_settings(session, _split(self.conf)[0])
+        runtime = _split(self._settings())[1]
+        if self.remote is not None or all(session.conf.get(key, None) == value for key, value in runtime.items()):
+            return session
+        # Same context, own SQL settings: a session that others use must not change under their feet.
+        own = _SESSIONS.get(frozenset(runtime.items()))
+        if own is None:
+            own = session.newSession()
+            for key, value in runtime.items():
+                own.conf.set(key, value)
+            _SESSIONS[frozenset(runtime.items())] = own
+        return own
+
+    def _start(self) -> "SparkSession":
+        # Spark's workers would otherwise use the first python3 of PATH, which need not have our packages.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if self.remote is None:
+            ensure_java()
+            if self.master.startswith("local"):
+                os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        from pyspark.sql import SparkSession  # noqa: PLC0415  # see the module's text
+
+        builder = SparkSession.builder.appName(self.app_name)
+        builder = builder.master(self.master) if self.remote is None else builder.remote(self.remote)
+        with _interrupts_as_before():
+            session = builder.config(map=self._settings()).getOrCreate()
+        if self.remote is None:
+            session.sparkContext.setLogLevel("ERROR")
+        return session
+
+    def _settings(self) -> dict[str, str]:
+        if self.remote is not None:
+            return dict(_DEFAULTS) | self.conf
+        local = dict(_LOCAL_DEFAULTS) if self.master.startswith("local") else {}
+        return local | dict(_DEFAULTS) | {"spark.sql.shuffle.partitions": str(_local_cores(self.master))} | self.conf
+
+
+@contextmanager
+def _interrupts_as_before() -> Iterator[None]:
+    """Undo what PySpark does to Ctrl-C when it starts.
+
+    Its handler calls the JVM to cancel all jobs. In the middle of another call that fails, and hides the interrupt;
+    `spark_job` cancels the jobs of its block anyway.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+def _split(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Part settings into what must be known when Spark starts and what each session may have of its own."""
+    runtime = {k: v for k, v in settings.items() if k.startswith("spark.sql.") and not k.startswith(_STATIC_SQL)}
+    return {k: v for k, v in settings.items() if k not in runtime}, runtime
+
+
+def _refuse_other_settings(session: "SparkSession", asked: Mapping[str, str]) -> None:
+    found = {key: session.conf.get(key, None) for key in asked}
+    differing = sorted(key for key in asked if found[key] != asked[key])
+    if differing:
+        raise lc.InvalidRequest(
+            "SparkRuntime: this process already has a Spark session, made with other settings: "
+            + "; ".join(f"{key} is {found[key]}, asked for {asked[key]}" for key in differing)
+            + ". Give both resources the same `conf`, or run them in processes of their own."
+        )
+
+
+def _local_cores(master: str) -> int:
+    inside = master.partition("[")[2].rstrip("]").partition(",")[0]
+    return int(inside) if inside.isdigit() else os.cpu_count() or 2

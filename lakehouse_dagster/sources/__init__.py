@@ -1,0 +1,26 @@
+"""Row sources: batches of a feed, or the changes of another table."""
+
+from lakehouse_dagster.sources.changelog_source import (
+    ROWKIND,
+    ChangelogSource,
+    changes_of,
+    changes_user,
+    pending_changes,
+    unapplied,
+)
+from lakehouse_dagster.sources.feed_source import FeedSource
+from lakehouse_dagster.sources.row_source import Delivery, RowSource
+from lakehouse_dagster.sources.table_source import row_source
+
+__all__ = [
+    "ROWKIND",
+    "ChangelogSource",
+    "Delivery",
+    "FeedSource",
+    "RowSource",
+    "changes_of",
+    "changes_user",
+    "pending_changes",
+    "row_source",
+    "unapplied",
+]

@@ -1,0 +1,124 @@
+"""Rows from the changelog of another table of the same lake: one batch for each snapshot that changed rows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import lakehouse_core as lc
+from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.pipeline import committed_identifier, incarnation
+from lakehouse_dagster.resources import LakehouseResource
+from lakehouse_dagster.sources.row_source import Delivery, Expected
+from lakehouse_dagster.specs import ChangesSpec
+
+# Row kinds of the changes that are kept or taken away; -U only repeats what was there before.
+ROWKIND = "rowkind"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogSource:
+    """The changes of the table at `upstream`, a batch a snapshot that has any.
+
+    `columns` and `key`: of the table that takes them.
+    """
+
+    spec: ChangesSpec
+    columns: tuple[str, ...]
+    key: dg.AssetKey
+    upstream: dg.AssetKey
+    # The key of the lake's resource.
+    lake_resource: str
+
+    @property
+    def label(self) -> str:
+        return f"the changes of {self.spec.table}"
+
+    @property
+    def column_prefix(self) -> str:
+        return ""
+
+    @property
+    def resources(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def batching(self) -> Mapping[str, Any]:
+        return {}
+
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+        lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
+        followed = lakehouse.local_catalog().table(self.spec.table)
+        user = changes_user(followed, self.key)
+        return Delivery(
+            user=user,
+            version=incarnation(followed),
+            snapshot_id=followed.content_snapshot_id() or 0,
+            batches_to_stage=lambda table: unapplied(followed, table, commit_user=user),
+            batches_to_commit=lambda table: pending_changes(followed, table, commit_user=user),
+            read=lambda batch: changes_of(followed, batch.identifier, self.columns, self.spec.while_null),
+            rowkind_column=ROWKIND,
+        )
+
+    def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
+        lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
+        followed = lakehouse.local_catalog().table(self.spec.table)
+        user = changes_user(followed, self.key)
+        done = committed_identifier(table, user) or 0
+        # What is not applied yet, this table need not know; where nothing is, later snapshots changed no row.
+        at = lc.AtSnapshot(done) if done and unapplied(followed, table, commit_user=user) else lc.Latest()
+        where = " AND ".join(f"{column} IS NULL" for column in self.spec.while_null)
+        return followed.scan(where=where, at=at).count(), f"{self.spec.table} snapshot {done}"
+
+
+def changes_user(followed: lc.Table, key: dg.AssetKey) -> str:
+    """Return who commits the changes of a table to the table of asset `key`: the same for each run."""
+    return f"changes/{followed.name}@{incarnation(followed)}/{'/'.join(key.path)}"
+
+
+def unapplied(followed: lc.Table, table: lc.Table, *, commit_user: str) -> list[Batch]:
+    """Return the snapshots of `followed` whose changes `table` has not committed, oldest first.
+
+    Raises SnapshotExpired when the changes of one are gone, InvalidRequest when `table` follows a table that was
+    dropped since: rows that only that one had would stay for ever.
+    """
+    same_table = commit_user.partition("@")[0] + "@"
+    others = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_table)]
+    if others and commit_user not in others:
+        raise lc.InvalidRequest(
+            f"{table.name}: it was kept from {others[-1]}, and {followed.name} is another table now ({commit_user}). "
+            f"Drop {table.name}: the next run makes it anew."
+        )
+    plan = followed.changes(after=committed_identifier(table, commit_user) or 0).plan()
+    return [_snapshot_batch(followed, each) for each in sorted({split.snapshot_id for split in plan.splits})]
+
+
+def pending_changes(followed: lc.Table, table: lc.Table, *, commit_user: str) -> list[Batch]:
+    """Return the snapshots of `followed` whose changes are staged in `table`, oldest first.
+
+    Those that were committed without being forgotten are among them: committing them again forgets them.
+    """
+    retained = {snapshot.id for snapshot in (*followed.changelogs(), *followed.snapshots())}
+    return [
+        _snapshot_batch(followed, each) for each in sorted(retained) if table.pending(commit_user, each) is not None
+    ]
+
+
+def changes_of(followed: lc.Table, snapshot_id: int, columns: Iterable[str], while_null: Iterable[str]) -> pa.Table:
+    """Return what one snapshot means for a table that has a row as long as `while_null` are null: +U or -D a key.
+
+    One snapshot: it changes a key at most once, so its rows may reach their bucket in any order.
+    """
+    changes = followed.changes(after=snapshot_id - 1, until=snapshot_id).to_arrow()
+    changes = changes.filter(pc.not_equal(changes[ROWKIND], "-U"))
+    stays = pc.not_equal(changes[ROWKIND], "-D")
+    for column in while_null:
+        stays = pc.and_(stays, pc.is_null(changes[column]))
+    return changes.select(list(columns)).append_column(ROWKIND, pc.if_else(stays, "+U", "-D"))
+
+
+def _snapshot_batch(followed: lc.Table, snapshot_id: int) -> Batch:
+    return Batch(key=f"{followed.name}@{snapshot_id}", identifier=snapshot_id)

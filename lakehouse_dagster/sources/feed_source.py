@@ -1,0 +1,85 @@
+"""Rows of a feed: the batches that a step is asked for, or the feed as a whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.feed import WHOLE, Batch, Feed, batches_of, commit_user
+from lakehouse_dagster.pipeline import last_identifier, refuse_gap
+from lakehouse_dagster.resources import FeedResource, LakehouseResource
+from lakehouse_dagster.sources.row_source import Delivery, Expected
+from lakehouse_dagster.specs import FeedSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedSource:
+    """Rows of a feed. `key` is the asset of the table that takes them."""
+
+    feed: Feed
+    spec: FeedSpec
+    key: dg.AssetKey
+    # The key of the lake's resource.
+    lake_resource: str
+
+    @property
+    def upstream(self) -> dg.AssetKey:
+        return self.feed.key if self.spec.batches else self.feed.source
+
+    @property
+    def label(self) -> str:
+        return f"feed {self.spec.name}"
+
+    @property
+    def column_prefix(self) -> str:
+        return f"{self.spec.name}."
+
+    @property
+    def resources(self) -> frozenset[str]:
+        return frozenset({self.feed.resource})
+
+    @property
+    def batching(self) -> Mapping[str, Any]:
+        if not self.spec.batches:
+            return {}
+        return {"partitions_def": self.feed.batches, "backfill_policy": dg.BackfillPolicy.single_run()}
+
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+        source: FeedResource = getattr(context.resources, self.feed.resource)
+        lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
+        user = commit_user(
+            table="/".join(self.key.path),
+            feed=f"{self.spec.source}/{self.spec.name}",
+            version=source.version(),
+            root_run_id=context.run.root_run_id or context.run.run_id,
+            is_batched=self.spec.batches,
+        )
+        # A run over a range of batches tells every asset in it of the range, also those that have none.
+        batches = batches_of(context, self.feed) if self.spec.batches else [WHOLE]
+
+        def batches_to_stage(table: lc.Table) -> list[Batch]:
+            refuse_gap(table, batches, self.feed, partial(source.is_gap, self.spec.name), commit_user=user)
+            return batches
+
+        def read(batch: Batch) -> object:
+            if in_spark:
+                return source.frame(lakehouse.spark.spark_session, self.spec.name, batch.key)
+            return source.rows(self.spec.name, batch.key)
+
+        return Delivery(
+            user=user,
+            version=source.version(),
+            snapshot_id=0,
+            batches_to_stage=batches_to_stage,
+            batches_to_commit=lambda _: batches,
+            read=read,
+        )
+
+    def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
+        source: FeedResource = getattr(resources, self.feed.resource)
+        last = last_identifier(table, "/".join(self.key.path))
+        through = self.feed.batch_key(last) if self.spec.batches and last is not None else None
+        return source.expected_rows(self.spec.name, through), through

@@ -1,0 +1,22 @@
+"""The row source of a table, chosen by its specification."""
+
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.sources.changelog_source import ChangelogSource
+from lakehouse_dagster.sources.feed_source import FeedSource
+from lakehouse_dagster.sources.row_source import RowSource
+from lakehouse_dagster.specs import TableSpec
+
+
+def row_source(lake: Lake, table: TableSpec) -> RowSource:
+    """Return where the rows of a table of `lake` come from."""
+    key = lake.table_key(table)
+    if table.changes_of is not None:
+        return ChangelogSource(
+            spec=table.changes_of,
+            columns=tuple(table.columns),
+            key=key,
+            upstream=lake.table_key(lake.table(table.changes_of.table)),
+            lake_resource=lake.resource,
+        )
+    assert table.feed is not None
+    return FeedSource(feed=lake.feeds[table.feed.source], spec=table.feed, key=key, lake_resource=lake.resource)

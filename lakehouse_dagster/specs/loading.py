@@ -1,0 +1,152 @@
+"""Specifications from YAML, one file a table: adding a table is adding a file.
+
+Rule: unknown names are refused with the nearest known one, every fault with file and line.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+import lakehouse_core as lc
+from lakehouse_dagster.specs.models import ChangesSpec, ColumnSpec, FeedSpec, MaintenanceSpec, TableSpec, nearest
+
+
+def load_specs(
+    folder: Path, sources: Mapping[str, Collection[str]] | None = None, *, root: Path | None = None
+) -> tuple[TableSpec, ...]:
+    """Read every `*.yaml` in `folder`, ordered by table name; `sources` names the feeds of each source there is.
+
+    The page of a table shows its file relative to `root`, by default the folder that `folder` lies in.
+
+    Raises InvalidRequest that lists all faults of all files, each with file and line.
+    """
+    specs: dict[str, TableSpec] = {}
+    files: dict[str, Path] = {}
+    faults: list[str] = []
+    for file in sorted(folder.glob("*.yaml")):
+        try:
+            spec = parse_spec(file.read_text(encoding="utf-8"), file.name, sources)
+        except lc.InvalidRequest as error:
+            faults.append(str(error))
+            continue
+        if spec.identifier in specs:
+            faults.append(f"{file.name}: {spec.identifier} is specified in another file too; keep one of them.")
+        shown = file.absolute().relative_to((root or folder.absolute().parent).absolute())
+        specs[spec.identifier], files[spec.identifier] = spec.read_from(PurePosixPath(shown.as_posix())), file
+    faults += [fault for name, spec in specs.items() for fault in _unfollowable(files[name], spec, specs)]
+    if faults:
+        raise lc.InvalidRequest("\n".join(faults))
+    return tuple(specs[name] for name in sorted(specs))
+
+
+def parse_spec(text: str, file: str, sources: Mapping[str, Collection[str]] | None = None) -> TableSpec:
+    """Return the specification in `text`; `file` is how messages call it. Without `sources` any feed will do.
+
+    Raises InvalidRequest with one line a fault.
+    """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise lc.InvalidRequest(f"{file}:{line}: not YAML: {error.problem}.") from error
+    if not isinstance(root, yaml.MappingNode):
+        raise lc.InvalidRequest(f"{file}:1: a table specification is a mapping of {', '.join(TableSpec.model_fields)}.")
+    faults = [f"{file}:{line}: {name} is given twice; keep one." for line, name in _duplicates(root)]
+    try:
+        spec = TableSpec.model_validate(content)
+    except ValidationError as error:
+        faults += [_fault(file, root, detail["loc"], detail["type"], detail["msg"]) for detail in error.errors()]
+        raise lc.InvalidRequest("\n".join(faults)) from error
+    if sources is not None and spec.feed is not None:
+        faults += _unknown_feed(file, root, spec.feed, sources)
+    if faults:
+        raise lc.InvalidRequest("\n".join(faults))
+    return spec
+
+
+def _fault(file: str, root: yaml.Node, loc: Sequence[int | str], kind: str, message: str) -> str:
+    place = ".".join(str(part) for part in loc if part != "[key]")
+    where = f"{file}:{_line(root, loc)}: "
+    if kind == "extra_forbidden":
+        return f"{where}{place} is not known{nearest(str(loc[-1]), _fields_at(loc[:-1]))}"
+    if kind == "missing":
+        return f"{where}{place} is missing."
+    return f"{where}{place + ': ' if place else ''}{message.removeprefix('Value error, ')}"
+
+
+def _unknown_feed(file: str, root: yaml.Node, feed: FeedSpec, sources: Mapping[str, Collection[str]]) -> Iterator[str]:
+    for what, name, known in (("source", feed.source, sources), ("name", feed.name, sources.get(feed.source))):
+        if known is not None and name not in known:
+            line = _line(root, ("feed", what))
+            yield f"{file}:{line}: feed.{what} {name!r} is not known{nearest(name, known)}"
+
+
+def _unfollowable(file: Path, spec: TableSpec, specs: Mapping[str, TableSpec]) -> Iterator[str]:
+    if spec.changes_of is None:
+        return
+    root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    assert root is not None
+    followed = specs.get(spec.changes_of.table)
+    if followed is None:
+        line = _line(root, ("changes_of", "table"))
+        name = spec.changes_of.table
+        yield f"{file.name}:{line}: changes_of.table {name!r} is not specified{nearest(name, specs)}"
+        return
+    for column in spec.changes_of.while_null:
+        if column not in followed.columns:
+            line, hint = _line(root, ("changes_of", "while_null")), nearest(column, followed.columns)
+            what = f"changes_of.while_null names {column!r}, no column of {followed.identifier}"
+            yield f"{file.name}:{line}: {what}{hint}"
+    if followed.options.get("changelog-producer", "none") == "none":
+        line = _line(root, ("changes_of", "table"))
+        yield (
+            f"{file.name}:{line}: changes_of.table {followed.identifier} keeps no changelog: "
+            "set its option changelog-producer."
+        )
+
+
+def _fields_at(loc: Sequence[int | str]) -> Mapping[str, Any]:
+    """Return the fields of the model that a fault lies in."""
+    match loc:
+        case ["feed", *_]:
+            return FeedSpec.model_fields
+        case ["changes_of", *_]:
+            return ChangesSpec.model_fields
+        case ["maintenance", *_]:
+            return MaintenanceSpec.model_fields
+        case ["columns", _, *_]:
+            return ColumnSpec.model_fields
+        case _:
+            return TableSpec.model_fields
+
+
+def _line(root: yaml.Node, loc: Sequence[int | str]) -> int:
+    """Return the line (from 1) of the deepest part of `loc` that the text has."""
+    node, line = root, root.start_mark.line
+    for part in loc:
+        found = None
+        if isinstance(node, yaml.MappingNode):
+            found = next(((key, value) for key, value in node.value if key.value == str(part)), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            found = (node.value[part], node.value[part])
+        if found is None:
+            break
+        line, node = found[0].start_mark.line, found[1]
+    return int(line) + 1
+
+
+def _duplicates(node: yaml.Node) -> Iterator[tuple[int, str]]:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                yield key.start_mark.line + 1, key.value
+            seen.add(key.value)
+            yield from _duplicates(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _duplicates(item)

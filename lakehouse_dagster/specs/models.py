@@ -1,0 +1,139 @@
+"""Table specifications: what a table is, what feeds it, when it is maintained.
+
+Rule: unknown names are refused, and whatever a specification needs stands in it.
+"""
+
+import difflib
+import hashlib
+from collections.abc import Collection, Mapping
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+
+# Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ColumnSpec(_Spec):
+    """A column: its type as SQL text (`DECIMAL(12, 2) NOT NULL`) and what it means."""
+
+    type: str
+    description: str = ""
+
+
+def _column(value: object) -> object:
+    return {"type": value} if isinstance(value, str) else value
+
+
+class FeedSpec(_Spec):
+    """Where the rows come from: a source known to the code location, and which of its feeds."""
+
+    source: Identifier
+    name: Identifier
+    # Off: the feed is loaded whole, in one batch.
+    batches: bool = True
+
+
+class ChangesSpec(_Spec):
+    """The table whose changelog a table is kept from: a row is in it as long as these columns of it are null."""
+
+    table: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
+    while_null: tuple[Identifier, ...] = Field(min_length=1)
+
+
+class MaintenanceSpec(_Spec):
+    """When the table is maintained. What is then done is decided by the core."""
+
+    # More small files than this, all buckets together: compact fully.
+    max_small_files: int = Field(default=16, ge=1)
+    # More sorted runs than this in any bucket of a key table: compact fully.
+    max_sorted_runs: int = Field(default=5, ge=1)
+    max_manifests: int = Field(default=16, ge=1)
+    max_snapshots: int = Field(default=30, ge=1)
+
+
+class TableSpec(_Spec):
+    """One table. The asset keys, checks and jobs that belong to it are made from this alone."""
+
+    database: Identifier
+    name: Identifier
+    comment: str
+    columns: Mapping[Identifier, Annotated[ColumnSpec, BeforeValidator(_column)]]
+    primary_key: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    options: Mapping[str, str] = {}
+    # Said, never guessed: `merge` by the key, or `append`.
+    write_mode: Literal["merge", "append"]
+    # One of the two: where the rows come from.
+    feed: FeedSpec | None = None
+    changes_of: ChangesSpec | None = None
+    # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
+    runs_on: Literal["spark", "process"] = "spark"
+    # A tag `batch-<day>` after each batch, for whoever asks what the table said that evening.
+    tag_batches: bool = False
+    maintenance: MaintenanceSpec = MaintenanceSpec()
+    owners: tuple[str, ...] = ()
+    tags: Mapping[str, str] = {}
+    # Where it was read from, as pages show it. No part of what it says: equal texts have equal digests.
+    _file: str = PrivateAttr(default="")
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _option_texts(cls, value: object) -> object:
+        # YAML reads `bucket: 1` as a number and `true` as a truth value; options are texts.
+        if not isinstance(value, Mapping):
+            return value
+        return {
+            key: str(v).lower() if isinstance(v, bool) else str(v) if isinstance(v, int | float) else v
+            for key, v in value.items()
+        }
+
+    @model_validator(mode="after")
+    def _columns_exist(self) -> Self:
+        for what, names in (("primary_key", self.primary_key), ("partition_by", self.partition_by)):
+            for name in names:
+                if name not in self.columns:
+                    raise ValueError(f"{what} names {name!r}, which is no column{nearest(name, self.columns)}")
+        if (self.write_mode == "merge") != bool(self.primary_key):
+            has = "has" if self.primary_key else "has no"
+            raise ValueError(f"write_mode is {self.write_mode!r}, but the table {has} primary_key")
+        if (self.feed is None) == (self.changes_of is None):
+            raise ValueError("rows come from a feed or are changes_of a table: give one of the two")
+        return self
+
+    @property
+    def identifier(self) -> str:
+        """The table's name in its catalog: `database.name`."""
+        return f"{self.database}.{self.name}"
+
+    @property
+    def file(self) -> str:
+        """The file that it was read from, relative to the folder that `load_specs` was told; empty without one."""
+        return self._file
+
+    def read_from(self, file: PurePosixPath) -> Self:
+        """Return the same specification, which says that it was read from `file`."""
+        copy = self.model_copy()
+        copy._file = str(file)
+        return copy
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether its rows come in the batches of a feed."""
+        return self.feed is not None and self.feed.batches
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal specifications; part of the code version of the assets made from it."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return the end of a message about an unknown name: the nearest known one, else all of them."""
+    matches = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else f"; there are {', '.join(known)}."

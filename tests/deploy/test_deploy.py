@@ -1,0 +1,137 @@
+"""The files of `deploy/` fit each other and Dagster; no container engine is needed to say so."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+SHARED = ROOT / "deploy" / "shared"
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def compose() -> Any:
+    return read(SHARED / "compose.yaml")
+
+
+@pytest.mark.parametrize("file", ["deploy/local/dagster.yaml", "deploy/shared/dagster.yaml"])
+def test_an_instance_reports_nothing_home_and_guards_each_table(file: str):
+    settings = read(ROOT / file)
+
+    assert settings["telemetry"] == {"enabled": False}
+    assert settings["nux"] == {"enabled": False}
+    assert settings["concurrency"]["pools"] == {"granularity": "op", "default_limit": 1, "op_granularity_run_buffer": 0}
+    assert settings["run_retries"]["retry_on_asset_or_op_failure"] is False
+
+
+@pytest.mark.parametrize("file", ["deploy/local/dagster.yaml", "deploy/shared/dagster.yaml"])
+def test_dagster_accepts_the_instance_settings(file: str):
+    from dagster._config import Shape, process_config
+    from dagster._core.instance.config import dagster_instance_config_schema
+
+    settings = {key: value for key, value in read(ROOT / file).items() if key != "storage"}
+    result = process_config(Shape(dagster_instance_config_schema()), settings)
+
+    assert result.success, result.errors
+
+
+def test_the_shared_instance_takes_every_secret_from_the_environment():
+    database = read(SHARED / "dagster.yaml")["storage"]["postgres"]["postgres_db"]
+
+    assert {name for name, value in database.items() if isinstance(value, dict)} == {
+        "hostname",
+        "username",
+        "password",
+        "db_name",
+    }
+    assert all(set(value) == {"env"} for value in database.values() if isinstance(value, dict))
+
+
+def test_the_shared_instance_speaks_to_postgres_by_the_driver_that_dagster_was_written_for():
+    """SQLAlchemy 2.1 takes another one unless told: its NOTIFY with a parameter fails, and with it every event."""
+    from dagster_postgres.utils import pg_url_from_config
+    from sqlalchemy.engine import make_url
+
+    settings = read(SHARED / "dagster.yaml")["storage"]["postgres"]["postgres_db"]
+    given = {name: "x" if isinstance(value, dict) else value for name, value in settings.items()}
+
+    assert make_url(pg_url_from_config({"postgres_db": given})).get_dialect().driver == "psycopg2"
+
+
+def test_every_variable_the_instance_reads_is_given_to_every_container(compose: Any):
+    wanted = set(re.findall(r"\{env: (\w+)\}", (SHARED / "dagster.yaml").read_text()))
+
+    for name in ("migrate", "code", "webserver", "daemon"):
+        assert wanted <= set(compose["services"][name]["environment"])
+
+
+def test_there_is_one_of_each_process(compose: Any):
+    commands = {name: " ".join(service.get("command", [])) for name, service in compose["services"].items()}
+
+    assert set(commands) == {"postgres", "migrate", "code", "webserver", "daemon"}
+    assert [name for name, command in commands.items() if "dagster-daemon run" in command] == ["daemon"]
+    assert all(
+        "deploy" not in service or "replicas" not in service["deploy"] for service in compose["services"].values()
+    )
+
+
+def test_the_workspace_points_to_the_code_server_as_it_is_started(compose: Any):
+    server = read(SHARED / "workspace.yaml")["load_from"][0]["grpc_server"]
+    command = compose["services"][server["host"]]["command"]
+
+    assert command[command.index("-p") + 1] == str(server["port"])
+    assert command[command.index("-m") + 1] == "orchestration.definitions"
+    (folder,) = re.findall(r"^WORKDIR (\S+)$", (SHARED / "Dockerfile").read_text(), re.MULTILINE)
+    assert command[command.index("-d") + 1] == folder
+
+
+def test_only_the_web_page_is_published_and_only_to_this_machine(compose: Any):
+    published = {name: service["ports"] for name, service in compose["services"].items() if "ports" in service}
+
+    assert published == {"webserver": ["127.0.0.1:3000:3000"]}
+
+
+def test_every_service_waits_for_what_it_needs(compose: Any):
+    services = compose["services"]
+    for service in services.values():
+        for other, condition in service.get("depends_on", {}).items():
+            assert other in services
+            if condition["condition"] == "service_healthy":
+                assert "healthcheck" in services[other]
+
+
+def test_every_image_is_built_here_or_named_with_its_version(compose: Any):
+    stages = set(re.findall(r"^FROM \S+ AS (\w+)$", (SHARED / "Dockerfile").read_text(), re.MULTILINE))
+    built = {
+        service["image"]: service["build"]["target"] for service in compose["services"].values() if "build" in service
+    }
+
+    assert set(built.values()) == stages
+    for service in compose["services"].values():
+        assert service["image"] in built or re.search(r":\d+", service["image"])
+
+
+def test_the_image_gets_every_package_and_nothing_that_is_not_there(compose: Any):
+    copied = re.findall(r"^COPY (.+)$", (SHARED / "Dockerfile").read_text(), re.MULTILINE)
+    sources = [source for line in copied for source in line.split()[:-1]]
+
+    assert all((ROOT / source).exists() for source in sources)
+    assert {"lakehouse_core", "lakehouse_dagster", "resources", "assets", "orchestration"} <= set(sources)
+
+
+def test_java_is_only_where_runs_are_executed():
+    stages = (SHARED / "Dockerfile").read_text().split("\nFROM ")
+
+    assert ["jre" in stage for stage in stages] == [False, False, True]
+
+
+def test_the_workspace_of_a_developer_names_our_definitions():
+    module = {"module_name": "orchestration.definitions", "working_directory": ".", "location_name": "lakehouse"}
+
+    assert read(ROOT / "workspace.yaml") == {"load_from": [{"python_module": module}]}

@@ -1,0 +1,68 @@
+"""What the maintenance sensor asks for: which runs, why, and how often."""
+
+from datetime import UTC, datetime
+
+from lakehouse_dagster.automation.sensors import MOST_REQUESTS, Look, run_requests
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.pipeline.maintenance import Figure
+from lakehouse_dagster.specs.models import TableSpec
+
+NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+LAKE = Lake(name="lake", tables=(), feeds={})
+
+
+def spec(name: str = "orders") -> TableSpec:
+    return TableSpec.model_validate(
+        {
+            "database": "ops",
+            "name": name,
+            "comment": "Orders.",
+            "columns": {"id": "BIGINT NOT NULL"},
+            "write_mode": "append",
+            "feed": {"source": "shop", "name": "orders"},
+        }
+    )
+
+
+def look(name: str, *found: Figure) -> Look:
+    return Look(spec=spec(name), snapshot_id=7, figures=found)
+
+
+def small_files(found: int) -> Figure:
+    return Figure(operation="compact_full", what="small files", found=found, limit=16)
+
+
+def test_the_reason_has_figures_whether_something_is_due_or_not():
+    assert str(look("orders", small_files(4))) == "ops.orders: 4 small files <= 16"
+    assert str(look("orders", small_files(40))) == "ops.orders: 40 small files > 16"
+    assert str(look("orders")) == "ops.orders: not created yet"
+
+
+def test_one_run_a_table_does_all_that_is_due_in_the_order_of_maintenance():
+    snapshots = Figure(operation="expire", what="snapshots", found=40, limit=30)
+
+    (request,) = run_requests(LAKE, [look("orders", snapshots, small_files(40))], now=NOW)
+
+    assert [key.path[-1] for key in request.asset_selection] == ["compact_full", "expire"]
+    assert request.tags["lakehouse/table"] == "ops.orders"
+    assert request.tags["lakehouse/reason"] == "40 snapshots > 30; 40 small files > 16"
+
+
+def test_the_same_need_is_asked_for_once_an_hour():
+    """A key is used once for ever, also when its run failed: without the hour nothing would ever run again."""
+    first, second, later = (
+        run_requests(LAKE, [look("orders", small_files(40))], now=NOW.replace(hour=hour, minute=minute))[0].run_key
+        for hour, minute in ((10, 0), (10, 59), (11, 0))
+    )
+
+    assert first == second == "compact_full:ops.orders@s7#h2026112110"
+    assert later != first
+
+
+def test_a_neglected_warehouse_does_not_flood_the_queue_and_the_worst_tables_come_first():
+    looks = [look(f"t{n}", small_files(17 + n)) for n in range(30)]
+
+    requests = run_requests(LAKE, looks, now=NOW)
+
+    assert len(requests) == MOST_REQUESTS
+    assert requests[0].tags["lakehouse/table"] == "ops.t29"

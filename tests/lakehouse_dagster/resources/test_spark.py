@@ -1,0 +1,122 @@
+"""A Spark session as a resource: one per process, made late, its settings never silently other ones."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_dagster.resources import LakehouseResource, SparkRuntime, spark_job
+from lakehouse_dagster.resources.spark import _local_cores, _split
+
+
+def test_loading_the_package_loads_no_spark():
+    script = "import sys, lakehouse_dagster; assert 'pyspark' not in sys.modules, 'pyspark'"
+
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_opening_a_catalog_and_naming_a_job_start_no_session(tmp_path: Path):
+    script = f"""
+import sys
+from lakehouse_dagster.resources import LakehouseResource, SparkRuntime, spark_job
+lakehouse = LakehouseResource(warehouse={str(tmp_path)!r}, spark=SparkRuntime())
+with spark_job("group", "nothing"):
+    assert lakehouse.catalog().databases() == []
+lakehouse.spark.stop()
+assert "pyspark" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"), [("local[2]", 2), ("local[2,3]", 2), ("local[1]", 1), ("spark://10.0.0.1:7077", None)]
+)
+def test_local_cores_come_from_the_master(master: str, cores: int | None):
+    import os
+
+    assert _local_cores(master) == (cores or os.cpu_count())
+
+
+def test_settings_part_into_those_of_the_process_and_those_of_a_session():
+    static, runtime = _split(
+        {
+            "spark.driver.memory": "2g",
+            "spark.sql.shuffle.partitions": "8",
+            "spark.sql.warehouse.dir": "/tmp",
+            "spark.sql.extensions": "x",
+        }
+    )
+
+    assert set(static) == {"spark.driver.memory", "spark.sql.warehouse.dir", "spark.sql.extensions"}
+    assert set(runtime) == {"spark.sql.shuffle.partitions"}
+
+
+@pytest.mark.spark
+def test_the_running_session_is_used(spark: Any):
+    assert SparkRuntime().spark_session.sparkContext is spark.sparkContext
+
+
+@pytest.mark.spark
+def test_other_settings_of_the_process_are_refused_by_name(spark: Any):
+    asked = SparkRuntime(conf={"spark.driver.memory": "7g"})
+
+    with pytest.raises(lc.InvalidRequest, match=r"spark\.driver\.memory is 1g, asked for 7g"):
+        _ = asked.spark_session
+
+
+@pytest.mark.spark
+def test_settings_of_one_resource_do_not_reach_another(spark: Any):
+    narrow = SparkRuntime(conf={"spark.sql.shuffle.partitions": "3"}).spark_session
+    wide = SparkRuntime(conf={"spark.sql.shuffle.partitions": "5"}).spark_session
+
+    assert narrow.conf.get("spark.sql.shuffle.partitions") == "3"
+    assert wide.conf.get("spark.sql.shuffle.partitions") == "5"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
+
+
+@pytest.mark.spark
+def test_jobs_carry_the_name_of_their_step_and_only_while_it_lasts(spark: Any):
+    runtime = SparkRuntime()
+
+    with spark_job("run/step", "compact_full ops.flights"):
+        context = runtime.spark_session.sparkContext
+        assert context.getLocalProperty("spark.jobGroup.id") == "run/step"
+        assert context.getLocalProperty("spark.job.description") == "compact_full ops.flights"
+    assert context.getLocalProperty("spark.jobGroup.id") is None
+
+
+@pytest.mark.spark
+def test_an_interrupt_stays_one_although_the_jvm_no_longer_answers(spark: Any, monkeypatch: pytest.MonkeyPatch):
+    """Otherwise a run that someone stops takes it for a failed step, and goes on with all others."""
+
+    def silent() -> Any:
+        raise OSError("the answer belongs to another question")
+
+    monkeypatch.setattr("lakehouse_dagster.resources.spark_jobs.active_session", silent)
+
+    with pytest.raises(KeyboardInterrupt), spark_job("run/step", "ingest ops.flights"):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("lazy", [True, False])
+def test_a_dagster_pyspark_resource_serves_as_well(spark: Any, tmp_path: Path, lazy: bool):
+    from dagster_pyspark import LazyPySparkResource, PySparkResource
+
+    kind = LazyPySparkResource if lazy else PySparkResource
+    resource = LakehouseResource(warehouse=str(tmp_path), spark=kind(spark_config={}))
+
+    with dg.build_resources({"lakehouse": resource}) as resources:
+        assert resources.lakehouse.spark.spark_session.sparkContext is spark.sparkContext
+
+
+def test_the_warehouse_comes_from_the_environment_when_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("LAKEHOUSE_WAREHOUSE", str(tmp_path))
+    resource = LakehouseResource(warehouse=dg.EnvVar("LAKEHOUSE_WAREHOUSE"), spark=SparkRuntime())
+
+    with dg.build_resources({"lakehouse": resource}) as resources:
+        assert resources.lakehouse.uri == tmp_path.as_uri()

@@ -1,0 +1,145 @@
+"""Specifications: one file a table, every fault with file, line and the nearest name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_dagster.specs.loading import load_specs, parse_spec
+
+GOOD = """\
+database: ops
+name: orders
+comment: Orders.
+columns:
+  id: BIGINT NOT NULL
+  dt: {type: DATE NOT NULL, description: Day.}
+primary_key: [id]
+options:
+  bucket: 4
+  ignore-delete: true
+write_mode: merge
+feed: {source: shop, name: orders}
+"""
+
+
+PRODUCER = "changelog-producer: lookup"
+
+
+def test_a_specification_is_the_table_it_describes():
+    spec = parse_spec(GOOD, "orders.yaml")
+
+    assert spec.identifier == "ops.orders"
+    assert {name: column.type for name, column in spec.columns.items()} == {
+        "id": "BIGINT NOT NULL",
+        "dt": "DATE NOT NULL",
+    }
+    assert spec.options == {"bucket": "4", "ignore-delete": "true"}
+    assert spec.feed.batches
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (("comment: Orders.", "coment: Orders."), "orders.yaml:3: coment is not known; did you mean 'comment'?"),
+        (("comment: Orders.\n", ""), "orders.yaml:1: comment is missing"),
+        (
+            ("{type: DATE NOT NULL,", "{typ: DATE NOT NULL,"),
+            "orders.yaml:6: columns.dt.typ is not known; did you mean 'type'?",
+        ),
+        (("name: orders}", "nam: orders}"), "orders.yaml:12: feed.nam is not known; did you mean 'name'?"),
+        (("name: orders\n", "name: or-ders\n"), "orders.yaml:2: name: String should match pattern"),
+        (("[id]", "[idd]"), "primary_key names 'idd', which is no column; did you mean 'id'?"),
+        (("write_mode: merge", "write_mode: append"), "write_mode is 'append', but the table has primary_key"),
+        (
+            ("write_mode: merge", "write_mode: upsert"),
+            "orders.yaml:11: write_mode: Input should be 'merge' or 'append'",
+        ),
+        (("write_mode: merge\n", ""), "orders.yaml:1: write_mode is missing"),
+        (("database: ops", "database: ops\ndatabase: ref"), "orders.yaml:2: database is given twice; keep one."),
+        (("  bucket: 4", "  bucket: 4\n  bucket: 5"), "orders.yaml:10: bucket is given twice; keep one."),
+        (("columns:", "columns: ["), "orders.yaml:6: not YAML"),
+        (("feed: {source: shop, name: orders}\n", ""), "rows come from a feed or are changes_of a table: give one"),
+        (
+            ("feed: {source: shop, name: orders}", "changes_of: {table: ops.carts, while: [id]}"),
+            "orders.yaml:12: changes_of.while is not known; did you mean 'while_null'?",
+        ),
+        ((GOOD, "- a list\n"), "orders.yaml:1: a table specification is a mapping of database, name"),
+        (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),
+    ],
+)
+def test_a_fault_is_told_with_its_line(change: tuple[str, str], fault: str):
+    text = GOOD.replace(*change)
+
+    with pytest.raises(lc.InvalidRequest) as refused:
+        parse_spec(text, "orders.yaml")
+    assert fault in str(refused.value)
+
+
+def test_all_faults_of_all_files_are_told_at_once(tmp_path: Path):
+    (tmp_path / "a.yaml").write_text(GOOD.replace("comment", "coment"))
+    (tmp_path / "b.yaml").write_text(GOOD.replace("merge", "append"))
+
+    with pytest.raises(lc.InvalidRequest) as refused:
+        load_specs(tmp_path)
+
+    assert "a.yaml:3" in str(refused.value)
+    assert "write_mode is 'append'" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("sources", "fault"),
+    [
+        ({"shops": ["orders"]}, "a.yaml:12: feed.source 'shop' is not known; did you mean 'shops'?"),
+        ({"shop": ["order", "items"]}, "a.yaml:12: feed.name 'orders' is not known; did you mean 'order'?"),
+    ],
+)
+def test_a_feed_that_nobody_has_is_refused_where_the_feeds_are_known(tmp_path: Path, sources: Any, fault: str):
+    (tmp_path / "a.yaml").write_text(GOOD)
+
+    with pytest.raises(lc.InvalidRequest) as refused:
+        load_specs(tmp_path, sources)
+
+    assert str(refused.value) == fault
+
+
+@pytest.mark.parametrize(
+    ("followed", "column", "fault"),
+    [
+        ("ops.cart", "id", "b.yaml:12: changes_of.table 'ops.cart' is not specified; did you mean 'ops.carts'?"),
+        (
+            "ops.carts",
+            "idd",
+            "b.yaml:12: changes_of.while_null names 'idd', no column of ops.carts; did you mean 'id'?",
+        ),
+        (
+            "ops.carts",
+            "id",
+            "b.yaml:12: changes_of.table ops.carts keeps no changelog: set its option changelog-producer.",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_followed_is_refused(tmp_path: Path, followed: str, column: str, fault: str):
+    carts = GOOD.replace("name: orders\n", "name: carts\n")
+    (tmp_path / "a.yaml").write_text(carts if column == "id" else carts.replace("ignore-delete: true", PRODUCER))
+    changes = f"changes_of: {{table: {followed}, while_null: [{column}]}}"
+    (tmp_path / "b.yaml").write_text(GOOD.replace("feed: {source: shop, name: orders}", changes))
+
+    with pytest.raises(lc.InvalidRequest) as refused:
+        load_specs(tmp_path)
+
+    assert str(refused.value) == fault
+
+
+def test_two_files_for_one_table_are_refused(tmp_path: Path):
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(GOOD)
+
+    with pytest.raises(lc.InvalidRequest, match=r"b\.yaml: ops\.orders is specified in another file too"):
+        load_specs(tmp_path)
+
+
+def test_a_changed_specification_has_another_digest():
+    assert parse_spec(GOOD, "f").digest == parse_spec(GOOD, "g").digest
+    assert parse_spec(GOOD, "f").digest != parse_spec(GOOD.replace("bucket: 4", "bucket: 5"), "f").digest

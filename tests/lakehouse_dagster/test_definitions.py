@@ -1,0 +1,105 @@
+"""The definitions of a lake: what another team gets from one call, and that this platform is made of the same."""
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+import lakehouse_core as lc
+import lakehouse_dagster
+from assets.lake import LAKE
+from lakehouse_dagster import lake_definitions
+from orchestration.definitions import defs as platform
+from tests.lakehouse_dagster.shop import orders, shop_lake, shop_resources
+
+FIRST, LAST = "2013-01-01", "2013-01-03"
+
+
+def facts(defs: dg.Definitions, lake: str) -> dict[str, Any]:
+    """What people see of the assets, checks, jobs and sensors of a lake."""
+    graph, repository = defs.resolve_asset_graph(), defs.get_repository_def()
+    nodes = {key: graph.get(key) for key in graph.get_all_asset_keys() if key.path[0] == lake}
+    return {
+        "assets": {
+            key: (n.description, n.group_name, n.tags, n.kinds, n.code_version, n.pools, n.metadata.keys())
+            for key, n in nodes.items()
+        },
+        "deps": {key: n.parent_keys for key, n in nodes.items()},
+        "checks": {key: graph.get(key).blocking for key in graph.asset_check_keys},
+        "jobs": {
+            job.name: (job.description, job.tags, {n.name for n in job.nodes if n.name.startswith(f"{lake}__")})
+            for job in repository.get_all_jobs()
+            if job.name in {"ingest", "maintain"}
+        },
+        "schedules": {s.name: (s.cron_schedule, s.job_name) for s in repository.schedule_defs},
+        "sensors": {s.name: s.description for s in repository.sensor_defs},
+    }
+
+
+def test_the_platform_is_what_one_call_makes_of_its_lake():
+    made = lake_definitions(LAKE, resources=platform.resources)
+
+    assert facts(made, LAKE.name) == facts(platform, LAKE.name)
+
+
+@pytest.mark.dagster
+def test_a_lake_of_another_team_loads_maintains_and_checks_its_tables(tmp_path: Path):
+    lake = shop_lake(name="mine", resource="my_lakehouse")
+    defs = lake_definitions(lake, resources=shop_resources(tmp_path / "warehouse", resource="my_lakehouse"))
+    days = {"dagster/asset_partition_range_start": FIRST, "dagster/asset_partition_range_end": LAST}
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        loaded = defs.resolve_job_def("ingest").execute_in_process(instance=instance, tags=days)
+        maintained = defs.resolve_job_def("maintain").execute_in_process(instance=instance)
+
+    assert {check.check_name for check in loaded.get_asset_check_evaluations() if check.passed} == {
+        "verify",
+        "source_row_count",
+        "sorted_runs",
+        "snapshot_count",
+    }
+    assert {m.asset_key for m in maintained.asset_materializations_for_node("mine__sales__orders__compact_full")} == {
+        lake.operation_key(lake.tables[0], "compact_full")
+    }
+    table = lc.connect(str(tmp_path / "warehouse")).table("sales.orders")
+    assert sorted(row["id"] for row in table.scan().to_arrow().to_pylist()) == [0, 1, 2, 3]
+    assert len(table.files()) == 1
+
+
+def test_lakes_of_different_names_share_no_asset(tmp_path: Path):
+    keys = []
+    for name in ("a", "b"):
+        defs = lake_definitions(shop_lake(name=name), resources=shop_resources(tmp_path))
+        keys.append(defs.resolve_asset_graph().get_all_asset_keys())
+
+    assert keys[0] & keys[1] == {dg.AssetKey("shop_feed")}
+    assert {key.path[0] for key in keys[0]} == {"a", "shop_feed"}
+
+
+def test_making_definitions_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        lake_definitions(shop_lake(orders(), orders(name="carts")))
+
+
+def test_importing_the_package_changes_no_setting_of_the_process():
+    script = """
+import os, signal, sys, threading, warnings
+import dagster, lakehouse_core
+before = dict(os.environ), list(warnings.filters), signal.getsignal(signal.SIGINT), threading.active_count()
+import lakehouse_dagster
+assert before == (dict(os.environ), list(warnings.filters), signal.getsignal(signal.SIGINT), threading.active_count())
+assert not {"pyspark", "pandas", "orchestration", "assets", "resources"} & {*sys.modules}
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_every_public_name_is_there_and_says_what_it_is():
+    for name in lakehouse_dagster.__all__:
+        public = getattr(lakehouse_dagster, name)
+        assert getattr(public, "description", None) or getattr(public, "decorated_fn", public).__doc__, name

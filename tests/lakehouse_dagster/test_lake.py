@@ -1,0 +1,48 @@
+"""A lake owns the keys of its assets, and refuses tables that it cannot fill."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+import lakehouse_core as lc
+from tests.lakehouse_dagster.shop import orders, shop_lake
+
+
+def test_the_keys_of_a_table_begin_with_the_name_of_its_lake():
+    spec = orders()
+
+    assert shop_lake(name="a").table_key(spec) == dg.AssetKey(["a", "sales", "orders"])
+    assert shop_lake(name="b").operation_key(spec, "expire") == dg.AssetKey(["b", "sales", "orders", "expire"])
+
+
+def test_a_table_is_found_by_its_name_and_another_is_refused_with_those_there_are():
+    lake = shop_lake(orders(), orders(name="carts"))
+
+    assert lake.table("sales.carts").name == "carts"
+    with pytest.raises(
+        lc.InvalidRequest, match=r"lake mine: there is no table sales\.cart; there are sales\.orders, sales\.carts\."
+    ):
+        lake.table("sales.cart")
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ([{}, {}], "lake mine: sales.orders is specified twice: keep one."),
+        (
+            [{"feed": {"source": "mail", "name": "orders"}}],
+            "lake mine: sales.orders is fed by 'mail', and the feeds of the lake are shop: "
+            "add it, or change feed.source.",
+        ),
+        (
+            [{"feed": None, "changes_of": {"table": "sales.carts", "while_null": ["id"]}}],
+            "lake mine: there is no table sales.carts; there are sales.orders. Specify it, or name one of these.",
+        ),
+    ],
+)
+def test_a_lake_that_cannot_be_filled_is_refused(changes: list[dict[str, Any]], fault: str):
+    with pytest.raises(lc.InvalidRequest) as refused:
+        shop_lake(*(orders(**change) for change in changes))
+
+    assert str(refused.value) == fault

