@@ -81,6 +81,9 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
+# The one place: the distribution takes its version from here.
+__version__ = "0.1.0"
+
 __all__ = [
     "AddColumn",
     "Append",

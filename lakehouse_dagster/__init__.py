@@ -3,6 +3,17 @@
 What is named here is the front door; nothing else is public.
 """
 
+try:
+    import dagster as _dagster  # noqa: F401  # Asked for first: what is missing is said before anything else fails.
+except ModuleNotFoundError as error:
+    if error.name != "dagster":
+        raise
+    raise ModuleNotFoundError(
+        "lakehouse_dagster needs the package dagster, which is not installed: pip install 'paimon-lakehouse[dagster]'.",
+        name="dagster",
+    ) from error
+
+from lakehouse_core import __version__ as __version__
 from lakehouse_dagster.assets import (
     commit_asset,
     compact_full_asset,

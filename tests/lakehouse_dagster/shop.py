@@ -59,5 +59,6 @@ def shop_lake(*tables: TableSpec, name: str = "mine", resource: str = "lakehouse
     return Lake(name=name, tables=tables or (orders(),), feeds={"shop": SHOP}, resource=resource)
 
 
-def shop_resources(warehouse: Path, resource: str = "lakehouse") -> Mapping[str, Any]:
-    return {resource: LakehouseResource(warehouse=str(warehouse), spark=SparkRuntime()), "shop": ShopFeed()}
+def shop_resources(warehouse: Path, lake: Lake) -> Mapping[str, Any]:
+    lakehouse = LakehouseResource(name=lake.name, warehouse=str(warehouse), spark=SparkRuntime())
+    return {lake.resource: lakehouse, "shop": ShopFeed()}

@@ -49,7 +49,7 @@ def test_the_platform_is_what_one_call_makes_of_its_lake():
 @pytest.mark.dagster
 def test_a_lake_of_another_team_loads_maintains_and_checks_its_tables(tmp_path: Path):
     lake = shop_lake(name="mine", resource="my_lakehouse")
-    defs = lake_definitions(lake, resources=shop_resources(tmp_path / "warehouse", resource="my_lakehouse"))
+    defs = lake_definitions(lake, resources=shop_resources(tmp_path / "warehouse", lake))
     days = {"dagster/asset_partition_range_start": FIRST, "dagster/asset_partition_range_end": LAST}
 
     with dg.DagsterInstance.ephemeral() as instance:
@@ -73,11 +73,19 @@ def test_a_lake_of_another_team_loads_maintains_and_checks_its_tables(tmp_path: 
 def test_lakes_of_different_names_share_no_asset(tmp_path: Path):
     keys = []
     for name in ("a", "b"):
-        defs = lake_definitions(shop_lake(name=name), resources=shop_resources(tmp_path))
+        lake = shop_lake(name=name)
+        defs = lake_definitions(lake, resources=shop_resources(tmp_path, lake))
         keys.append(defs.resolve_asset_graph().get_all_asset_keys())
 
     assert keys[0] & keys[1] == {dg.AssetKey("shop_feed")}
     assert {key.path[0] for key in keys[0]} == {"a", "shop_feed"}
+
+
+def test_a_resource_that_is_named_after_another_lake_is_refused(tmp_path: Path):
+    resources = shop_resources(tmp_path, shop_lake(name="a"))
+
+    with pytest.raises(lc.InvalidRequest, match=r"lake b: its resource 'lakehouse' is named 'a'.*name='b'"):
+        lake_definitions(shop_lake(name="b"), resources=resources)
 
 
 def test_making_definitions_warns_of_nothing():

