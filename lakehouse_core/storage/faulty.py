@@ -73,8 +73,8 @@ class _Progress:
 class FaultyStore:
     """Passes every call on to `inner` but for those that `plan` names.
 
-    `on_call` is told of each call before it happens, to let another actor move in between. Tasks that open
-    `spec` reach `inner` without faults.
+    `on_call` is told of each call before it happens, to let another actor move in between. An engine of this process
+    hands the store to its tasks; another process, which opens `spec`, reaches `inner` without faults.
     """
 
     def __init__(
@@ -106,7 +106,16 @@ class FaultyStore:
         return self._read("read", key, lambda: self._inner.read(key))
 
     def open_read(self, key: str) -> pa.NativeFile:
-        return self._call("open_read", key, lambda: self._inner.open_read(key))
+        fault = self._next("open_read", key, writes=False)
+        if fault is None:
+            return self._inner.open_read(key)
+        self._before(fault, key, writes=False)
+        file = self._inner.open_read(key)
+        self._after(fault, key, writes=False)
+        if fault.kind is not FaultKind.FLIP_BIT:
+            return file
+        with file:
+            return pa.BufferReader(_with_flipped_bit(file.read(), fault.position))
 
     def size(self, key: str) -> int:
         return self._call("size", key, lambda: self._inner.size(key))
@@ -133,6 +142,8 @@ class FaultyStore:
             if fault is not None:
                 self._before(fault, key, writes=True)
         if fault is not None:
+            if fault.kind is FaultKind.TORN:
+                self._inner.write(key, self._inner.read(key)[: fault.position])
             self._after(fault, key, writes=True)
 
     def make_last(self, keys: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from lakehouse_core.data_files.reader import corrupt_file
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.joined_changelog import first_segment_name
 
 # Enough for a disk or a network to be read at full speed.
@@ -52,14 +53,20 @@ def join_files(task: JoinTask, runtime: TaskRuntime) -> str:
     store = runtime.open_store(task.store)
     length = task.files[0][1]
     name = first_segment_name(runtime.clock.uuid(), bucket=task.bucket, length=length, file_format=task.file_format)
-    with store.open_write(f"{task.folder}/{name}") as sink:
-        for key, size in task.files:
-            copied = 0
-            for data in _bytes_of(store, key):
-                sink.write(data)
-                copied += len(data)
-            if copied != size:
-                raise corrupt_file(key, f"it has {copied} bytes, its writer recorded {size}")
+    object_key = f"{task.folder}/{name}"
+    try:
+        with store.open_write(object_key) as sink:
+            for key, size in task.files:
+                copied = 0
+                for data in _bytes_of(store, key):
+                    sink.write(data)
+                    copied += len(data)
+                if copied != size:
+                    raise corrupt_file(key, f"it has {copied} bytes, its writer recorded {size}")
+    except BaseException:
+        # Its closing may have failed after the object appeared.
+        clear_away(store, [object_key])
+        raise
     return name
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -38,19 +39,30 @@ VERBS: dict[str, Callable[[lc.Table], object]] = {
 class Warehouse:
     """A table in memory, and the store through which the last process had it."""
 
-    options: dict[str, str]
-    clock: VirtualClock = field(default_factory=VirtualClock)
+    store: MemoryStore
+    clock: VirtualClock
     faulty: FaultyStore | None = None
 
-    def __post_init__(self) -> None:
-        self.store = MemoryStore(clock=self.clock)
-        catalog = Catalog(self.store, clock=self.clock)
+    @classmethod
+    def made(cls, name: str) -> Warehouse:
+        """Make a table and write two batches."""
+        clock = VirtualClock()
+        made = cls(MemoryStore(clock=clock), clock)
+        catalog = Catalog(made.store, clock=clock)
         catalog.create_database("db")
         columns = {"k": "INT NOT NULL", "v": "INT"}
-        options = {"bucket": "1", "manifest.merge-min-count": "3", **self.options}
+        options = {"bucket": "1", "manifest.merge-min-count": "3", **TABLES[name]}
         table = catalog.create_table("db.t", columns, primary_keys=["k"], options=options)
         for number in (1, 2):
             step(table, number)
+        return made
+
+    def again(self) -> Warehouse:
+        """Return another one that is the same, and goes on by itself."""
+        clock = deepcopy(self.clock)
+        store = MemoryStore(clock=clock)
+        store.write_all({info.key: self.store.read(info.key) for info in self.store.list("")})
+        return Warehouse(store, clock)
 
     def table(self, *faults: Fault) -> lc.Table:
         """Return the table as a new process sees it, whose store fails like this, in its tasks too."""
@@ -97,14 +109,15 @@ def written_calls(warehouse: Warehouse, verb: Callable[[lc.Table], object]) -> l
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", TABLES)
 def test_a_new_process_goes_on_where_a_compaction_ended(name, verb, kind):
-    whole = Warehouse(TABLES[name])
+    made = Warehouse.made(name)
+    whole = made.again()
     calls = written_calls(whole, VERBS[verb])
     step(whole.table(), 3)
     whole.table().compact(full=True)
     final = state(whole.table())
 
     for number in calls:
-        warehouse = Warehouse(TABLES[name])
+        warehouse = made.again()
         with suppress(lc.LakehouseError, ProcessDied):
             VERBS[verb](warehouse.table(Fault(at=number, kind=kind)))
 
@@ -122,8 +135,9 @@ def test_a_new_process_goes_on_where_a_compaction_ended(name, verb, kind):
 @pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.ENOSPC])
 @pytest.mark.parametrize("name", TABLES)
 def test_a_compaction_that_is_refused_takes_its_files_along(name, kind):
-    for number in written_calls(Warehouse(TABLES[name]), VERBS["compact"]):
-        warehouse = Warehouse(TABLES[name])
+    made = Warehouse.made(name)
+    for number in written_calls(made.again(), VERBS["compact"]):
+        warehouse = made.again()
         before = warehouse.files()
         try:
             VERBS["compact"](warehouse.table(Fault(at=number, kind=kind)))

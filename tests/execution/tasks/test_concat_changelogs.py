@@ -79,7 +79,7 @@ def test_a_file_that_is_not_what_was_written_stops_the_task(now: bytes | None, s
     assert objects(store) == before
 
 
-@pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.ENOSPC, FaultKind.DIE_BEFORE])
+@pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.ENOSPC, FaultKind.DIE_BEFORE])
 def test_whatever_fails_the_files_are_there_and_an_object_is_whole_or_not_there(kind: FaultKind) -> None:
     for at in count(1):
         store = MemoryStore()
