@@ -76,7 +76,7 @@ class SchemaLog:
     def bucket_settings(self) -> set[str]:
         """Return every value that the option `bucket` has had, as text: one means that no two files can disagree."""
         latest = self.latest().id
-        return {self.schema(schema_id).options.get("bucket", "-1") for schema_id in range(latest + 1)}
+        return {self.schema(schema_id).bucket_setting for schema_id in range(latest + 1)}
 
     def create(self, schema: TableSchema) -> bool:
         """Add `schema` under its id; False when another one has that id already.

@@ -14,7 +14,12 @@ from lakehouse_core.options.checks import (
 from lakehouse_core.options.commit import CommitOptions
 from lakehouse_core.options.compaction import CompactionOptions
 from lakehouse_core.options.deletion_vectors import DeletionVectorOptions
-from lakehouse_core.options.expiry import ChangelogExpiryOptions, ExpiryOptions, RecordExpiryOptions
+from lakehouse_core.options.expiry import (
+    ChangelogExpiryOptions,
+    ExpiryOptions,
+    RecordExpiryOptions,
+    option_of_unknown_roots,
+)
 from lakehouse_core.options.file_indexes import (
     IndexedColumn,
     IndexKind,
@@ -78,6 +83,7 @@ __all__ = [
     "is_index_option",
     "known_key",
     "one_of",
+    "option_of_unknown_roots",
     "parse_bool",
     "parse_duration",
     "parse_int",

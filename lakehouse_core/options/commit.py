@@ -16,7 +16,8 @@ DEFAULT_COMMIT_TIMEOUT_MILLIS: Final = 120_000
 class CommitOptions:
     """How long and how often a commit tries. `ignore_empty` None: batch commits ignore empty ones, streams do not."""
 
-    max_retries: int = 10
+    # None: until the deadline. Java's ten would make a crowd of writers fail; a table that asks for a number gets it.
+    max_retries: int | None = None
     timeout_millis: int = DEFAULT_COMMIT_TIMEOUT_MILLIS
     min_retry_wait_millis: int = 10
     max_retry_wait_millis: int = 10_000
@@ -26,9 +27,9 @@ class CommitOptions:
 
 
 def commit_options(source: Source) -> CommitOptions:
-    timeout, ignore_empty = "commit.timeout", "snapshot.ignore-empty-commit"
+    retries, timeout, ignore_empty = "commit.max-retries", "commit.timeout", "snapshot.ignore-empty-commit"
     return CommitOptions(
-        max_retries=source.whole("commit.max-retries"),
+        max_retries=source.whole(retries) if source.is_set(retries) else None,
         timeout_millis=source.millis(timeout) if source.has(timeout) else DEFAULT_COMMIT_TIMEOUT_MILLIS,
         min_retry_wait_millis=source.millis("commit.min-retry-wait"),
         max_retry_wait_millis=source.millis("commit.max-retry-wait"),

@@ -3,10 +3,17 @@
 Source: docs/semantics/maintenance.md#snapshot-expiry, docs/semantics/compaction.md#record-expiry.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.options.known import KNOWN
 from lakehouse_core.options.source import Source
+from lakehouse_core.options.units import parse_bool
+
+# Options of this package; one that is not known is a promise of a newer version.
+_OWN_PREFIX: Final = "lakehouse."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +26,11 @@ class ExpiryOptions:
     limit: int = 50
     # Expiry refuses when the latest snapshot lies further in the future than this.
     max_skew_millis: int = 600_000
+    # Snapshots that a consumer has yet to read stay; else only their changelogs do.
+    consumers_hold_snapshots: bool = True
+    # Tags go once their time is over.
+    tags_expire: bool = True
+    clean_empty_folders: bool = False
 
 
 def expiry_options(source: Source) -> ExpiryOptions:
@@ -28,6 +40,9 @@ def expiry_options(source: Source) -> ExpiryOptions:
         max_age_millis=source.millis("snapshot.time-retained"),
         limit=source.whole("snapshot.expire.limit"),
         max_skew_millis=source.millis("lakehouse.expire.max-skew"),
+        consumers_hold_snapshots=not source.flag("consumer.changelog-only"),
+        tags_expire=source.flag("tag.time-expire-enabled"),
+        clean_empty_folders=source.flag("snapshot.clean-empty-directories"),
     )
 
 
@@ -69,6 +84,16 @@ def check_retention(snapshots: ExpiryOptions, changelogs: ChangelogExpiryOptions
                 f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: "
                 "set 1 <= min <= max."
             )
+
+
+def option_of_unknown_roots(options: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the first option, with its value, under which files may be kept by what is not known here."""
+    for key, value in options.items():
+        # Branches of a chain table read files of each other that no root of the reading branch names.
+        is_chain = key == "chain-table.enabled" and parse_bool(key, value)
+        if is_chain or (key.startswith(_OWN_PREFIX) and key not in KNOWN):
+            return key, value
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,3 +67,7 @@ class Source:
 
     def has(self, key: str) -> bool:
         return self.text(key) is not None
+
+    def is_set(self, key: str) -> bool:
+        """Return whether the table itself says it: a default does not count."""
+        return key in self.values

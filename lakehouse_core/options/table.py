@@ -91,6 +91,8 @@ class TableOptions:
     data_file_prefix: str = "data-"
     changelog_file_prefix: str = "changelog-"
     data_file_directory: str | None = None
+    # Index files lie beside the data files of their bucket, not in a folder of their own.
+    index_beside_data: bool = False
 
     # Statistics: none, counts, full, truncate(n); those of a table or a level are in its style.
     stats_mode_by_column: Mapping[str, str] = field(default_factory=dict)
@@ -211,6 +213,7 @@ def _parse(source: Source) -> TableOptions:
         data_file_prefix=source.required("data-file.prefix"),
         changelog_file_prefix=source.required("changelog-file.prefix"),
         data_file_directory=source.text("data-file.path-directory"),
+        index_beside_data=source.flag("index-file-in-data-file-dir"),
         stats_mode_by_column=stats_modes(source.values),
         stats_dense=source.flag("metadata.stats-dense-store"),
         stats_keep_first_n_columns=source.whole("metadata.stats-keep-first-n-columns"),

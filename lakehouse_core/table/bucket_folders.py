@@ -5,11 +5,8 @@ from typing import Any
 
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.partition_path import partition_path
-from lakehouse_core.options import parse_bool
 from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.schema import TableSchema
-
-_INDEX_BESIDE_DATA = "index-file-in-data-file-dir"
 
 
 class BucketFolders:
@@ -22,7 +19,7 @@ class BucketFolders:
         self._default_name = options.partition_default_name
         self._legacy = options.partition_legacy_name
         self._data_folder = options.data_file_directory or ""
-        self._index_beside_data = parse_bool(_INDEX_BESIDE_DATA, schema.options.get(_INDEX_BESIDE_DATA, "false"))
+        self._index_beside_data = options.index_beside_data
         self._known: dict[tuple[bytes, int], str] = {}
 
     def of(self, partition: bytes, bucket: int) -> str:

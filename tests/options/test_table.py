@@ -10,6 +10,7 @@ from lakehouse_core.options import (
     FileStyle,
     TableOptions,
     current_options,
+    option_of_unknown_roots,
 )
 
 
@@ -104,3 +105,30 @@ def test_files_of_each_kind_have_a_style_of_their_own() -> None:
     assert options.style_at(5).format == "parquet"
     assert options.changelog_style_at(0) == FileStyle(format="parquet", compression="snappy", stats_mode="counts")
     assert options.changelog_style_at(4) == FileStyle(format="parquet", compression="zstd", stats_mode="counts")
+
+
+def test_tries_of_a_commit_are_counted_only_where_the_table_says_so() -> None:
+    assert TableOptions.parse({}).commit.max_retries is None
+    assert TableOptions.parse({"commit.max-retries": "10"}).commit.max_retries == 10
+
+
+def test_options_say_what_expiry_keeps_beside_snapshots() -> None:
+    keys = ("consumer.changelog-only", "tag.time-expire-enabled", "snapshot.expire.clean-empty-directories")
+    expiry = TableOptions.parse(dict(zip(keys, ("true", "false", "true"), strict=True))).expiry
+
+    assert (expiry.consumers_hold_snapshots, expiry.tags_expire, expiry.clean_empty_folders) == (False, False, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"chain-table.enabled": "true"}, ("chain-table.enabled", "true")),
+        ({"chain-table.enabled": "false"}, None),
+        ({"lakehouse.of-tomorrow": "1"}, ("lakehouse.of-tomorrow", "1")),
+        ({"lakehouse.read.grace": "1 h", "a note": "of the user"}, None),
+    ],
+)
+def test_an_option_that_may_keep_files_in_an_unknown_way_is_named(
+    options: dict[str, str], found: tuple[str, str] | None
+) -> None:
+    assert option_of_unknown_roots(options) == found

@@ -53,8 +53,6 @@ LARGEST_FULL_MERGE_BYTES: Final = 64 << 20
 # goes after the new latest snapshot, so often before it counts as a lost race.
 _MOST_SECOND_LOOKS: Final = 3
 
-_MAX_RETRIES_KEY: Final = "commit.max-retries"
-
 # A commit of one part that ends so is not applied and never will be, unless somebody commits the same again.
 _NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, StorageUnavailable, TaskFailed)
 
@@ -152,15 +150,15 @@ class _Committer:
     def __init__(self, table: TableContext, staged: StagedCommit, part: Part) -> None:
         schema = table.schemas.latest()
         options = schema.table_options
-        # Java's ten retries would make a crowd of writers fail; unless the table asks for them, the deadline decides.
-        max_retries = options.commit.max_retries if _MAX_RETRIES_KEY in schema.options else None
         self._table = table
         self._staged = staged
         self._part = part
         self._writer = ManifestWriter(
             table.store, table.clock, options=options, partition_types=[field.type for field in schema.partition_fields]
         )
-        self._trial = Trial(table, self._writer, Patience(options.commit, table.clock, max_retries=max_retries))
+        self._trial = Trial(
+            table, self._writer, Patience(options.commit, table.clock, max_retries=options.commit.max_retries)
+        )
         self._delta = _Delta(self._writer)
         self._index = _IndexManifest(table, self._writer)
         self._merge: _Merge | None = None

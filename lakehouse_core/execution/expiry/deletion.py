@@ -16,7 +16,7 @@ from lakehouse_core.metadata.deletion_plans import load_plans
 from lakehouse_core.metadata.ids import ids_in
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.metadata.roots import Roots, collect_roots
-from lakehouse_core.options import FORMER_NAMES, ChangelogProducer, parse_bool
+from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is_due
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import ObjectStore
@@ -28,8 +28,6 @@ from lakehouse_core.table.layout import BOUNDARY_KEY, CHANGELOG_FOLDER, changelo
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
-
-CLEAN_FOLDERS_KEY = "snapshot.clean-empty-directories"
 
 _ATTEMPTS = 5
 # Files deleted before somebody is told how far it is.
@@ -332,7 +330,7 @@ def _delete(
             piece = batch[start : start + _AT_ONCE]
             delete_all(store, [file.key for file in piece])
             gone(len(piece))
-    if parse_bool(CLEAN_FOLDERS_KEY, _option(schema, CLEAN_FOLDERS_KEY, "false")):
+    if schema.table_options.expiry.clean_empty_folders:
         _remove_empty_folders(store, files)
     if held:
         return Deleted(files=batches[0])
@@ -427,11 +425,3 @@ def _remove_empty_folders(store: ObjectStore, files: Iterable[FileRef]) -> None:
         for folder in folders:
             store.delete_empty_folders(folder)
         folders = {folder.rpartition("/")[0] for folder in folders} - {""}
-
-
-def _option(schema: TableSchema, key: str, default: str) -> str:
-    former = (old for old, new in FORMER_NAMES.items() if new == key)
-    for name in (key, *former):
-        if name in schema.options:
-            return schema.options[name]
-    return default

@@ -25,7 +25,7 @@ from lakehouse_core.execution.expiry.deletion import (
     unlink,
 )
 from lakehouse_core.metadata.ids import ids_in
-from lakehouse_core.options import KNOWN, ChangelogExpiryOptions, ExpiryOptions, TableOptions, parse_bool
+from lakehouse_core.options import ChangelogExpiryOptions, ExpiryOptions, TableOptions, option_of_unknown_roots
 from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, asked_ids, checked_retention, plan_expiry
 from lakehouse_core.planning.timestamps import Dated, believed, believed_now
 from lakehouse_core.progress import NOBODY, Watch
@@ -44,12 +44,6 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
 
 _ATTEMPTS = 5
-
-_CONSUMERS_SPARE_SNAPSHOTS = "consumer.changelog-only"
-_TAGS_EXPIRE = "tag.time-expire-enabled"
-# Its branches read files of each other that no root of the reading branch names.
-_CHAIN_TABLE = "chain-table.enabled"
-_OWN_OPTIONS = "lakehouse."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,17 +139,17 @@ def expire(
 
 def check_understood(table: str, schema: TableSchema) -> None:
     """Raise UnsupportedFeature for a table of which we cannot tell what keeps its files alive."""
-    for key, value in schema.options.items():
-        if (key == _CHAIN_TABLE and parse_bool(key, value)) or (key.startswith(_OWN_OPTIONS) and key not in KNOWN):
-            raise UnsupportedFeature(
-                f"{table}: option {key} = {value}: what such a table needs is not known here, so nothing was deleted. "
-                "Upgrade, or expire it with the engine that set the option."
-            )
+    if (found := option_of_unknown_roots(schema.options)) is not None:
+        key, value = found
+        raise UnsupportedFeature(
+            f"{table}: option {key} = {value}: what such a table needs is not known here, so nothing was deleted. "
+            "Upgrade, or expire it with the engine that set the option."
+        )
 
 
 def expired_tags(table: TableContext, schema: TableSchema, *, local_now_millis: int) -> Sequence[DeletionPlan]:
     """Return the deletions of the tags whose time is over; tags without a time stay."""
-    if not parse_bool(_TAGS_EXPIRE, schema.options.get(_TAGS_EXPIRE, "true")):
+    if not schema.table_options.expiry.tags_expire:
         return ()
     found = []
     for name, tag in table.tags.all().items():
@@ -343,9 +337,7 @@ def _plan(state: _State, schema: TableSchema, snapshots: Retention, changelogs: 
         changelog_retention=changelogs,
         now_millis=dates.now_millis,
         consumers=state.consumers,
-        consumers_hold_snapshots=not parse_bool(
-            _CONSUMERS_SPARE_SNAPSHOTS, schema.options.get(_CONSUMERS_SPARE_SNAPSHOTS, "false")
-        ),
+        consumers_hold_snapshots=schema.table_options.expiry.consumers_hold_snapshots,
     )
     if not dates.is_ahead(state.latest):
         return plan

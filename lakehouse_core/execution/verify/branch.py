@@ -61,7 +61,7 @@ class _BranchCheck:
         self._folders = BucketFolders(branch.schema)
         self._key_types: Sequence[DataType] = tuple(field.type for field in branch.schema.key_fields)
         # With a sequence field numbers decide ties alone.
-        self._order_decides = bool(self._key_types) and "sequence.field" not in branch.schema.options
+        self._order_decides = bool(self._key_types) and not branch.schema.table_options.sequence_fields
 
     def run(self) -> None:
         for run in _runs(self._branch.snapshots):

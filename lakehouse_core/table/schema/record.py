@@ -68,6 +68,11 @@ class TableSchema:
         """The options, parsed. Raises InvalidRequest when one that is carried out has a value that does not parse."""
         return TableOptions.parse(self.options)
 
+    @property
+    def bucket_setting(self) -> str:
+        """The option `bucket` as it is written; of a schema that is only compared, nothing else need parse."""
+        return self.options.get("bucket", "-1")
+
     @cached_property
     def _by_name(self) -> dict[str, DataField]:
         return {field.name: field for field in self.fields}
