@@ -29,6 +29,8 @@ from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 # Another wait than this makes no attempt likelier to win.
 _LONGEST_WAIT_SECONDS = 2.0
 _PAUSE_SECONDS = 0.05
+# So often in a row a commit that queues may lose before it sleeps: the race that it queued for, and some in its turn.
+_LOSSES_WITHOUT_SLEEP = 4
 
 
 class Patience:
@@ -66,10 +68,16 @@ class Patience:
         took = self._clock.monotonic_seconds() - self._started
         shortest = max(self._options.min_retry_wait_millis / 1000, took)
         longest = min(self._options.max_retry_wait_millis / 1000, _LONGEST_WAIT_SECONDS)
-        # Few run at once where all queue. Else a slow commit waits longer, or it would meet the same quick winners;
-        # and every loser waits for several commits of its own length, or the next race would have as many runners.
         queue.join()
-        factor = 2 ** min(self.attempts - 1, 20) if queue.is_joined else 4 ** min(self.attempts, 10)
+        if queue.is_joined:
+            # Few run at once, and whoever sleeps in one of the first places holds up all behind it. Only one that loses
+            # again and again, to writers that do not queue, lets them pass.
+            late = self.attempts - _LOSSES_WITHOUT_SLEEP
+            factor = 2 ** min(late - 1, 20) if late > 0 else 0
+        else:
+            # A slow commit waits longer, or it would meet the same quick winners; and every loser waits for several
+            # commits of its own length, or the next race would have as many runners.
+            factor = 4 ** min(self.attempts, 10)
         self._clock.sleep(self._clock.uniform(0, min(longest, shortest * factor)))
         self.wait_in(queue)
 

@@ -178,6 +178,22 @@ def test_a_commit_that_gives_up_leaves_no_ticket() -> None:
     assert tickets(table.store) == 0
 
 
+def test_whoever_loses_in_its_turn_tries_again_at_once_and_holds_up_nobody() -> None:
+    table = commit_table()
+    theirs = iter(range(4))
+
+    def move(call: Call) -> None:
+        if call.method == "create_new" and (number := next(theirs, None)) is not None:
+            table.commit(table.append(f"theirs{number}", user="them", identifier=number))
+
+    clock = VirtualClock(seed=2)
+    begin = clock.monotonic_seconds()
+    result = CommitTable(FaultyStore(table.store, on_call=move), clock).commit(table.append("mine", user="me"))
+
+    assert result.attempts == 5
+    assert clock.monotonic_seconds() == begin
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_six_writers_call_by_call_commit_equally_often(seed: int) -> None:
     table = commit_table()
