@@ -396,20 +396,8 @@ KINDS = [
         options={"bucket": "1", "file.format": "avro", "file.compression": "snappy"},
         batches=_TYPED,
     ),
-    Kind(
-        name="key avro deflated",
-        fields=_EVERY_TYPE,
-        primary_keys=["k"],
-        options={"bucket": "1", "file.format": "avro", "file.compression": "deflate"},
-        batches=_TYPED,
-    ),
-    Kind(
-        name="key avro stored",
-        fields=_EVERY_TYPE,
-        primary_keys=["k"],
-        options={"bucket": "1", "file.format": "avro", "file.compression": "null"},
-        batches=_TYPED,
-    ),
+    _key("key avro deflated", _upserts(), **{"file.format": "avro", "file.compression": "deflate"}),
+    _key("key avro stored", _upserts(), **{"file.format": "avro", "file.compression": "null"}),
     Kind(
         name="key formats per level",
         fields=_PLAIN,
