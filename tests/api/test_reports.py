@@ -2,6 +2,8 @@
 
 from lakehouse_core.api.reports import Report, timed
 from lakehouse_core.clock import VirtualClock
+from lakehouse_core.storage import MemoryStore
+from tests.contexts import context_of
 
 
 class Sleeper:
@@ -10,6 +12,7 @@ class Sleeper:
     def __init__(self) -> None:
         self.name = "db.t"
         self.clock = VirtualClock()
+        self._context = context_of(MemoryStore(), self.clock)
 
     @timed
     def sleep(self, seconds: float) -> Report:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.execution.engines.spark import runtime as spark_runtime
 from lakehouse_core.execution.engines.spark.local_disk import local_folder
 from lakehouse_core.execution.engines.spark.write import frame as spark_write
 from lakehouse_core.execution.tasks.write.task import WriteTask
@@ -51,7 +52,7 @@ def test_the_first_folder_that_is_there_is_taken_outside_of_tasks(tmp_path, monk
 def test_rows_of_a_task_that_wait_on_disk_lie_there(tmp_path, monkeypatch):
     options = {"bucket": "1", "write-buffer-size": "1 b"}
     schema = new_schema({"k": "INT NOT NULL"}, primary_keys=["k"], options=options, now_millis=0)
-    monkeypatch.setattr(spark_write, "local_folder", lambda: os.fspath(tmp_path / "no folder"))
+    monkeypatch.setattr(spark_runtime, "local_folder", lambda: os.fspath(tmp_path / "no folder"))
     batches = iter([pa.RecordBatch.from_pydict({"k": pa.array([number], pa.int32())}) for number in range(3)])
 
     with pytest.raises(lc.StorageUnavailable, match=r"no folder: the disk refused rows that wait to be merged"):
