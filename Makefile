@@ -6,8 +6,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -q
-# Tests without a Spark session, which takes all cores for itself, share the cores.
+# Tests without a Spark session share the cores.
 PARALLEL := -n auto --dist worksteal
+# One worker has the Spark session and all tests that use it, the others run the rest beside it.
+BESIDE_SPARK := -n auto --dist loadgroup
 STAMP := .venv/.complete
 
 WAREHOUSE ?= ./warehouse
@@ -39,8 +41,7 @@ ui: setup ## The Dagster UI on the warehouse that `make run` filled
 
 .PHONY: test
 test: check ## Set up, pass all tests
-	@$(PYTEST) $(PARALLEL) -m "(golden or slow) and not (spark or dagster or interop or long)"
-	@$(PYTEST) -m "(spark or dagster) and not (interop or long)"
+	@$(PYTEST) $(BESIDE_SPARK) -m "(golden or slow or spark or dagster) and not (interop or long)"
 
 .PHONY: setup
 setup: $(STAMP) ## The environment .venv from the lock file, git hooks, a Java runtime where there is none

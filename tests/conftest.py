@@ -19,6 +19,13 @@ settings.register_profile("search", deadline=None, print_blob=True, database=Non
 settings.load_profile("tests")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker run all tests that start Spark or Dagster: the session is made once, and takes all cores."""
+    for item in items:
+        if item.get_closest_marker("spark") or item.get_closest_marker("dagster"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(autouse=True)
 def sound_tables(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever a test did to tables in its folder, `verify` finds nothing, unless it is marked `damage`."""
