@@ -22,7 +22,7 @@ import os
 import sys
 import time
 import lakehouse_core as lc
-from lakehouse_core.execution.engines.spark import write
+from lakehouse_core.execution.engines.spark.write import frame as write
 from pyspark.sql import SparkSession
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
