@@ -15,6 +15,7 @@ from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.avro_columns import Longs
 from lakehouse_core.options import POSTPONE_BUCKET
 from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.bucketing import are_placed, is_placed
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_refs import index_file
@@ -75,7 +76,7 @@ def check_file(file: DataFile, bucket: int) -> None:
             f"{name}: it holds only the columns {', '.join(file.write_cols)} of its rows (data-evolution.enabled). "
             "Use Java Paimon."
         )
-    if bucket < 0:
+    if not is_placed(bucket):
         raise UnsupportedFeature(
             f"{name}: it lies in bucket {bucket}, where rows wait for one (bucket = {POSTPONE_BUCKET}). Have Java "
             "Paimon compact the table, or read it there."
@@ -88,6 +89,6 @@ def check_files(entries: EntryColumns, rows: Longs) -> None:
         return
     named = np.logical_or.reduce([pc.ends_with(entries.file_names, f".{each}").to_numpy() for each in READABLE_FORMATS])
     rare = np.array([one.external_path is not None or one.write_cols is not None for one in entries.rares])
-    refused = ~named[rows] | rare[entries.rare_codes[rows]] | (entries.buckets[rows] < 0)
+    refused = ~named[rows] | rare[entries.rare_codes[rows]] | ~are_placed(entries.buckets[rows])
     for entry in entries.take(rows[refused][:1]).entries():
         check_file(entry.file, entry.bucket)

@@ -15,6 +15,7 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.commit_order import crossed_files
 from lakehouse_core.planning.findings import KEEP_EVIDENCE, Finding, Invariant, key_range
+from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
 
@@ -105,7 +106,7 @@ class ReplayedFiles:
         """Check that rows of new files, which are still to be applied, win over those of their keys that are there."""
         new: defaultdict[Bucket, list[DataFile]] = defaultdict(list)
         for entry in changes:
-            if entry.kind is EntryKind.ADD and entry.file.level == 0 and entry.bucket >= 0:
+            if entry.kind is EntryKind.ADD and entry.file.level == 0 and is_placed(entry.bucket):
                 new[entry.partition, entry.bucket].append(entry.file)
         for place, files in sorted(new.items(), key=lambda item: item[0]):
             crossed = self._buckets[place].crossed(files, self._key_types)

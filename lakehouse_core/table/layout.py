@@ -3,6 +3,8 @@
 Source: docs/format/layout.md#directory-layout.
 """
 
+from lakehouse_core.table.bucketing import is_waiting_room
+
 SNAPSHOT_FOLDER = "snapshot"
 CHANGELOG_FOLDER = "changelog"
 SCHEMA_FOLDER = "schema"
@@ -72,6 +74,6 @@ def tag_key(name: str) -> str:
 
 def bucket_folder(partition_path: str, bucket: int, *, data_folder: str = "") -> str:
     """Return the folder of a bucket; `partition_path` is "" or ends with "/", as `partition_path` makes it."""
-    name = "bucket-postpone" if bucket == -2 else f"bucket-{bucket}"
+    name = "bucket-postpone" if is_waiting_room(bucket) else f"bucket-{bucket}"
     prefix = f"{data_folder}/" if data_folder else ""
     return f"{prefix}{partition_path}{name}"

@@ -13,6 +13,8 @@ from lakehouse_core.execution.engines.spark.write.bucket_sql import can_hash
 from lakehouse_core.execution.engines.spark.write.routing import BUCKET_COLUMN, bucketed, routed
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import UNASSIGNED, DataField, parse_type, to_internal
+from lakehouse_core.options import BucketFunction
+from lakehouse_core.table.bucketing import Fixed
 from lakehouse_core.table.schema import new_schema
 
 pytestmark = pytest.mark.spark
@@ -84,7 +86,8 @@ def test_spark_finds_the_bucket_that_the_format_says(spark, key):
     types, chance = types_of(key), random.Random(key)
     rows = [tuple(value_of(kind, chance) for kind in types) for _ in range(150)]
 
-    found = bucketed(a_frame(spark, types, rows), an_append_schema(types)).select(BUCKET_COLUMN).collect()
+    schema, fixed = an_append_schema(types), Fixed(BUCKETS, BucketFunction.DEFAULT)
+    found = bucketed(a_frame(spark, types, rows), schema, fixed).select(BUCKET_COLUMN).collect()
 
     expected = [
         bucket_of([to_internal(v, kind) for v, kind in zip(row, types, strict=True)], types, BUCKETS, "default")

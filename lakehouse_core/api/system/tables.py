@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
@@ -39,7 +39,8 @@ from lakehouse_core.execution.tasks.read import read_split
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.interchange.arrow_rows import ArrowRows
-from lakehouse_core.options import POSTPONE_BUCKET, parse_bool
+from lakehouse_core.options import parse_bool
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, is_placed
 from lakehouse_core.table.layout import BRANCH_FOLDER, CONSUMER_FOLDER, CONSUMER_PREFIX, statistics_key
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
@@ -267,9 +268,13 @@ def _told_entries(source: SystemSource, snapshot: Snapshot) -> Iterator[Manifest
 
 def _in_real_buckets(entries: Iterable[ManifestEntry], schema: TableSchema) -> Iterable[ManifestEntry]:
     """Leave out the bucket where rows wait for theirs, as batch reads do."""
-    if schema.table_options.bucket != POSTPONE_BUCKET:
-        return entries
-    return (entry for entry in entries if entry.bucket >= 0)
+    match schema.bucketing:
+        case Postpone():
+            return (entry for entry in entries if is_placed(entry.bucket))
+        case Fixed() | Unaware() | Dynamic():
+            return entries
+        case _:
+            assert_never(schema.bucketing)
 
 
 def _rows(name: str, source: SystemSource) -> Iterable[Row]:

@@ -20,6 +20,7 @@ from lakehouse_core.planning.commit.file_changes import append_changes
 from lakehouse_core.planning.commit_order import needed_shift
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
@@ -39,7 +40,7 @@ class CommitOrder:
         self._staged = staged
         self._new: Mapping[_Place, list[DataFile]] = defaultdict(list)
         for message in staged.messages:
-            if message.new_files and message.bucket >= 0:
+            if message.new_files and is_placed(message.bucket):
                 self._new[message.partition, message.bucket] += message.new_files
         self._arrived = _Arrived(table, staged.base_snapshot_id, self._new)
         # By the index of their message, the files written in place of its new files.

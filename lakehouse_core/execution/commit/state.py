@@ -29,6 +29,7 @@ from lakehouse_core.planning.commit.file_changes import (
 from lakehouse_core.planning.commit.overwrites import overwritten, upgraded, with_removed
 from lakehouse_core.planning.commit.partial import surviving
 from lakehouse_core.planning.partitions import partition_name
+from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
@@ -105,8 +106,7 @@ class _AppendPart:
             self._changes = append_changes(self._staged)
         changes = self._changes
         settings = self._table.schemas.bucket_settings()
-        bucket = schema.table_options.bucket
-        if needs_live_files(changes.kind, changes.entries, bucket=bucket, bucket_settings=settings):
+        if needs_live_files(changes.kind, changes.entries, bucketing=schema.bucketing, bucket_settings=settings):
             live = self._live.at(latest, changes.partitions, schema)
             indexes = _indexes(self._table, latest)
             _refuse_indexed(indexes, changes)
@@ -140,13 +140,13 @@ class _OverwritePart:
         if latest is not None:
             self._refuse_unseen(latest, covers, schema)
             found = self._table.manifests.live_entries(
-                latest, keep=lambda partition, bucket, _: bucket >= 0 and covers(partition)
+                latest, keep=lambda partition, bucket, _: is_placed(bucket) and covers(partition)
             )
             live = [entry for entry in found if entry.kind is EntryKind.ADD]
         added = self._added
         if self._upgrades and schema.table_options.overwrite_upgrade:
             added = upgraded(added, schema)
-        covered = [entry for entry in indexes if entry.bucket >= 0 and covers(entry.partition)]
+        covered = [entry for entry in indexes if is_placed(entry.bucket) and covers(entry.partition)]
         changes = with_removed(added, live, (entry for entry in covered if entry.index_type == DELETION_VECTORS))
         _refuse_indexed(indexes, changes)
         if conflicts := conflicts_of(changes, live, schema, indexes, rescales=True):

@@ -28,6 +28,7 @@ from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucket_folders import BucketFolders, partition_folder
+from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage
 from lakehouse_core.table.data_file import DataFile
@@ -196,7 +197,7 @@ def _task_plans(
     plan: CompactionPlan | AppendCompactionPlan | None, schema: TableSchema
 ) -> Iterator[CompactionPlan | AppendCompactionPlan]:
     """Groups of files of a partition without buckets are independent of each other, and large."""
-    if isinstance(plan, AppendCompactionPlan) and schema.table_options.bucket < 0:
+    if isinstance(plan, AppendCompactionPlan) and not has_buckets(schema.bucketing):
         for group in plan.groups:
             yield replace(plan, groups=(group,))
     elif plan is not None:

@@ -14,6 +14,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.file_refs import message_files
 from lakehouse_core.table.layout import INDEX_FOLDER
@@ -57,7 +58,7 @@ def _without_vectors(
     folder = IndexFolder(
         store=table.store,
         options=schema.table_options.deletion_vectors,
-        has_buckets=not schema.is_append or schema.table_options.bucket > 0,
+        has_buckets=has_buckets(schema.bucketing),
         key=folders.of_index(message.partition, message.bucket) or INDEX_FOLDER,
     )
     upgraded = {file.file_name for file in message.compact_after}

@@ -19,6 +19,7 @@ from lakehouse_core.planning.compaction.precommit import (
 )
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile, FileSource
@@ -63,7 +64,7 @@ def with_packed_files(
     then, and nothing else.
     """
     options = schema.table_options
-    if not schema.is_append or options.bucket >= 0 or not options.precommit.is_enabled:
+    if has_buckets(schema.bucketing) or not options.precommit.is_enabled:
         return tuple(messages)
     groups = data_file_groups(messages, options)
     if not groups:

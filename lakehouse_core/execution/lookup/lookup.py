@@ -6,6 +6,7 @@ right when the table moves on, so that a new plan is all that a newer snapshot t
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from lakehouse_core.merge.key_words import fixed_values, key_words
 from lakehouse_core.merge.order import order_rows
 from lakehouse_core.planning.read.key_condition import BucketId, by_bucket, key_condition
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 
@@ -126,19 +128,22 @@ class TableLookup:
             for bucket in self._splits:
                 yield self._bucket(bucket), None
             return
-        if schema.table_options.bucket < 1:
-            # Which bucket a key went to stands in no rule: all of its partition are asked.
-            for place, rows in Router(schema, bucket_count=1).split(keys.column, keys.num_rows):
-                for bucket in self._splits:
-                    if bucket[0] == place.partition:
-                        yield self._bucket(bucket), rows
-            return
-        # A partition keeps the number of buckets that it was written with.
-        for bucket_count in sorted({total for _, _, total in self._splits}):
-            for place, rows in Router(schema, bucket_count=bucket_count).split(keys.column, keys.num_rows):
-                bucket = (place.partition, place.bucket, bucket_count)
-                if bucket in self._splits:
-                    yield self._bucket(bucket), rows
+        match schema.bucketing:
+            case Fixed():
+                # A partition keeps the number of buckets that it was written with.
+                for bucket_count in sorted({total for _, _, total in self._splits}):
+                    for place, rows in Router(schema, bucket_count=bucket_count).split(keys.column, keys.num_rows):
+                        bucket = (place.partition, place.bucket, bucket_count)
+                        if bucket in self._splits:
+                            yield self._bucket(bucket), rows
+            case Unaware() | Dynamic() | Postpone():
+                # Which bucket a key went to stands in no rule: all of its partition are asked.
+                for place, rows in Router(schema, bucket_count=1).split(keys.column, keys.num_rows):
+                    for bucket in self._splits:
+                        if bucket[0] == place.partition:
+                            yield self._bucket(bucket), rows
+            case _:
+                assert_never(schema.bucketing)
 
     def _bucket(self, bucket: BucketId) -> BucketLookup:
         if bucket not in self._buckets:

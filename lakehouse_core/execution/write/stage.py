@@ -6,6 +6,7 @@ What can be refused is refused before a file is written; what shows only afterwa
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.commit.discard import discard
@@ -18,6 +19,7 @@ from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.commit_message import Append, CommitMessage, Missing, WriteMode
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
@@ -47,7 +49,7 @@ def stage(
     schema = table.schemas.latest()
     write_supported(schema, table=table.name)
     # An overwrite has nothing before it; without buckets or keys nobody asks for the order of rows.
-    goes_on = isinstance(mode, Append) and schema.table_options.bucket > 0
+    goes_on = isinstance(mode, Append) and _has_order(schema)
     base, live = table.snapshots.of_latest(
         lambda base: (base, table.manifests.live_entries(base) if base is not None and goes_on else [])
     )
@@ -93,6 +95,17 @@ def stage(
     except BaseException:
         discard(table.store, schema, messages, named_by="the write")
         raise
+
+
+def _has_order(schema: TableSchema) -> bool:
+    """Say whether the files of a bucket have an order, which those of later writes go on with."""
+    match schema.bucketing:
+        case Fixed():
+            return True
+        case Unaware() | Dynamic() | Postpone():
+            return False
+        case _:
+            assert_never(schema.bucketing)
 
 
 def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit]) -> dict[tuple[bytes, int], int]:

@@ -18,6 +18,7 @@ from lakehouse_core.options import (
     parse_names,
     renamed_index_option,
 )
+from lakehouse_core.table.bucketing import moves_rows
 from lakehouse_core.table.merge_spec import REMOVE_ON_SEQUENCE_GROUP
 from lakehouse_core.table.schema import TableSchema
 
@@ -110,7 +111,7 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
             f"Option {key} is {old} and the table has data, which depends on it: it cannot become {new}. "
             "Create a new table."
         )
-    if key == "bucket" and DYNAMIC_BUCKET in (int(old or DYNAMIC_BUCKET), int(new or DYNAMIC_BUCKET)):
+    if key == "bucket" and moves_rows(int(old or DYNAMIC_BUCKET), int(new or DYNAMIC_BUCKET)):
         raise InvalidRequest(
             f"Option bucket is {old or DYNAMIC_BUCKET} and cannot become {new or DYNAMIC_BUCKET} once there are rows: "
             "-1 and a number of buckets place them differently. Create a table with the other number and copy the rows."

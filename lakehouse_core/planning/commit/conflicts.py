@@ -9,11 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
+from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, ManifestFile, file_identifier
 from lakehouse_core.table.schema import TableSchema
@@ -54,7 +55,7 @@ def check_itself(entries: Sequence[ManifestEntry]) -> None:
 
 
 def needs_live_files(
-    kind: CommitKind, entries: Sequence[ManifestEntry], *, bucket: int, bucket_settings: Iterable[str]
+    kind: CommitKind, entries: Sequence[ManifestEntry], *, bucketing: Bucketing, bucket_settings: Iterable[str]
 ) -> bool:
     """Return whether the change must be compared with the live files of its partitions at all.
 
@@ -63,8 +64,14 @@ def needs_live_files(
     """
     if kind is not CommitKind.APPEND or any(entry.kind is EntryKind.DELETE for entry in entries):
         return True
-    settings = set(bucket_settings)
-    return bucket > 0 and (len(settings) > 1 or any(str(entry.total_buckets) not in settings for entry in entries))
+    match bucketing:
+        case Fixed():
+            settings = set(bucket_settings)
+            return len(settings) > 1 or any(str(entry.total_buckets) not in settings for entry in entries)
+        case Unaware() | Dynamic() | Postpone():
+            return False
+        case _:
+            assert_never(bucketing)
 
 
 def find_conflicts(

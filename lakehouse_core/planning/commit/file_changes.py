@@ -10,6 +10,7 @@ from operator import attrgetter
 from lakehouse_core.planning.commit.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.commit.index_files import find_index_conflicts, index_entry
 from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_refs import FileKind, FileRef, stored_file
@@ -98,10 +99,11 @@ def conflicts_of(
     rescales: bool = False,
 ) -> list[Conflict]:
     """Return what speaks against the changes: see `find_conflicts` and `find_index_conflicts`."""
-    has_buckets = not schema.is_append or schema.table_options.bucket > 0
     return [
         *find_conflicts(live, changes.entries, schema, rescales=rescales),
-        *find_index_conflicts(indexes, changes.indexes, changes.entries, live, has_buckets=has_buckets),
+        *find_index_conflicts(
+            indexes, changes.indexes, changes.entries, live, has_buckets=has_buckets(schema.bucketing)
+        ),
     ]
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, assert_never
 
 from lakehouse_core.options import TableOptions
+from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.data_file import DataFile
 
 AppendReason: TypeAlias = Literal["small files", "deleted rows", "all files asked for"]
@@ -49,17 +50,27 @@ class AppendCompactionPlan:
 
 
 def plan_append_compaction(
-    files: Sequence[DataFile], options: TableOptions, *, full: bool, marked: Marked = NOTHING_MARKED
+    files: Sequence[DataFile],
+    options: TableOptions,
+    bucketing: Bucketing,
+    *,
+    full: bool,
+    marked: Marked = NOTHING_MARKED,
 ) -> AppendCompactionPlan | None:
     """Return which files of one bucket (or of a partition without buckets) to copy into few, or None.
 
     `marked`: the files with deleted rows, by name; the rewrite leaves those rows out.
     """
-    if options.bucket > 0:
-        ordered = sorted(files, key=lambda file: (file.min_sequence_number, file.max_sequence_number, file.file_name))
-        groups = _ordered_full(ordered, options, marked) if full else _ordered_auto(ordered, options)
-    else:
-        groups = _loose_full(files, options, marked) if full else _loose_minor(files, options, marked)
+    match bucketing:
+        case Fixed():
+            ordered = sorted(
+                files, key=lambda file: (file.min_sequence_number, file.max_sequence_number, file.file_name)
+            )
+            groups = _ordered_full(ordered, options, marked) if full else _ordered_auto(ordered, options)
+        case Unaware() | Dynamic() | Postpone():
+            groups = _loose_full(files, options, marked) if full else _loose_minor(files, options, marked)
+        case _:
+            assert_never(bucketing)
     if not groups:
         return None
     return AppendCompactionPlan(groups=tuple(groups), reason=_reason(groups, options, full, marked))

@@ -44,7 +44,7 @@ def plan_bucket(
     """
     options = schema.table_options
     if schema.is_append:
-        return plan_append_compaction(files, options, full=full, marked=marked)
+        return plan_append_compaction(files, options, schema.bucketing, full=full, marked=marked)
     levels = levels_of(files, [field.type for field in schema.key_fields], level_count=options.num_levels)
     if full:
         plan = plan_full_compaction(levels, options, expired=expired, marked=marked)

@@ -8,6 +8,7 @@ Source: docs/semantics/compaction.md#triggers-of-a-write.
 from enum import Enum
 
 from lakehouse_core.options import TableOptions
+from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER
 from lakehouse_core.table.schema import TableSchema
 
@@ -27,17 +28,13 @@ class Trigger(Enum):
 def trigger_after(schema: TableSchema, commit_identifier: int) -> Trigger:
     """Return what is compacted after a commit. Batch commits, which carry no number, always count."""
     options = schema.table_options
-    if options.write_only or _has_no_buckets(schema):
+    # Writers to a table without buckets know only their own files, so they compact none.
+    if options.write_only or not has_buckets(schema.bucketing):
         return Trigger.NOTHING
     every = options.full_compaction_delta_commits
     if every is not None and (commit_identifier == BATCH_IDENTIFIER or commit_identifier % every == 0):
         return Trigger.FULL
     return Trigger.BACK_PRESSURE if not schema.is_append and _may_lag(options) else Trigger.STRATEGY
-
-
-def _has_no_buckets(schema: TableSchema) -> bool:
-    """Writers to an append table without buckets know only their own files, so they compact none."""
-    return schema.is_append and schema.table_options.bucket < 0
 
 
 def _may_lag(options: TableOptions) -> bool:

@@ -4,12 +4,14 @@ Source: docs/semantics/reading.md#increments.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.readable import NOTHING_DELETED, check_file
 from lakehouse_core.table.bucket_folders import partition_folder
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
@@ -46,8 +48,7 @@ def diff_splits(
     vectors of both snapshots go with their files, but a vector alone makes no file another one.
     """
     old, new = _by_bucket(before), _by_bucket(after)
-    if schema.table_options.bucket != -1:
-        _check_same_buckets(old, new, schema)
+    _check_same_buckets(old, new, schema)
     splits = []
     for key in {**new, **old}:
         olds, news = old.get(key, {}), new.get(key, {})
@@ -95,7 +96,13 @@ def _by_bucket(entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], _Fil
 def _check_same_buckets(
     old: Mapping[tuple[bytes, int], _Files], new: Mapping[tuple[bytes, int], _Files], schema: TableSchema
 ) -> None:
-    before, after = _bucket_counts(old.values()), _bucket_counts(new.values())
+    match schema.bucketing:
+        case Unaware() | Dynamic():
+            return
+        case Fixed() | Postpone():
+            before, after = _bucket_counts(old.values()), _bucket_counts(new.values())
+        case _:
+            assert_never(schema.bucketing)
     for partition in sorted(before.keys() & after.keys()):
         if before[partition] != after[partition]:
             what = f"partition {partition_name(partition, schema)}" if schema.partition_keys else "the table"

@@ -5,7 +5,7 @@ Rule: nothing that may match is left out; what is kept in vain costs time only.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import has_same_kind
 from lakehouse_core.options import BucketFunction
+from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.predicate import (
     ColumnRange,
@@ -65,6 +66,7 @@ class ScanScope:
         self._created_from_millis = created_from_millis
         self._partition_types = [field.type for field in schema.partition_fields]
         self._bucket_types = [field.type for field in schema.bucket_fields]
+        self._function = _bucket_function(schema.bucketing)
         self._partition_part = only_columns(predicate, schema.partition_keys)
         self._row_part = without_columns(predicate, schema.partition_keys)
         self._partitions: dict[bytes, PartitionScope | None] = {}
@@ -151,12 +153,22 @@ class ScanScope:
             return PartitionScope(values=values, rest=None, points=None)
         if rest is None or rest is False:
             return None
-        points = point_values(rest, self._schema.bucket_keys) if self._schema.table_options.bucket > 0 else None
+        points = None if self._function is None else point_values(rest, self._schema.bucket_keys)
         return PartitionScope(values=values, rest=rest, points=points)
 
     def _possible_buckets(self, partition: bytes, total_buckets: int) -> frozenset[int] | None:
         scope = self.partition(partition)
-        if scope is None or scope.points is None:
+        if scope is None or scope.points is None or self._function is None:
             return None
-        function: BucketFunction = self._schema.table_options.bucket_function
-        return frozenset(bucket_of(point, self._bucket_types, total_buckets, function) for point in scope.points)
+        return frozenset(bucket_of(point, self._bucket_types, total_buckets, self._function) for point in scope.points)
+
+
+def _bucket_function(bucketing: Bucketing) -> BucketFunction | None:
+    """Return by which function the values of a row tell its bucket, None where they do not."""
+    match bucketing:
+        case Fixed(_, function):
+            return function
+        case Unaware() | Dynamic() | Postpone():
+            return None
+        case _:
+            assert_never(bucketing)

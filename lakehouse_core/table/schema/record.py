@@ -16,6 +16,7 @@ from lakehouse_core.errors import CorruptTable, InvalidRequest, UnsupportedFeatu
 from lakehouse_core.format.data_types import DataField, field_from_json, field_ids, field_to_json
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.options import TableOptions
+from lakehouse_core.table.bucketing import Bucketing, bucketing_of
 
 # Stored in every schema file. Readers refuse newer ones.
 SCHEMA_VERSION: Final = 3
@@ -67,6 +68,17 @@ class TableSchema:
     def table_options(self) -> TableOptions:
         """The options, parsed. Raises InvalidRequest when one that is carried out has a value that does not parse."""
         return TableOptions.parse(self.options)
+
+    @cached_property
+    def bucketing(self) -> Bucketing:
+        """How rows come to their buckets. Raises InvalidRequest when the option `bucket` means nothing."""
+        options = self.table_options
+        return bucketing_of(
+            options.bucket,
+            options.bucket_function,
+            has_key=not self.is_append,
+            crosses_partitions=self.is_cross_partition,
+        )
 
     @property
     def bucket_setting(self) -> str:

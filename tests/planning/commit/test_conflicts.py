@@ -5,6 +5,7 @@ import re
 import pytest
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest
+from lakehouse_core.options import BucketFunction
 from lakehouse_core.planning.commit.conflicts import (
     check_itself,
     find_conflicts,
@@ -13,6 +14,7 @@ from lakehouse_core.planning.commit.conflicts import (
     refuse,
     unseen_files,
 )
+from lakehouse_core.table.bucketing import Fixed, Unaware
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_file import EMPTY_ROW
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
@@ -155,11 +157,15 @@ def test_a_change_that_contradicts_itself_is_refused(change: str, message: str) 
 def test_a_plain_append_is_not_compared_with_the_table(
     kind: CommitKind, change: str, settings: set[str], expected: bool
 ) -> None:
-    assert needs_live_files(kind, entries(change), bucket=1, bucket_settings=settings) is expected
+    bucketing = Fixed(1, BucketFunction.DEFAULT)
+
+    assert needs_live_files(kind, entries(change), bucketing=bucketing, bucket_settings=settings) is expected
 
 
 def test_without_buckets_an_append_is_never_compared() -> None:
-    assert not needs_live_files(CommitKind.APPEND, entries("+a@0"), bucket=-1, bucket_settings={"-1", "4"})
+    settings = {"-1", "4"}
+
+    assert not needs_live_files(CommitKind.APPEND, entries("+a@0"), bucketing=Unaware(), bucket_settings=settings)
 
 
 def test_rows_that_came_after_the_writer_looked_are_unseen_but_compactions_bring_none() -> None:

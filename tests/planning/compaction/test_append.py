@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_core.options import CompactionOptions, TableOptions
+from lakehouse_core.options import BucketFunction, CompactionOptions, TableOptions
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan, MarkedRows, plan_append_compaction
+from lakehouse_core.table.bucketing import Fixed, Unaware
 from lakehouse_core.table.data_file import DataFile
 
 LOOSE_MINOR = """
@@ -92,9 +93,8 @@ ALL_FULL = """
 """
 
 
-def options(*, ordered: bool = False, **compaction: Any) -> TableOptions:
+def options(**compaction: Any) -> TableOptions:
     return TableOptions(
-        bucket=1 if ordered else -1,
         explicit_target_file_size_bytes=100,
         split_open_cost_bytes=4,
         compaction=CompactionOptions(**compaction),
@@ -127,9 +127,10 @@ def marked(files: list[DataFile]) -> dict[str, MarkedRows]:
     return found
 
 
-def plan(text: str, *, full: bool, **settings: Any) -> AppendCompactionPlan | None:
+def plan(text: str, *, full: bool, ordered: bool = False, **settings: Any) -> AppendCompactionPlan | None:
     files = [file(number, part) for number, part in enumerate(text.split())]
-    return plan_append_compaction(files[::-1], options(**settings), full=full, marked=marked(files))
+    bucketing = Fixed(1, BucketFunction.DEFAULT) if ordered else Unaware()
+    return plan_append_compaction(files[::-1], options(**settings), bucketing, full=full, marked=marked(files))
 
 
 def shown(found: AppendCompactionPlan | None) -> str:

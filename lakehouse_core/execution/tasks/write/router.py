@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from lakehouse_core.format.data_types import to_internal
 from lakehouse_core.format.partition_path import partition_path
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_words import fixed_values
+from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.schema import TableSchema
 
@@ -37,8 +38,7 @@ class Router:
 
     def __init__(self, schema: TableSchema, *, bucket_count: int | None = None) -> None:
         self._schema = schema
-        # An append table without buckets puts everything in bucket 0.
-        self._bucket_count = max(1, schema.table_options.bucket if bucket_count is None else bucket_count)
+        self._bucket_count = _bucket_count(schema.bucketing) if bucket_count is None else max(1, bucket_count)
         self._partitions: dict[bytes, int] = {}
         self._paths: list[tuple[bytes, str]] = []
         self._places: dict[int, BucketPath] = {}
@@ -109,6 +109,18 @@ class Router:
             data_folder = self._schema.table_options.data_file_directory or ""
             self._places[code] = BucketPath(partition, bucket, bucket_folder(path, bucket, data_folder=data_folder))
         return self._places[code]
+
+
+def _bucket_count(bucketing: Bucketing) -> int:
+    """Return into how many buckets the rows of a partition are divided here."""
+    match bucketing:
+        case Fixed(count):
+            return count
+        case Unaware() | Dynamic() | Postpone():
+            # An append table without buckets puts everything in bucket 0; the others are not written here.
+            return 1
+        case _:
+            assert_never(bucketing)
 
 
 def _dense(codes: Codes, size: int) -> tuple[Codes, int]:

@@ -31,6 +31,7 @@ from lakehouse_core.merge.reduce import BY_ROW, reduce
 from lakehouse_core.options import ChangelogProducer, MergeEngine
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.table.bucketing import total_buckets
 from lakehouse_core.table.commit_message import CommitMessage, Missing
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND, record_schema
@@ -88,7 +89,7 @@ class _Results:
     """The files made so far, by place."""
 
     def __init__(self, task: WriteTask) -> None:
-        self._total_buckets = task.schema.table_options.bucket
+        self._total_buckets = total_buckets(task.schema.bucketing)
         self._files: dict[BucketPath, list[DataFile]] = {}
         self._changelog: dict[BucketPath, list[DataFile]] = {}
 

@@ -4,7 +4,8 @@ The task computes buckets again from the rows that it gets; here they only bring
 the same: two tasks that write one key would give its rows two orders.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, assert_never
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,6 +19,7 @@ from lakehouse_core.execution.engines.spark.write.bucket_sql import can_hash, sq
 from lakehouse_core.format.bucket_hash import buckets
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.options import BucketFunction
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.schema import TableSchema
 
 _PREFIX: Final = "__lakehouse_"
@@ -32,26 +34,20 @@ def routed(frame: DataFrame, schema: TableSchema) -> DataFrame:
 
     A table without fixed buckets takes rows as they come, and nothing is shuffled.
     """
-    if schema.table_options.bucket <= 0:
-        return frame
-    task_count = _task_count(frame.sparkSession, schema)
-    task = f"{BUCKET_COLUMN} % {task_count}"
-    if schema.partition_keys:
-        # Added, not hashed together: the buckets of one partition go to as many tasks as there are buckets.
-        partition = f"hash({', '.join(_typed(frame, field) for field in schema.partition_fields)})"
-        task = f"cast(pmod(cast({partition} as bigint) + {BUCKET_COLUMN}, {task_count}) as int)"
-    placed = bucketed(frame, schema).selectExpr("*", f"{task} as {_TASK}").repartitionById(task_count, sf.col(_TASK))
-    return placed.select(*map(quoted, frame.columns))
+    match schema.bucketing:
+        case Fixed() as fixed:
+            return _routed(frame, schema, fixed)
+        case Unaware() | Dynamic() | Postpone():
+            return frame
+        case _:
+            assert_never(schema.bucketing)
 
 
-def bucketed(frame: DataFrame, schema: TableSchema) -> DataFrame:
-    """Return the rows with the number of their bucket in BUCKET_COLUMN, and columns that were needed on the way.
-
-    REQUIRES: the table has fixed buckets.
-    """
+def bucketed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
+    """Return the rows with the number of their bucket in BUCKET_COLUMN, and columns that were needed on the way."""
     # Each step names the steps before it in the same projection: one projection each takes twice as long to plan.
     with settings(frame.sparkSession, {"spark.sql.lateralColumnAlias.enableImplicitResolution": "true"}):
-        return _bucketed(frame, schema)
+        return _bucketed(frame, schema, fixed)
 
 
 def quoted(name: str) -> str:
@@ -59,28 +55,39 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _bucketed(frame: DataFrame, schema: TableSchema) -> DataFrame:
-    options = schema.table_options
+def _routed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
+    task_count = _task_count(frame.sparkSession, schema, fixed)
+    task = f"{BUCKET_COLUMN} % {task_count}"
+    if schema.partition_keys:
+        # Added, not hashed together: the buckets of one partition go to as many tasks as there are buckets.
+        partition = f"hash({', '.join(_typed(frame, field) for field in schema.partition_fields)})"
+        task = f"cast(pmod(cast({partition} as bigint) + {BUCKET_COLUMN}, {task_count}) as int)"
+    placed = (
+        bucketed(frame, schema, fixed).selectExpr("*", f"{task} as {_TASK}").repartitionById(task_count, sf.col(_TASK))
+    )
+    return placed.select(*map(quoted, frame.columns))
+
+
+def _bucketed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
     types = [field.type for field in schema.bucket_fields]
     keys = [_typed(frame, field) for field in schema.bucket_fields]
-    if options.bucket == 1:
+    if fixed.count == 1:
         return frame.selectExpr("*", f"0 as {BUCKET_COLUMN}")
-    if options.bucket_function is BucketFunction.MOD:
+    if fixed.function is BucketFunction.MOD:
         key = f"cast(coalesce({keys[0]}, 0) as bigint)"
-        return frame.selectExpr("*", f"cast(pmod({key}, {options.bucket}) as int) as {BUCKET_COLUMN}")
-    if options.bucket_function is BucketFunction.DEFAULT and can_hash(types):
+        return frame.selectExpr("*", f"cast(pmod({key}, {fixed.count}) as int) as {BUCKET_COLUMN}")
+    if fixed.function is BucketFunction.DEFAULT and can_hash(types):
         names = [f"{_PREFIX}key_{index}" for index in range(len(keys))]
         columns = [f"{key} as {name}" for name, key in zip(names, keys, strict=True)]
         hashed = sql_hash(types, names, f"{_PREFIX}hash_")
         columns += [f"{expression} as {name}" for name, expression in hashed.layers]
-        return frame.selectExpr("*", *columns, f"abs({hashed.hash} % {options.bucket}) as {BUCKET_COLUMN}")
+        return frame.selectExpr("*", *columns, f"abs({hashed.hash} % {fixed.count}) as {BUCKET_COLUMN}")
     row = sf.struct(*(sf.expr(key).alias(field.name) for key, field in zip(keys, schema.bucket_fields, strict=True)))
-    return frame.select("*", _python_bucket(row, schema).alias(BUCKET_COLUMN))
+    return frame.select("*", _python_bucket(row, schema.bucket_fields, fixed).alias(BUCKET_COLUMN))
 
 
-def _python_bucket(row: Column, schema: TableSchema) -> Column:
+def _python_bucket(row: Column, fields: Sequence[DataField], fixed: Fixed) -> Column:
     """Return the bucket as computed in Python: several times the price, for keys that SQL cannot hash."""
-    fields, options = schema.bucket_fields, schema.table_options
 
     def bucket_of(rows: pa.Array) -> pa.Array:
         # Values that the table cannot hold are the write task's to refuse; here they may go anywhere.
@@ -90,7 +97,7 @@ def _python_bucket(row: Column, schema: TableSchema) -> Column:
         ]
         types = [field.type for field in fields]
         try:
-            return pa.array(buckets(columns, types, options.bucket, options.bucket_function), pa.int32())
+            return pa.array(buckets(columns, types, fixed.count, fixed.function), pa.int32())
         except LakehouseError as error:
             raise failed_attempt(error) from error
 
@@ -113,8 +120,8 @@ def _literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _task_count(session: SparkSession, schema: TableSchema) -> int:
+def _task_count(session: SparkSession, schema: TableSchema, fixed: Fixed) -> int:
     """Return how many tasks write: as many as keep all cores busy, and no more than there are buckets."""
     shuffle = int(session.conf.get("spark.sql.shuffle.partitions"))
     limit = min(shuffle, _TASKS_PER_CORE * core_count(session))
-    return limit if schema.partition_keys else min(limit, schema.table_options.bucket)
+    return limit if schema.partition_keys else min(limit, fixed.count)

@@ -1,0 +1,93 @@
+"""Where in the core a thing may be decided, as far as neither types nor import contracts can say it."""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lakehouse_core
+
+CORE = Path(lakehouse_core.__file__).parent
+TREES = {
+    path.relative_to(CORE).with_suffix("").as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(CORE.rglob("*.py"))
+}
+
+
+def modules_with(finds: Callable[[ast.AST], bool]) -> set[str]:
+    """The modules of the core in which a node is found."""
+    return {name for name, tree in TREES.items() if any(map(finds, ast.walk(tree)))}
+
+
+def last_name(node: ast.expr) -> str | None:
+    """The name that an expression ends with: `b` of `a.b`, `a` of `a[0]`."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(value=value):
+            return last_name(value)
+        case _:
+            return None
+
+
+# Buckets: what a value of the option or the number of a bucket means.
+
+
+def is_bucket_number(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=int()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
+            return True
+        case _:
+            return last_name(node) in ("DYNAMIC_BUCKET", "POSTPONE_BUCKET")
+
+
+def compares_a_bucket(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Compare):
+        return False
+    sides = [node.left, *node.comparators]
+    return any(last_name(side) in ("bucket", "buckets") for side in sides) and any(map(is_bucket_number, sides))
+
+
+def reads_the_bucket_option(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(attr="bucket", value=owner):
+            return str(last_name(owner)).endswith("options")
+        case _:
+            return False
+
+
+def test_a_bucket_is_tested_by_its_number_in_few_modules() -> None:
+    assert modules_with(compares_a_bucket) == {
+        "table/bucketing",
+        "table/schema/bucket_rules",
+        "table/schema/merge_rules",
+        "table/schema/support",
+    }
+
+
+def test_the_option_bucket_is_read_in_few_modules() -> None:
+    assert modules_with(reads_the_bucket_option) == {
+        "table/schema/bucket_rules",
+        "table/schema/merge_rules",
+        "table/schema/record",
+        "table/schema/support",
+    }
+
+
+def bucketing_matches() -> Iterator[tuple[str, ast.Match]]:
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Match) and any(
+                isinstance(pattern, ast.MatchClass) and last_name(pattern.cls) in ("Fixed", "Unaware")
+                for case in node.cases
+                for pattern in ast.walk(case.pattern)
+            ):
+                yield name, node
+
+
+def test_every_decision_by_the_kind_of_bucketing_names_all_kinds() -> None:
+    matches = list(bucketing_matches())
+
+    assert len(matches) > 10
+    for name, node in matches:
+        ending = ast.unparse(node.cases[-1])
+        assert ending == f"case _:\n    assert_never({ast.unparse(node.subject)})", f"{name}, line {node.lineno}"
