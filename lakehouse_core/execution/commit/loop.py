@@ -225,7 +225,7 @@ class _Committer:
 
     def _look(self, skips_empty: bool) -> "_Ready | CommitResult":
         """Read the latest snapshot and make what goes after it; the result when there is nothing to make."""
-        latest = self._trial.latest()
+        latest = self._trial.latest(self._write_changes)
         ledger = ledger_at(self._table.snapshots, latest)
         applied = self._applied_by(latest, ledger)
         if applied is not None:
@@ -239,6 +239,15 @@ class _Committer:
         base = self._merged(current, schema)
         self._delta.write(changes)
         return _Ready(latest=latest, ledger=ledger, schema=schema, changes=changes, base=base)
+
+    def _write_changes(self, latest: Snapshot) -> None:
+        """Write the manifests of the changes while others have their turn; most often they still fit in our own."""
+        if self._applied_by(latest, ledger_at(self._table.snapshots, latest)) is not None:
+            return
+        changes = self._part.changes_at(latest, self._table.schemas.latest())
+        if not changes.is_empty:
+            self._delta.write(changes)
+            self._writer.flush()
 
     def _prepare(self, ready: "_Ready") -> tuple[Snapshot, set[str], int]:
         """Return the next snapshot, the names of what it names, and how many users the ledger lost."""

@@ -64,11 +64,16 @@ class Trial:
         finally:
             self._queue.leave()
 
-    def latest(self) -> Snapshot | None:
-        """Return the latest snapshot, after which the next is made."""
+    def latest(self, prepare: Callable[[Snapshot], object] | None = None) -> Snapshot | None:
+        """Return the latest snapshot, after which the next is made.
+
+        `prepare` is called before the commit waits for its turn, with the latest snapshot of then: what is made there
+        takes no time from the other commits.
+        """
         latest = self._look()
         if latest is not None and QUEUE_PROPERTY in latest.properties and not self._queue.is_joined:
-            self._queue.join(if_any=True)
+            if self._queue.join(if_any=True) and prepare is not None:
+                prepare(latest)
             self._patience.wait_in(self._queue)
             latest = self._look()
         return latest

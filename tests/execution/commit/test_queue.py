@@ -44,21 +44,37 @@ def tickets(store: MemoryStore) -> int:
     return len(store.children(QUEUE_FOLDER).files)
 
 
-def test_three_have_their_turn_at_once_and_the_fourth_when_one_of_them_has_left(store, clock):
-    first, second, third, fourth = (joined(store, clock) for _ in range(4))
+def test_two_have_their_turn_at_once_and_the_third_when_one_of_them_has_left(store, clock):
+    first, second, third = (joined(store, clock) for _ in range(3))
 
-    assert [seconds_waited(queue, clock) for queue in (first, second, third)] == [0, 0, 0]
-    assert seconds_waited(fourth, clock, at_most=1) == pytest.approx(1, abs=0.1)
+    assert [seconds_waited(queue, clock) for queue in (first, second)] == [0, 0]
+    assert seconds_waited(third, clock, at_most=1) == pytest.approx(1, abs=0.1)
     second.leave()
-    assert seconds_waited(fourth, clock) == 0
+    assert seconds_waited(third, clock) == 0
+
+
+@pytest.mark.parametrize("place", [3, 4, 8, 16])
+def test_a_commit_learns_soon_that_its_turn_has_come_wherever_it_began_to_wait(store, clock, place):
+    a_commit = 0.1
+    others = [joined(store, clock) for _ in range(place - 1)]
+    last = joined(store, clock)
+    begin = clock.monotonic_seconds()
+
+    def one_leaves_at_each_commit(call: Call) -> None:
+        while others and clock.monotonic_seconds() - begin >= a_commit * (place - len(others)):
+            others.pop(0).leave()
+
+    last._store = FaultyStore(store, on_call=one_leaves_at_each_commit)
+
+    assert a_commit * (place - 2) <= seconds_waited(last, clock) < a_commit * (place - 2 + 0.3)
 
 
 def test_whoever_comes_back_goes_to_the_end(store, clock):
-    queues = [joined(store, clock) for _ in range(4)]
+    queues = [joined(store, clock) for _ in range(3)]
     queues[0].leave()
     queues[0].join()
 
-    assert seconds_waited(queues[3], clock) == 0
+    assert seconds_waited(queues[2], clock) == 0
     assert seconds_waited(queues[0], clock, at_most=1) == pytest.approx(1, abs=0.1)
 
 
@@ -92,7 +108,7 @@ def test_a_queue_that_moves_is_waited_for_however_long_it_takes(store, clock):
 
     last._store = FaultyStore(store, on_call=leaves_every_15_seconds)
 
-    assert 90 < seconds_waited(last, clock) < 92
+    assert 105 < seconds_waited(last, clock) < 107
 
 
 def test_tickets_of_long_ago_are_thrown_away_by_the_storages_clock(store, clock):
@@ -160,6 +176,28 @@ def test_a_commit_that_lost_says_so_in_its_snapshot_and_the_next_one_looks_once(
     assert tickets(table.store) == 0
     assert [call.method for call in calls_of_a_commit(table, "next")] == ["children"]
     assert calls_of_a_commit(table, "after") == []
+
+
+def test_a_commit_writes_the_manifests_of_its_changes_before_its_turn_comes() -> None:
+    table = commit_table()
+    losing_once(table, "late")
+    others = [joined(table.store, VirtualClock(seed=8 + number)) for number in range(2)]
+    looks: list[Call] = []
+    written: list[tuple[bool, str]] = []
+
+    def watch(call: Call) -> None:
+        if call.method == "children" and call.key == QUEUE_FOLDER:
+            looks.append(call)
+            if len(looks) == 4:
+                others.pop().leave()
+        if call.method in ("write", "write_all", "create_new") and not call.key.startswith(QUEUE_FOLDER):
+            written.append((len(others) == 2, call.key.split("-")[0]))
+
+    CommitTable(FaultyStore(table.store, on_call=watch), VirtualClock(seed=3)).commit(table.append("a", user="a"))
+
+    assert (True, "manifest/manifest") in written
+    assert all(key != "snapshot/snapshot" for early, key in written if early)
+    assert [key for early, key in written if not early][:2] == ["manifest/manifest", "snapshot/snapshot"], written
 
 
 def test_a_commit_that_gives_up_leaves_no_ticket() -> None:
