@@ -1,8 +1,12 @@
 """Where in the core a thing may be decided, as far as neither types nor import contracts can say it."""
 
 import ast
+import importlib
+import inspect
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import lakehouse_core
 
@@ -91,3 +95,52 @@ def test_every_decision_by_the_kind_of_bucketing_names_all_kinds() -> None:
     for name, node in matches:
         ending = ast.unparse(node.cases[-1])
         assert ending == f"case _:\n    assert_never({ast.unparse(node.subject)})", f"{name}, line {node.lineno}"
+
+
+# Planning: values in, values out.
+
+# Functions of values that decide by their arguments alone: a change of types or columns, a condition on a partition,
+# the words for a bucket, the splits of a plan.
+PURE_ARGUMENTS = {
+    "alter/alter._edit: edit",
+    "alter/alter._edit_field: edit",
+    "alter/alter._edit_row: edit",
+    "alter/alter._edit_within: edit",
+    "commit/conflicts.refuse: describe",
+    "commit/conflicts.unseen_files: covers",
+    "read/lazy_splits.LazySplits.__init__: make",
+}
+
+
+def functions_of(module: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The functions of a module and the methods of its classes, by their names in it."""
+    for name, value in vars(module).items():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if inspect.isfunction(value):
+            yield name, value
+        elif inspect.isclass(value):
+            for method, part in vars(value).items():
+                if inspect.isfunction(part):
+                    yield f"{name}.{method}", part
+
+
+def takes_a_function(hint: Any) -> bool:
+    return typing.get_origin(hint) is Callable or any(map(takes_a_function, typing.get_args(hint)))
+
+
+def functions_that_planning_takes() -> set[str]:
+    found = set()
+    for module in (name for name in TREES if name.startswith("planning/") and not name.endswith("__init__")):
+        for name, function in functions_of(importlib.import_module(f"lakehouse_core.{module.replace('/', '.')}")):
+            hints = typing.get_type_hints(function)
+            found |= {
+                f"{module.removeprefix('planning/')}.{name}: {parameter}"
+                for parameter, hint in hints.items()
+                if parameter != "return" and takes_a_function(hint)
+            }
+    return found
+
+
+def test_planning_is_given_values_and_nothing_that_it_could_read_with() -> None:
+    assert functions_that_planning_takes() == PURE_ARGUMENTS

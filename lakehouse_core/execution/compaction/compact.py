@@ -168,11 +168,13 @@ def _plan_buckets(
 ) -> tuple[BucketCompaction, ...]:
     """Return what each bucket needs, largest first."""
     types = [field.type for field in schema.partition_fields]
+    ids = set() if expiry is None else {file.schema_id for files in by_bucket.values() for file in files}
+    file_schemas = {number: schemas.schema(number) for number in sorted(ids)}
     found = []
     for (partition, bucket, total_buckets), files in by_bucket.items():
         values = deserialize_row(partition, types)
         folder = partition_folder(schema, values, bucket)
-        expired = expired_files(files, expiry, schemas.schema)
+        expired = expired_files(files, expiry, file_schemas)
         vectors = {file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions}
         marked = {name: MarkedRows(count=one.cardinality, index_file=one.key) for name, one in vectors.items()}
         picked = plan_bucket(files, schema, full=full, occasion=occasion, expired=expired, marked=marked, tells=tells)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.display import line, page
@@ -38,6 +39,7 @@ from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.manifest import live_rows
 from lakehouse_core.table.predicate import Predicate, columns_of, without_columns
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -297,16 +299,16 @@ def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, *, only_
     keep = None if scope.is_everything else scope.keeps_entry
     entries = table.manifests.columns(wanted, keep=keep, with_stats=scope.needs_statistics)
     deletions = deletion_files(table.manifests.index_entries(snapshot), BucketFolders(schema))
-    planned = plan_splits(
-        entries, scope, snapshot_id=snapshot.id, file_schema=table.schemas.schema, deletions=deletions
-    )
+    live = live_rows(entries)
+    file_schemas = {number: table.schemas.schema(number) for number in np.unique(entries.schema_ids[live]).tolist()}
+    splits = plan_splits(entries, live, scope, snapshot_id=snapshot.id, file_schemas=file_schemas, deletions=deletions)
     predicate = without_columns(empty.predicate, schema.partition_keys)
     return replace(
         empty,
         snapshot=snapshot,
         predicate=predicate,
-        splits=planned.splits if predicate is not None else needed_splits(planned.splits, empty.limit),
-        file_schemas={number: table.schemas.schema(number) for number in planned.schema_ids},
+        splits=splits if predicate is not None else needed_splits(splits, empty.limit),
+        file_schemas=file_schemas,
         manifests_total=len(manifests),
         manifests_read=len(wanted),
         tags=state.tags,

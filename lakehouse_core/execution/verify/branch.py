@@ -162,14 +162,14 @@ class _BranchCheck:
         """Apply the delta of `rooted` to `live`, then check what it came to; of the first snapshot, everything."""
         key = rooted.root.key
         if self._order_decides and rooted.snapshot.commit_kind is CommitKind.APPEND:
-            self._inspection.report(live.crossing_findings(key, changes, self._folders.of), key)
+            self._inspection.report(live.crossing_findings(key, changes, self._folders), key)
         self._inspection.report(live.apply(key, changes), key)
         # A file that one of the deltas deletes may be gone, but for the snapshots before it.
         new = live.entries.keys() if is_first else map(file_identifier, changes)
         files = [live.entries[identifier] for identifier in new if identifier in live.entries]
         touched = _buckets(files if is_first else changes)
         self._look_at(rooted, files, FileKind.DATA)
-        self._inspection.report(live.bucket_findings(key, touched, self._folders.of), key)
+        self._inspection.report(live.bucket_findings(key, touched, self._folders), key)
         self._indexes(rooted, live)
         changelog_rows = None
         if rooted.root.changelog is not None:

@@ -3,9 +3,8 @@
 Source: docs/semantics/commit.md#commit-loop, docs/reliability/commit.md#steps.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from lakehouse_core.planning.commit.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.commit.index_files import find_index_conflicts, index_entry
@@ -54,7 +53,11 @@ def append_changes(staged: StagedCommit) -> Changes:
     Deleting files or rows makes a commit an OVERWRITE. The changelog files of an overwrite are not kept, as in Java.
     """
     overwrites = not isinstance(staged.mode, Append)
-    indexes = _index_entries(staged.messages, attrgetter("deleted_index_files"), attrgetter("new_index_files"))
+    indexes = tuple(
+        entry
+        for message in staged.messages
+        for entry in _index_entries(message, gone=message.deleted_index_files, new=message.new_index_files)
+    )
     deletes = any(message.deleted_files for message in staged.messages) or any(
         index.index_type == DELETION_VECTORS for index in indexes
     )
@@ -84,8 +87,12 @@ def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
         changelog=tuple(
             _entry(EntryKind.ADD, message, file) for message in messages for file in message.compact_changelog_files
         ),
-        indexes=_index_entries(
-            messages, attrgetter("compact_deleted_index_files"), attrgetter("compact_new_index_files")
+        indexes=tuple(
+            entry
+            for message in messages
+            for entry in _index_entries(
+                message, gone=message.compact_deleted_index_files, new=message.compact_new_index_files
+            )
         ),
     )
 
@@ -138,16 +145,11 @@ def new_files(changes: Changes, folders: BucketFolders) -> Iterator[FileRef]:
 
 
 def _index_entries(
-    messages: Iterable[CommitMessage],
-    gone: Callable[[CommitMessage], Iterable[IndexFile]],
-    new: Callable[[CommitMessage], Iterable[IndexFile]],
-) -> tuple[IndexManifestEntry, ...]:
-    return tuple(
-        index_entry(kind, message.partition, message.bucket, file)
-        for message in messages
-        for kind, files in ((EntryKind.DELETE, gone(message)), (EntryKind.ADD, new(message)))
-        for file in files
-    )
+    message: CommitMessage, *, gone: Iterable[IndexFile], new: Iterable[IndexFile]
+) -> Iterator[IndexManifestEntry]:
+    for kind, files in ((EntryKind.DELETE, gone), (EntryKind.ADD, new)):
+        for file in files:
+            yield index_entry(kind, message.partition, message.bucket, file)
 
 
 def _entry(kind: EntryKind, message: CommitMessage, file: DataFile) -> ManifestEntry:

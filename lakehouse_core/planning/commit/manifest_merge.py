@@ -4,7 +4,7 @@ Source: docs/semantics/commit.md#manifest-merge; the thresholds are the table's 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_core.format.binary_row import serialize_row
@@ -140,20 +140,26 @@ def combined(manifests: Sequence[ManifestFile], partition_types: Sequence[DataTy
         num_deleted_files=sum(one.num_deleted_files for one in manifests),
         partition_stats=_combined_stats(manifests, partition_types),
         schema_id=max(one.schema_id for one in manifests),
-        min_bucket=_known(min, [one.min_bucket for one in manifests]),
-        max_bucket=_known(max, [one.max_bucket for one in manifests]),
-        min_level=_known(min, [one.min_level for one in manifests]),
-        max_level=_known(max, [one.max_level for one in manifests]),
-        min_row_id=_known(min, [one.min_row_id for one in manifests]),
-        max_row_id=_known(max, [one.max_row_id for one in manifests]),
+        min_bucket=_lowest([one.min_bucket for one in manifests]),
+        max_bucket=_highest([one.max_bucket for one in manifests]),
+        min_level=_lowest([one.min_level for one in manifests]),
+        max_level=_highest([one.max_level for one in manifests]),
+        min_row_id=_lowest([one.min_row_id for one in manifests]),
+        max_row_id=_highest([one.max_row_id for one in manifests]),
         checksum=None,
     )
 
 
-def _known(choose: Callable[[list[int]], int], values: Sequence[int | None]) -> int | None:
-    """Return the bound of all values, None when one of them is unknown."""
+def _lowest(values: Sequence[int | None]) -> int | None:
+    """Return the smallest value, None when one of them is unknown."""
     present = [value for value in values if value is not None]
-    return choose(present) if len(present) == len(values) else None
+    return min(present) if len(present) == len(values) else None
+
+
+def _highest(values: Sequence[int | None]) -> int | None:
+    """Return the largest value, None when one of them is unknown."""
+    present = [value for value in values if value is not None]
+    return max(present) if len(present) == len(values) else None
 
 
 def _combined_stats(manifests: Sequence[ManifestFile], types: Sequence[DataType]) -> SimpleStats:

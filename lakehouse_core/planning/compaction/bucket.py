@@ -4,7 +4,7 @@ Source: docs/semantics/compaction.md#full-compaction, docs/semantics/compaction.
 docs/semantics/compaction.md#compaction-task.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakehouse_core.options import TableOptions
@@ -60,15 +60,18 @@ def plan_bucket(
 
 
 def expired_files(
-    files: Iterable[DataFile], expiry: RecordExpiry | None, file_schema: Callable[[int], TableSchema]
+    files: Iterable[DataFile], expiry: RecordExpiry | None, file_schemas: Mapping[int, TableSchema]
 ) -> frozenset[str]:
-    """Return the names of the files whose statistics say that they hold rows whose time is over."""
+    """Return the names of the files whose statistics say that they hold rows whose time is over.
+
+    `file_schemas`: by id, the schemas of the files; none are needed where no row expires.
+    """
     if expiry is None:
         return frozenset()
     name, wanted = expiry.field.name, [expiry.field]
     found = []
     for file in files:
-        bounds = file_ranges(file, file_schema(file.schema_id), wanted).get(name)
+        bounds = file_ranges(file, file_schemas[file.schema_id], wanted).get(name)
         if bounds is not None and is_expired(bounds.minimum, expiry):
             found.append(file.file_name)
     return frozenset(found)

@@ -5,7 +5,7 @@ need no merge are packed apart here: their rows are the answer.
 Source: docs/semantics/reading.md#splits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeVar
@@ -34,7 +34,7 @@ def append_groups(files: Sequence[DataFile], *, target_bytes: int, open_cost_byt
 
 def raw_groups(files: Sequence[DataFile], *, target_bytes: int, open_cost_bytes: int) -> list[FileGroup]:
     """Return files of one bucket, each of which is read alone, packed in their order to about `target_bytes`."""
-    bins = pack(files, attrgetter("file_size"), target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
+    bins = pack(files, map(attrgetter("file_size"), files), target_bytes=target_bytes, open_cost_bytes=open_cost_bytes)
     return [FileGroup(files=tuple(group), raw=True) for group in bins]
 
 
@@ -66,7 +66,7 @@ def key_groups(
         *raw_groups(plain, **sizes),
         *(
             FileGroup(files=tuple(file for members in group for file in members), raw=False)
-            for group in pack(merged, _size_of, **sizes)
+            for group in pack(merged, map(_size_of, merged), **sizes)
         ),
     ]
 
@@ -85,12 +85,15 @@ def is_one_level(files: Sequence[DataFile]) -> bool:
     return len(levels) == 1 and levels != {0}
 
 
-def pack(items: Sequence[T], size_of: Callable[[T], int], *, target_bytes: int, open_cost_bytes: int) -> list[list[T]]:
-    """Pack in order: the next item opens a bin when it, weighing at least its opening cost, would overfill the last."""
+def pack(items: Sequence[T], sizes: Iterable[int], *, target_bytes: int, open_cost_bytes: int) -> list[list[T]]:
+    """Pack in order: the next item opens a bin when it, weighing at least its opening cost, would overfill the last.
+
+    `sizes`: that of each item, in bytes.
+    """
     bins: list[list[T]] = []
     weight = 0
-    for item in items:
-        added = max(size_of(item), open_cost_bytes)
+    for item, size in zip(items, sizes, strict=True):
+        added = max(size, open_cost_bytes)
         if not bins or weight + added > target_bytes:
             bins.append([])
             weight = 0

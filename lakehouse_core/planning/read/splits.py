@@ -6,8 +6,8 @@ level 0 is not read and the others are judged like those of an append table.
 Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#splits.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -31,37 +31,29 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_index import embedded_index, matching_rows
 from lakehouse_core.table.file_stats import file_ranges, key_ranges
-from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry, bucket_rows, live_rows
+from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry, bucket_rows
 from lakehouse_core.table.predicate import Predicate, may_match, only_columns
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedFiles:
-    """The outcome of planning: the splits, and the schemas of the live files."""
-
-    splits: LazySplits
-    schema_ids: tuple[int, ...]
-
-
 def plan_splits(
     entries: EntryColumns,
+    live: Flags,
     scope: ScanScope,
     *,
     snapshot_id: int,
-    file_schema: Callable[[int], TableSchema],
+    file_schemas: Mapping[int, TableSchema],
     deletions: Mapping[str, DeletionFile] = NOTHING_DELETED,
-) -> PlannedFiles:
-    """Return the splits of the live files among `entries`, which are in commit order, that a scan needs.
+) -> LazySplits:
+    """Return the splits of the `live` files among `entries`, which are in commit order, that a scan needs.
 
-    `file_schema` returns the schema by its id; `deletions` is what `deletion_files` tells of the snapshot.
+    `file_schemas`: by id, the schemas of the live files; `deletions`: what `deletion_files` tells of the snapshot.
     Raises CorruptTable for entries that cannot be read, UnsupportedFeature for files that would be read wrongly.
     """
-    live = live_rows(entries)
     wanted = []
     for bucket in bucket_rows(entries):
-        rows = _wanted_rows(entries, bucket, live, scope, file_schema)
+        rows = _wanted_rows(entries, bucket, live, scope, file_schemas)
         if len(rows):
             wanted.append(replace(bucket, rows=rows))
     if wanted:
@@ -70,14 +62,11 @@ def plan_splits(
     def make() -> Iterator[Split]:
         for bucket, files in _files_of(entries, wanted):
             yield from _bucket_splits(
-                bucket, files, scope, snapshot_id=snapshot_id, file_schema=file_schema, deletions=deletions
+                bucket, files, scope, snapshot_id=snapshot_id, file_schemas=file_schemas, deletions=deletions
             )
 
     count = sum(len(bucket.rows) for bucket in wanted)
-    return PlannedFiles(
-        splits=LazySplits(make, keeps=count <= MOST_KEPT_FILES),
-        schema_ids=tuple(np.unique(entries.schema_ids[live]).tolist()),
-    )
+    return LazySplits(make, keeps=count <= MOST_KEPT_FILES)
 
 
 def _wanted_rows(
@@ -85,7 +74,7 @@ def _wanted_rows(
     bucket: BucketRows,
     live: Flags,
     scope: ScanScope,
-    file_schema: Callable[[int], TableSchema],
+    file_schemas: Mapping[int, TableSchema],
 ) -> Longs:
     """Return the live rows of a bucket that a row to find may lie in."""
     rows = bucket.rows[live[bucket.rows]]
@@ -99,7 +88,7 @@ def _wanted_rows(
     kinds = np.stack([entries.total_buckets[rows], entries.schema_ids[rows]])
     distinct, which = np.unique(kinds, axis=1, return_inverse=True)
     kept = [
-        scope.keeps_bucket(bucket.partition, bucket.bucket, int(total), file_schema(int(schema_id)))
+        scope.keeps_bucket(bucket.partition, bucket.bucket, int(total), file_schemas[int(schema_id)])
         for total, schema_id in distinct.T
     ]
     return rows if all(kept) else rows[np.array(kept)[which.reshape(-1)]]
@@ -128,12 +117,12 @@ def _bucket_splits(
     scope: ScanScope,
     *,
     snapshot_id: int,
-    file_schema: Callable[[int], TableSchema],
+    file_schemas: Mapping[int, TableSchema],
     deletions: Mapping[str, DeletionFile],
 ) -> Iterator[Split]:
     partition = scope.partition(bucket.partition)
     assert partition is not None
-    files = _matching_files([entry.file for entry in entries], partition.rest, scope.schema, file_schema)
+    files = _matching_files([entry.file for entry in entries], partition.rest, scope.schema, file_schemas)
     folder = partition_folder(scope.schema, partition.values, bucket.bucket)
     for group in _groups(files, scope.schema):
         yield Split(
@@ -154,20 +143,20 @@ def _matching_files(
     files: Sequence[DataFile],
     rest: Predicate | None,
     schema: TableSchema,
-    file_schema: Callable[[int], TableSchema],
+    file_schemas: Mapping[int, TableSchema],
 ) -> Sequence[DataFile]:
     if rest is None:
         return files
 
     def matches(file: DataFile) -> bool:
-        return may_match(rest, file_ranges(file, file_schema(file.schema_id), schema.fields))
+        return may_match(rest, file_ranges(file, file_schemas[file.schema_id], schema.fields))
 
     if _is_read_file_by_file(files, schema) or is_one_level(files):
-        return [file for file in files if matches(file) and _index_allows(file, rest, schema, file_schema)]
+        return [file for file in files if matches(file) and _index_allows(file, rest, schema, file_schemas)]
     key_part = only_columns(rest, schema.trimmed_primary_keys)
     if key_part is not None:
         keys = schema.key_fields
-        files = [file for file in files if may_match(key_part, key_ranges(file, file_schema(file.schema_id), keys))]
+        files = [file for file in files if may_match(key_part, key_ranges(file, file_schemas[file.schema_id], keys))]
     if schema.table_options.merge_engine not in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
         # A merged row is made of several: what comes out, none of the files need hold.
         return files
@@ -176,13 +165,13 @@ def _matching_files(
 
 
 def _index_allows(
-    file: DataFile, rest: Predicate, schema: TableSchema, file_schema: Callable[[int], TableSchema]
+    file: DataFile, rest: Predicate, schema: TableSchema, file_schemas: Mapping[int, TableSchema]
 ) -> bool:
     """Return whether the index in the file's entry, if there is one, leaves any row. Others are asked by the read."""
     if file.embedded_index is None or not schema.table_options.file_index_read:
         return True
     index = embedded_index(file.embedded_index, file)
-    rows = matching_rows(rest, index, file, file_schema(file.schema_id), schema.fields)
+    rows = matching_rows(rest, index, file, file_schemas[file.schema_id], schema.fields)
     return rows is None or bool(rows)
 
 

@@ -13,6 +13,7 @@ from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.read.where import parse_where
 from lakehouse_core.storage import MemoryStore
+from lakehouse_core.table.manifest import live_rows
 from lakehouse_core.table.predicate import bind
 from tests.oracle.conditions import truth
 
@@ -103,9 +104,11 @@ def test_no_statistics_of_values_are_believed_where_a_merge_makes_new_ones(catal
     predicate = bind(parse_where("v > 1000"), schema.fields)
     entries = context.manifests.columns(context.manifests.of(context.snapshots.latest()), with_stats=True)
 
-    planned = plan_splits(entries, ScanScope(schema, predicate), snapshot_id=3, file_schema=lambda _: schema)
+    splits = plan_splits(
+        entries, live_rows(entries), ScanScope(schema, predicate), snapshot_id=3, file_schemas={schema.id: schema}
+    )
 
-    assert sum(len(split.files) for split in planned.splits) == files
+    assert sum(len(split.files) for split in splits) == files
 
 
 def test_manifests_of_other_partitions_are_not_read(catalog):

@@ -18,6 +18,7 @@ from lakehouse_core.table.manifest import (
     DeletionVectorRange,
     IndexManifestEntry,
     columns_of,
+    live_rows,
 )
 from lakehouse_core.table.predicate import bind, col
 from lakehouse_core.table.schema import TableSchema, new_schema
@@ -42,7 +43,15 @@ def splits(
 ) -> Sequence[Split]:
     scope = ScanScope(of, None if where is None else bind(where, of.fields))
     entries = columns_of([add(file) for file in files])
-    return plan_splits(entries, scope, snapshot_id=1, file_schema=lambda _: of, deletions=deletions or {}).splits
+    ids = {file.schema_id for file in files}
+    return plan_splits(
+        entries,
+        live_rows(entries),
+        scope,
+        snapshot_id=1,
+        file_schemas=dict.fromkeys(ids, of),
+        deletions=deletions or {},
+    )
 
 
 def shown(found: Sequence[Split]) -> str:

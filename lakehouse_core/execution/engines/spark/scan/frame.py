@@ -156,11 +156,8 @@ def _packed(groups: Sequence[Group], cores: int) -> list[Group]:
     if not groups:
         return []
     options = groups[0][0].schema.table_options
-
-    def size_of(group: Group) -> int:
-        return sum(task.split.size_bytes for task in group)
-
-    total = sum(max(size_of(group), options.split_open_cost_bytes) for group in groups)
+    sizes = [sum(task.split.size_bytes for task in group) for group in groups]
+    total = sum(max(size, options.split_open_cost_bytes) for size in sizes)
     target = min(options.split_target_bytes, max(options.split_open_cost_bytes, total // cores))
-    bins = pack(groups, size_of, target_bytes=target, open_cost_bytes=options.split_open_cost_bytes)
+    bins = pack(groups, sizes, target_bytes=target, open_cost_bytes=options.split_open_cost_bytes)
     return [list(chain.from_iterable(one)) for one in bins]
