@@ -266,7 +266,9 @@ class Table:
         """Write files that nobody sees yet; `commit` makes them a snapshot, once for each user and identifier.
 
         `commit_identifier` is 0 or more and rises with each commit of a user. `behind`: what is staged already and will
-        be committed first; the new rows count as later than its rows. Raises as `write` does until it commits.
+        be committed first; the new rows count as later than its rows. What is committed under this user and identifier
+        is not written again, nor is its data read; the commit answers as it did. Raises as `write` does until it
+        commits, and StaleCommit.
         """
         return table_writes.stage(
             self._context,

@@ -51,6 +51,8 @@ StructType: TypeAlias = Any
 # of the tables.
 _DATABASE_MARK: Final = ".lakehouse-database"
 _DROPPED_PREFIX: Final = ".dropped-"
+# What stands for other characters in a name.
+_PATTERN: Final = frozenset("*?[")
 
 
 @checks_flags
@@ -246,8 +248,11 @@ class Catalog:
     def matching(self, tables: str = "*", *, database: str | None = None) -> list[str]:
         """Return `database.table` of each table whose name and database fit, sorted; `database` None: in all of them.
 
-        In names `*` stands for any characters, `?` for one and `[…]` for one of some. Raises NotFound when none fits.
+        In names `*` stands for any characters, `?` for one and `[…]` for one of some. `tables` may hold both, as in
+        `sales.*`. Raises NotFound when none fits, InvalidRequest.
         """
+        if database is None and isinstance(tables, str) and "." in tables:
+            database, _, tables = tables.partition(".")
         database = "*" if database is None else database
         for noun, pattern in (("database", database), ("tables", tables)):
             if not isinstance(pattern, str):
@@ -274,7 +279,8 @@ class Catalog:
     ) -> tuple[CompactionReport, ...]:
         """Compact each table whose name and database fit, one after the other, as `Table.compact` does.
 
-        `database` None: in all of them. In names `*` stands for any characters, `?` for one and `[…]` for one of some.
+        `database` None: in all of them, or in those that `tables` names before a dot, as in `sales.*`. In names `*`
+        stands for any characters, `?` for one and `[…]` for one of some.
         Returns a report for each table, by name; one that fails says so in `error`, and the others go on. `progress` is
         told of each table, and of what goes on in it.
         Raises NotFound when no table fits, InvalidRequest.
@@ -307,6 +313,11 @@ class Catalog:
         schemas = SchemaLog(store)
         ids = schemas.ids()
         if not ids:
+            if not _PATTERN.isdisjoint(name):
+                raise NotFound(
+                    f"Table {shown(name)} does not exist. For many tables loop over matching({shown(name)}), which "
+                    "gives their names; compact takes the pattern itself."
+                )
             if not self._has_database(database):
                 raise self._no_database(database)
             raise NotFound(f"Table {shown(name)} does not exist. {near(table, self.tables(database))}")

@@ -8,7 +8,7 @@ Source: docs/reliability/invariants.md#i23-a-schema-id-has-one-content.
 import re
 from typing import Any
 
-from lakehouse_core.errors import InvalidRequest, NotFound
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import created
@@ -41,7 +41,8 @@ class SchemaLog:
     def latest(self) -> TableSchema:
         """Return the schema that new data is written with.
 
-        Raises NotFound when the table has none, or none any more, InvalidRequest when it is another table by now.
+        Raises NotFound when the table has none, or none any more, InvalidRequest when it is another table by now,
+        CorruptTable when its file is damaged.
         """
         if not self._known:
             ids = self.ids()
@@ -101,7 +102,7 @@ class SchemaLog:
         return self._known[schema_id][0]
 
     def _check_same(self, schema_id: int) -> None:
-        """Refuse to go on when the table was dropped or renamed since a schema was read, or made again."""
+        """Refuse to go on when the table was dropped or renamed since a schema was read, made again, or damaged."""
         key = schema_key(schema_id)
         try:
             data = self._store.read(key)
@@ -110,7 +111,15 @@ class SchemaLog:
                 f"{self._store.uri(key)}: the schema that was there is gone: the table was dropped or renamed. "
                 "Open it again under its present name."
             ) from None
-        if data != self._known[schema_id][1]:
+        known, bytes_before = self._known[schema_id]
+        if data != bytes_before:
+            # Of damage a checksum tells, and what is no schema. Java's files have none: there the time is left, for
+            # no table is made again in the millisecond in which it was made.
+            if parse_schema(data, key).time_millis == known.time_millis:
+                raise CorruptTable(
+                    f"{self._store.uri(key)}: it is not what was read before, and says that it was made in the same "
+                    "millisecond, so it is no other table's. Restore the file from a copy of the table."
+                )
             raise InvalidRequest(
                 f"{self._store.uri(key)}: the schema is not the one that was read before: the table was dropped and "
                 "made again. Open it again, and write what was staged anew."

@@ -167,6 +167,30 @@ def test_all_tables_of_a_pattern_are_compacted_with_a_report_each(catalog):
         catalog.compact(database="sale")
 
 
+def test_a_pattern_may_name_the_database_as_in_the_shell(catalog):
+    for name in ("sales.orders", "sales.people"):
+        made(catalog, name).write(ROW)
+    catalog.create_database("archive")
+    made(catalog, "archive.orders").write(ROW)
+
+    assert catalog.matching("sales.*") == ["sales.orders", "sales.people"]
+    assert catalog.matching("*.order?") == ["archive.orders", "sales.orders"]
+    assert [report.table for report in catalog.compact("sales.*", full=True)] == ["sales.orders", "sales.people"]
+    with pytest.raises(lc.NotFound, match=r"No table fits 'z\*' in sales\."):
+        catalog.compact("sales.z*")
+    with pytest.raises(lc.NotFound, match=r"No database fits 'shop' in"):
+        catalog.compact("shop.*")
+
+
+def test_a_pattern_where_one_table_is_meant_says_how_to_take_many(catalog):
+    made(catalog, "sales.orders")
+
+    with pytest.raises(
+        lc.NotFound, match=r"'sales\.\*' does not exist\. For many tables loop over matching\('sales\.\*'\)"
+    ):
+        catalog.table("sales.*")
+
+
 def test_a_table_that_cannot_be_compacted_says_so_in_its_report_and_stops_no_other(catalog, tmp_path):
     for name in ("sales.a", "sales.b", "sales.c"):
         made(catalog, name).write(ROW)

@@ -1,12 +1,16 @@
 """Schemas of a table: written once each, found without listing once known."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from lakehouse_core.errors import CorruptTable, NotFound
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.storage import FaultyStore, MemoryStore
+from lakehouse_core.table.layout import schema_key
+from lakehouse_core.table.schema import serialize_schema
 from tests.planning.change_vocabulary import key_schema
 
 
@@ -75,6 +79,43 @@ def test_a_damaged_schema_is_never_a_missing_one() -> None:
 
     with pytest.raises(CorruptTable, match="schema-1"):
         SchemaLog(schemas.store).latest()
+
+
+def without_checksum(data: bytes) -> bytes:
+    """Return a schema file as Java writes it."""
+    document = json.loads(data)
+    return json.dumps({name: value for name, value in document.items() if "Crc32" not in name}, indent=2).encode()
+
+
+@pytest.mark.parametrize("as_stored", [bytes, without_checksum], ids=["ours", "of Java"])
+def test_a_schema_that_was_read_and_then_damaged_is_no_other_table(as_stored: Callable[[bytes], bytes]) -> None:
+    """Each bit of it flipped once."""
+    key, store = schema_key(0), filled(1).store
+    data = as_stored(store.read(key))
+    store.write(key, data)
+    schemas = SchemaLog(store)
+    schemas.latest()
+    at = data.index(b'"timeMillis"')
+    of_time = set(range(at, data.index(b"\n", at)))
+
+    for place in range(len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1
+        store.write(key, bytes(flipped))
+        # A time that differs may be that of another table.
+        allowed = (CorruptTable, InvalidRequest) if as_stored is without_checksum and place in of_time else CorruptTable
+        with pytest.raises(allowed, match="schema-0"):
+            schemas.latest()
+
+
+def test_a_table_that_was_made_again_is_another_one() -> None:
+    schemas = filled(1)
+    schemas.latest()
+    again = replace(key_schema(), id=0, comment="number 0", time_millis=key_schema().time_millis + 1)
+    schemas.store.write(schema_key(0), serialize_schema(again))
+
+    with pytest.raises(InvalidRequest, match="dropped and made again"):
+        schemas.latest()
 
 
 def test_other_files_among_the_schemas_are_no_schemas() -> None:

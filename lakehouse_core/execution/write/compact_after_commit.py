@@ -41,7 +41,8 @@ def compact_written(
     """Compact what the table wants compacted after this commit, again where another commit was faster.
 
     The rows are committed whatever happens here, so a failure is an answer; the next compaction finds the same to do.
-    `replayed`: the rows were committed before, and maybe compacted: a compaction now is one of its own.
+    `replayed`: the rows were committed before, and maybe compacted: a compaction now is one of its own. Staged again,
+    nothing tells where they are, and all buckets are looked at.
     """
     started = table.clock.monotonic_seconds()
     done: list[CompactionResult] = []
@@ -56,11 +57,12 @@ def compact_written(
         return outcome(str(error))
     trigger = trigger_after(schema, staged.commit_identifier)
     places = {(message.partition, message.bucket) for message in staged.messages}
-    if trigger is Trigger.NOTHING or not places:
+    if trigger is Trigger.NOTHING or not (places or replayed):
         return outcome()
     stop = schema.table_options.compaction.stop_run_count
     scope = WrittenBuckets(
-        places=None if trigger is Trigger.FULL else places, above_runs=stop if trigger is Trigger.BACK_PRESSURE else 0
+        places=None if trigger is Trigger.FULL or not places else places,
+        above_runs=stop if trigger is Trigger.BACK_PRESSURE else 0,
     )
     identity = None if replayed else (staged.commit_user, staged.commit_identifier)
     for _ in range(_MOST_ATTEMPTS):

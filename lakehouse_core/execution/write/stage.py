@@ -10,20 +10,24 @@ from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.commit.discard import discard
+from lakehouse_core.execution.commit.replay import applied_before
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit.checks import check_staged
+from lakehouse_core.planning.commit.ledger import ledger_of
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
-from lakehouse_core.table.commit_message import Append, CommitMessage, Missing, WriteMode
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitKind, CommitMessage, Missing, WriteMode
+from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
+from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
 
@@ -43,8 +47,9 @@ def stage(
     """Write `data` as files and return the commit that would make them visible; without rows it holds no messages.
 
     `behind`: what is staged already and will be committed before, whose rows the new ones are to win over.
-    `missing`: a column that the data lacks is null, or an error.
-    Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull.
+    `missing`: a column that the data lacks is null, or an error. What this user has committed under this identifier is
+    not written again, nor is `data` read: the commit will answer as it did.
+    Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull, StaleCommit.
     """
     schema = table.schemas.latest()
     write_supported(schema, table=table.name)
@@ -65,6 +70,9 @@ def stage(
     )
     check_staged(staged)
     overwritten(staged, schema)
+    if _was_committed(table, base, staged):
+        # The commit finds that out again; files that were written for it nobody would ever name.
+        return staged
     if rowkind_column is not None and schema.table_options.rowkind_field not in (None, rowkind_column):
         raise InvalidRequest(
             f"{table.name}: rowkind_column is {shown(rowkind_column)}, and the table's option rowkind.field names "
@@ -106,6 +114,19 @@ def _has_order(schema: TableSchema) -> bool:
             return False
         case _:
             assert_never(schema.bucketing)
+
+
+def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCommit) -> bool:
+    """Return whether the ledger says that its user has committed it.
+
+    Nobody looks where another engine wrote last, nor for batch commits, each of which has a user of its own.
+    """
+    is_named = staged.commit_identifier != BATCH_IDENTIFIER
+    ledger = ledger_of(base, snapshot_key(base.id)) if base is not None and is_named else None
+    if ledger is None:
+        return False
+    kind = CommitKind.APPEND if isinstance(staged.mode, Append) else CommitKind.OVERWRITE
+    return applied_before(table.snapshots, base, ledger, staged, kind) is not None
 
 
 def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit]) -> dict[tuple[bytes, int], int]:

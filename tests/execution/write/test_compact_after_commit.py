@@ -208,8 +208,9 @@ def test_a_compaction_that_fails_takes_no_row_with_it_and_the_next_tells_everyth
     assert told(table) == [("+I", 1, 1), ("+I", 2, 2)]
 
 
+@pytest.mark.parametrize("stages_again", [False, True], ids=["the same", "staged again"])
 def test_a_commit_repeated_after_its_compaction_was_lost_makes_up_for_it(
-    catalog: lc.Catalog, monkeypatch: pytest.MonkeyPatch
+    catalog: lc.Catalog, monkeypatch: pytest.MonkeyPatch, stages_again: bool
 ) -> None:
     table = table_of(catalog, changelog__producer="lookup")
     staged = table.stage([row(1, 1)], commit_user="job", commit_identifier=1)
@@ -222,6 +223,8 @@ def test_a_commit_repeated_after_its_compaction_was_lost_makes_up_for_it(
         with pytest.raises(KeyboardInterrupt):
             table.commit(staged)
 
+    if stages_again:
+        staged = table.stage([row(1, 1)], commit_user="job", commit_identifier=1)
     report = table.commit(staged)
 
     assert report.replayed
