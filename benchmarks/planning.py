@@ -23,6 +23,7 @@ from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_file import DataFile, SimpleStats
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -141,7 +142,7 @@ def make_table(root: str, files: int, gone: int) -> None:
         manifests += writer.write_entries(chunk)
     base, delta = writer.write_list([]), writer.write_list(manifests)
     writer.flush()
-    SnapshotLog(store).create(
+    SnapshotLog(store, MAIN).create(
         Snapshot(
             id=1,
             schema_id=0,

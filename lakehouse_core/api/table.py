@@ -27,6 +27,7 @@ from lakehouse_core.planning.read.read_point import LATEST, ReadPoint
 from lakehouse_core.progress import Listener
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.commit_message import Append, Missing, WriteMode
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
@@ -398,4 +399,4 @@ class Table:
 
 
 def _in_this_process(name: str, store: ObjectStore, clock: Clock) -> Table:
-    return Table(name, store, schemas=SchemaLog(store), engine=local_engine(store, clock), clock=clock)
+    return Table(name, store, schemas=SchemaLog(store, MAIN), engine=local_engine(store, clock), clock=clock)

@@ -42,7 +42,7 @@ from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
 from lakehouse_core.storage import ObjectStore, is_hidden, is_temp
 from lakehouse_core.storage.outcomes import begun, created, moved
-from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.schema import ColumnDeclarations, new_schema
 
 StructType: TypeAlias = Any
@@ -183,7 +183,7 @@ class Catalog:
                 f"{store.uri('')}: the folder of table {name} is not empty and holds no schema. "
                 "Look at what it holds, then remove it or choose another name."
             )
-        schemas = SchemaLog(store)
+        schemas = SchemaLog(store, MAIN)
         with self._cleared(_table_folder(database, table)):
             is_ours = schemas.create(first)
         if not is_ours:
@@ -243,7 +243,7 @@ class Catalog:
         if not moved(self._store, old, new, witness=witness):
             raise InvalidRequest(f"Table {shown(target)} exists already, or its folder does. Choose another name.")
         log_outcome("rename_table", source, f"renamed to {target}")
-        return Table(target, store, schemas=SchemaLog(store), engine=self._engine, clock=self._clock)
+        return Table(target, store, schemas=SchemaLog(store, MAIN), engine=self._engine, clock=self._clock)
 
     def matching(self, tables: str = "*", *, database: str | None = None) -> list[str]:
         """Return `database.table` of each table whose name and database fit, sorted; `database` None: in all of them.
@@ -310,7 +310,7 @@ class Catalog:
         """Return the store and the schemas of a table, and the key of the first of them. Raises NotFound."""
         database, table = split_name(name)
         store = self._store.at(_table_folder(database, table))
-        schemas = SchemaLog(store)
+        schemas = SchemaLog(store, MAIN)
         ids = schemas.ids()
         if not ids:
             if not _PATTERN.isdisjoint(name):
@@ -321,11 +321,11 @@ class Catalog:
             if not self._has_database(database):
                 raise self._no_database(database)
             raise NotFound(f"Table {shown(name)} does not exist. {near(table, self.tables(database))}")
-        return store, schemas, schema_key(ids[0])
+        return store, schemas, MAIN.schema(ids[0])
 
     def _has_schema(self, folder: str) -> bool:
         try:
-            return bool(self._store.children(f"{folder}/{SCHEMA_FOLDER}").files)
+            return bool(self._store.children(f"{folder}/{MAIN.schema_folder}").files)
         except InvalidRequest:
             # A symbolic link that nobody follows: whoever opens the table is told.
             return False

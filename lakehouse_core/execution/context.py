@@ -10,20 +10,26 @@ from typing import Any
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.metadata.changelog_log import ChangelogLog
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.tag_log import TagLog
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.layout import TableLayout
 
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """One table. `name` is `database.table`; `store` is rooted at the table; `engine` is asked when a task must run."""
+    """One branch of a table. `name` is `database.table`; `store` is rooted at the table.
+
+    `engine` is asked when a task must run; `runtime` is that of tasks which the verb itself runs, in this process.
+    """
 
     name: str
     store: ObjectStore
+    layout: TableLayout
     clock: Clock
     engine: Callable[[], Engine]
     schemas: SchemaLog
@@ -31,15 +37,20 @@ class TableContext:
     tags: TagLog
     changelogs: ChangelogLog
     manifests: ManifestReader
+    runtime: TaskRuntime
+
+    def on_branch(self, name: str | None) -> "TableContext":
+        """Return the context of another branch of the table, None for the main one; nothing is read."""
+        return table_context(self.name, self.store, self.clock, self.engine, branch=name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By its address. In another process it serves reads; an engine is not sent along."""
-        return reading_context, (self.name, self.store, self.clock)
+        return reading_context, (self.name, self.store, self.clock, self.layout.branch)
 
 
-def reading_context(name: str, store: ObjectStore, clock: Clock) -> TableContext:
+def reading_context(name: str, store: ObjectStore, clock: Clock, branch: str | None = None) -> TableContext:
     """Return a context that serves reads where no engine is, such as in a task."""
-    return table_context(name, store, clock, _no_engine)
+    return table_context(name, store, clock, _no_engine, branch=branch)
 
 
 def _no_engine() -> Engine:
@@ -47,17 +58,26 @@ def _no_engine() -> Engine:
 
 
 def table_context(
-    name: str, store: ObjectStore, clock: Clock, engine: Callable[[], Engine], schemas: SchemaLog | None = None
+    name: str,
+    store: ObjectStore,
+    clock: Clock,
+    engine: Callable[[], Engine],
+    schemas: SchemaLog | None = None,
+    *,
+    branch: str | None = None,
 ) -> TableContext:
-    """Return the context of the table at `store`; nothing is read."""
+    """Return the context of a branch of the table at `store`; nothing is read. `schemas`: its log, where one is."""
+    layout = TableLayout(branch)
     return TableContext(
         name=name,
         store=store,
+        layout=layout,
         clock=clock,
         engine=engine,
-        schemas=SchemaLog(store) if schemas is None else schemas,
-        snapshots=SnapshotLog(store),
-        tags=TagLog(store),
-        changelogs=ChangelogLog(store),
-        manifests=ManifestReader(store),
+        schemas=SchemaLog(store, layout) if schemas is None else schemas,
+        snapshots=SnapshotLog(store, layout),
+        tags=TagLog(store, layout),
+        changelogs=ChangelogLog(store, layout),
+        manifests=ManifestReader(store, layout),
+        runtime=local_runtime(store, clock),
     )

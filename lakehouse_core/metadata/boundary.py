@@ -9,34 +9,35 @@ from lakehouse_core.errors import NotFound, StorageUnavailable
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import replaced
 from lakehouse_core.table.boundary import parse_boundary, serialize_boundary
-from lakehouse_core.table.layout import BOUNDARY_KEY
+from lakehouse_core.table.layout import TableLayout
 
 _ATTEMPTS: Final = 5
 
 
 class Boundary:
-    """The boundary of one table. `store` is rooted at the table."""
+    """The boundary of one branch. `store` is rooted at the table."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
         self._store = store
+        self._key = layout.boundary
 
     def first_id(self) -> int:
         """Return the first id that counts; 0 when expiry has not set one. Raises CorruptTable."""
         try:
-            data = self._store.read(BOUNDARY_KEY)
+            data = self._store.read(self._key)
         except NotFound:
             return 0
-        return parse_boundary(data, self._store.uri(BOUNDARY_KEY))
+        return parse_boundary(data, self._store.uri(self._key))
 
     def advance(self, first_kept_id: int) -> int:
         """Let no id below `first_kept_id` count any more, durably; return the boundary, which never goes down."""
         for _ in range(_ATTEMPTS):
-            found = self._store.read_versioned(BOUNDARY_KEY)
+            found = self._store.read_versioned(self._key)
             if found is not None and (there := self.first_id()) >= first_kept_id:
-                self._store.make_last([BOUNDARY_KEY])
+                self._store.make_last([self._key])
                 return there
             version = None if found is None else found[1]
-            if replaced(self._store, BOUNDARY_KEY, serialize_boundary(first_kept_id), if_version=version):
+            if replaced(self._store, self._key, serialize_boundary(first_kept_id), if_version=version):
                 return first_kept_id
         raise StorageUnavailable(
             f"{self._store.uri('')}: the boundary changed in each of {_ATTEMPTS} attempts to raise it. Try again."

@@ -1,22 +1,23 @@
 """The long-lived changelogs of a table: expired snapshots whose changes can still be read."""
 
 from lakehouse_core.errors import NotFound
-from lakehouse_core.metadata.hints import CHANGELOG_EARLIEST_HINT, CHANGELOG_LATEST_HINT, write_hint
-from lakehouse_core.metadata.ids import ids_in
+from lakehouse_core.metadata.hints import write_hint
+from lakehouse_core.metadata.ids import changelog_ids
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.layout import CHANGELOG_FOLDER, changelog_key
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 
 
 class ChangelogLog:
-    """Reads the changelogs of one table. `store` is rooted at the table."""
+    """Reads the changelogs of one branch. `store` is rooted at the table."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
         self._store = store
+        self._layout = layout
 
     def changelog(self, snapshot_id: int) -> Snapshot:
         """Return the changelog of an expired snapshot. Raises NotFound, CorruptTable."""
-        key = changelog_key(snapshot_id)
+        key = self._layout.changelog(snapshot_id)
         try:
             return parse_snapshot(self._store.read(key), key)
         except NotFound as error:
@@ -26,9 +27,9 @@ class ChangelogLog:
 
     def ids(self) -> list[int]:
         """Return the ids of all changelogs, rising."""
-        return ids_in(self._store, CHANGELOG_FOLDER)
+        return changelog_ids(self._store, self._layout)
 
     def write_hints(self, earliest_id: int, latest_id: int) -> None:
         """Write which changelogs are the oldest and the newest. Best effort."""
-        write_hint(self._store, CHANGELOG_EARLIEST_HINT, earliest_id)
-        write_hint(self._store, CHANGELOG_LATEST_HINT, latest_id)
+        write_hint(self._store, self._layout.earliest_changelog_hint, earliest_id)
+        write_hint(self._store, self._layout.latest_changelog_hint, latest_id)

@@ -10,11 +10,6 @@ from typing import Final
 from lakehouse_core.errors import LakehouseError, NotFound
 from lakehouse_core.storage.object_store import ObjectStore
 
-LATEST_HINT: Final = "snapshot/LATEST"
-EARLIEST_HINT: Final = "snapshot/EARLIEST"
-CHANGELOG_LATEST_HINT: Final = "changelog/LATEST"
-CHANGELOG_EARLIEST_HINT: Final = "changelog/EARLIEST"
-
 _ID: Final = re.compile(rb"[1-9]\d{0,18}")
 
 

@@ -4,13 +4,21 @@ import re
 from typing import Final
 
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.layout import CHANGELOG_FOLDER
+from lakehouse_core.table.layout import TableLayout
 
 _SNAPSHOT: Final = re.compile(r"snapshot-([1-9]\d{0,18})")
 _CHANGELOG: Final = re.compile(r"changelog-([1-9]\d{0,18})")
 
 
-def ids_in(store: ObjectStore, folder: str) -> list[int]:
-    """Return the ids of the snapshots or changelogs that lie in `folder`, rising."""
-    pattern = _CHANGELOG if folder.endswith(CHANGELOG_FOLDER) else _SNAPSHOT
-    return sorted(int(match[1]) for match in map(pattern.fullmatch, store.children(folder).files) if match)
+def snapshot_ids(store: ObjectStore, layout: TableLayout) -> list[int]:
+    """Return the ids of the snapshots that lie on a branch, rising."""
+    return _ids(store, layout.snapshot_folder, _SNAPSHOT)
+
+
+def changelog_ids(store: ObjectStore, layout: TableLayout) -> list[int]:
+    """Return the ids of the changelogs that lie on a branch, rising."""
+    return _ids(store, layout.changelog_folder, _CHANGELOG)
+
+
+def _ids(store: ObjectStore, folder: str, name: re.Pattern[str]) -> list[int]:
+    return sorted(int(match[1]) for match in map(name.fullmatch, store.children(folder).files) if match)

@@ -14,7 +14,7 @@ from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import verify_bytes
-from lakehouse_core.table.layout import manifest_key, snapshot_key
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import (
     FEW_ENTRIES,
     EntryColumns,
@@ -46,8 +46,9 @@ class ManifestReader:
     Every method raises CorruptTable when a file is missing, damaged or not as recorded.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
         self._store = store
+        self._layout = layout
         self._lists: Recent[Sequence[ManifestFile]] = Recent(_REMEMBERED_LISTS)
         self._small: Recent[Sequence[ManifestEntry]] = Recent(_REMEMBERED_MANIFESTS)
 
@@ -100,7 +101,7 @@ class ManifestReader:
         name = snapshot.index_manifest
         if name is None:
             return []
-        return self.listed_index_files(name, _checksum(snapshot, name))
+        return self.listed_index_files(name, self._checksum(snapshot, name))
 
     def entries(
         self, manifest: ManifestFile, *, keep: Keep | None = None, with_stats: bool = False
@@ -140,7 +141,7 @@ class ManifestReader:
         return decode_index_manifest(self._bytes(name, None, checksum), name)
 
     def _list_of(self, snapshot: Snapshot, name: str, size: int | None) -> list[ManifestFile]:
-        return self.listed(name, size, _checksum(snapshot, name))
+        return self.listed(name, size, self._checksum(snapshot, name))
 
     def _columns_of_small(
         self, manifests: Iterator[ManifestFile], keep: Keep | None, with_stats: bool
@@ -166,8 +167,11 @@ class ManifestReader:
         self._small.put(key, entries)
         return entries
 
+    def _checksum(self, snapshot: Snapshot, name: str) -> str | None:
+        return snapshot_checksums(snapshot, self._layout.snapshot(snapshot.id)).get(name)
+
     def _bytes(self, name: str, size: int | None, checksum: str | None) -> bytes:
-        key = manifest_key(name)
+        key = self._layout.manifest(name)
         try:
             data = self._store.read(key)
         except NotFound as error:
@@ -176,10 +180,6 @@ class ManifestReader:
             raise CorruptTable(f"A manifest list or snapshot names {name!r}: {error}") from error
         verify_bytes(data, self._store.uri(key), size=size, expected=checksum)
         return data
-
-
-def _checksum(snapshot: Snapshot, name: str) -> str | None:
-    return snapshot_checksums(snapshot, snapshot_key(snapshot.id)).get(name)
 
 
 def _is_small(manifest: ManifestFile) -> bool:

@@ -13,7 +13,7 @@ from lakehouse_core.options import TableOptions
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.checksums import checksum
-from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import (
     IndexManifestEntry,
     ManifestEntry,
@@ -115,7 +115,7 @@ class ManifestWriter:
         self._pending, self._pending_bytes = {}, 0
         going = self._checksums.keys() - set(named)
         try:
-            self._store.delete([manifest_key(name) for name in sorted(going)])
+            self._store.delete([TableLayout.manifest(name) for name in sorted(going)])
         except (StorageUnavailable, InvalidRequest):
             return
         for name in going:
@@ -130,7 +130,7 @@ class ManifestWriter:
 
     def _write(self, name: str, data: bytes) -> None:
         self._checksums[name] = checksum(data)
-        self._pending[manifest_key(name)] = data
+        self._pending[TableLayout.manifest(name)] = data
         self._pending_bytes += len(data)
         if self._pending_bytes >= _MOST_PENDING_BYTES:
             self.flush()

@@ -9,20 +9,12 @@ from dataclasses import dataclass
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.metadata.deletion_plans import load_plans
-from lakehouse_core.metadata.ids import ids_in
+from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_log import read_tag, tag_names
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.deletion_plan import DeletionPlan
-from lakehouse_core.table.layout import (
-    BRANCH_FOLDER,
-    CHANGELOG_FOLDER,
-    SCHEMA_FOLDER,
-    SNAPSHOT_FOLDER,
-    changelog_key,
-    snapshot_key,
-    tag_key,
-)
+from lakehouse_core.table.layout import BRANCH_FOLDER, BRANCH_PREFIX, MAIN, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -30,7 +22,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 # A root may vanish between its listing and its reading, each time by another process's hand.
 _ATTEMPTS = 5
 
-_BRANCH = re.compile(r"branch-(.+)")
+_BRANCH = re.compile(rf"{BRANCH_PREFIX}(.+)")
 _SCHEMA = re.compile(r"schema-\d+")
 
 
@@ -51,7 +43,7 @@ def collect_roots(store: ObjectStore, *, boundary: int) -> Roots:
     for _ in range(_ATTEMPTS):
         try:
             return Roots(
-                roots=(*_snapshot_roots(store, "", boundary), *_branch_roots(store)),
+                roots=(*_roots_on(store, MAIN, boundary), *_branch_roots(store)),
                 plans=load_plans(store),
                 pending=pending_commits(store),
             )
@@ -64,31 +56,31 @@ def collect_roots(store: ObjectStore, *, boundary: int) -> Roots:
     )
 
 
-def _snapshot_roots(store: ObjectStore, prefix: str, boundary: int) -> Iterator[Root]:
-    """Yield the snapshots, tags and changelogs below `prefix`: "" for the main branch, else the folder of a branch."""
-    for snapshot_id in ids_in(store, f"{prefix}{SNAPSHOT_FOLDER}"):
+def _roots_on(store: ObjectStore, layout: TableLayout, boundary: int) -> Iterator[Root]:
+    """Yield the snapshots, changelogs and tags of one branch."""
+    for snapshot_id in snapshot_ids(store, layout):
         if snapshot_id >= boundary:
-            key = f"{prefix}{snapshot_key(snapshot_id)}"
-            yield root_of(parse_snapshot(store.read(key), key), key, RootKind.SNAPSHOT, lineage=prefix)
-    for snapshot_id in ids_in(store, f"{prefix}{CHANGELOG_FOLDER}"):
-        key = f"{prefix}{changelog_key(snapshot_id)}"
-        yield root_of(parse_snapshot(store.read(key), key), key, RootKind.CHANGELOG, lineage=prefix)
-    for name in tag_names(store, prefix):
-        key = f"{prefix}{tag_key(name)}"
-        yield root_of(read_tag(store, key).snapshot, key, RootKind.TAG, lineage=prefix)
+            key = layout.snapshot(snapshot_id)
+            yield root_of(parse_snapshot(store.read(key), key), key, RootKind.SNAPSHOT, lineage=layout.prefix)
+    for snapshot_id in changelog_ids(store, layout):
+        key = layout.changelog(snapshot_id)
+        yield root_of(parse_snapshot(store.read(key), key), key, RootKind.CHANGELOG, lineage=layout.prefix)
+    for name in tag_names(store, layout):
+        key = layout.tag(name)
+        yield root_of(read_tag(store, key).snapshot, key, RootKind.TAG, lineage=layout.prefix)
 
 
-def branch_prefixes(store: ObjectStore) -> list[str]:
-    """Return the folders of the branches, each with "/" at its end."""
-    names = store.children(BRANCH_FOLDER).folders
-    return [f"{BRANCH_FOLDER}/{name}/" for name in names if _BRANCH.fullmatch(name)]
+def branch_names(store: ObjectStore) -> list[str]:
+    """Return the names of the branches but the main one, sorted."""
+    folders = store.children(BRANCH_FOLDER).folders
+    return [folder.removeprefix(BRANCH_PREFIX) for folder in folders if _BRANCH.fullmatch(folder)]
 
 
 def _branch_roots(store: ObjectStore) -> Iterator[Root]:
-    for prefix in branch_prefixes(store):
-        if not any(map(_SCHEMA.fullmatch, store.children(f"{prefix}{SCHEMA_FOLDER}").files)):
+    for layout in map(TableLayout, branch_names(store)):
+        if not any(map(_SCHEMA.fullmatch, store.children(layout.schema_folder).files)):
             raise CorruptTable(
-                f"{store.uri(prefix.rstrip('/'))}: the branch has no schema, so it is half made or half dropped. "
-                "Nothing was deleted, for its files may be needed. Finish creating it, or remove its folder."
+                f"{store.uri(layout.prefix.rstrip('/'))}: the branch has no schema, so it is half made or half "
+                "dropped. Nothing was deleted, for its files may be needed. Finish creating it, or remove its folder."
             )
-        yield from _snapshot_roots(store, prefix, 0)
+        yield from _roots_on(store, layout, 0)

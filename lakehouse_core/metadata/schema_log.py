@@ -12,22 +12,23 @@ from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import created
-from lakehouse_core.table.layout import SCHEMA_FOLDER, schema_key
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.schema import TableSchema, parse_schema, serialize_schema
 
 _NAME = re.compile(r"schema-(0|[1-9]\d{0,9})")
 
 
 class SchemaLog:
-    """Reads and adds schemas. `store` is rooted at the table."""
+    """Reads and adds the schemas of one branch. `store` is rooted at the table."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
         self._store = store
+        self._layout = layout
         self._known: dict[int, tuple[TableSchema, bytes]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What was read stays here; another process reads it again."""
-        return SchemaLog, (self._store,)
+        return SchemaLog, (self._store, self._layout)
 
     @property
     def store(self) -> ObjectStore:
@@ -47,7 +48,9 @@ class SchemaLog:
         if not self._known:
             ids = self.ids()
             if not ids:
-                raise NotFound(f"{self._store.uri(SCHEMA_FOLDER)}: there is no schema. Check the name of the table.")
+                raise NotFound(
+                    f"{self._store.uri(self._layout.schema_folder)}: there is no schema. Check the name of the table."
+                )
             return self.schema(ids[-1])
         latest = max(self._known)
         self._check_same(latest)
@@ -60,14 +63,14 @@ class SchemaLog:
         found = self._load(schema_id)
         if found is None:
             raise NotFound(
-                f"{self._store.uri(schema_key(schema_id))}: there is no schema {schema_id}. "
+                f"{self._store.uri(self._layout.schema(schema_id))}: there is no schema {schema_id}. "
                 "Restore the file from a copy of the table if data files name it."
             )
         return found
 
     def ids(self) -> list[int]:
         """Return the ids of all schemas, rising; none when there is no table."""
-        names = self._store.children(SCHEMA_FOLDER).files
+        names = self._store.children(self._layout.schema_folder).files
         return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
 
     def all(self) -> list[TableSchema]:
@@ -84,7 +87,7 @@ class SchemaLog:
 
         Raises InvalidRequest for a schema that readers would not take for what it is, WriteOutcomeUnknown.
         """
-        key = schema_key(schema.id)
+        key = self._layout.schema(schema.id)
         data = readable_file(schema, serialize_schema, lambda data: parse_schema(data, key), what="The schema")
         is_ours = created(self._store, key, data)
         if is_ours:
@@ -93,7 +96,7 @@ class SchemaLog:
 
     def _load(self, schema_id: int) -> TableSchema | None:
         if schema_id not in self._known:
-            key = schema_key(schema_id)
+            key = self._layout.schema(schema_id)
             try:
                 data = self._store.read(key)
             except NotFound:
@@ -103,7 +106,7 @@ class SchemaLog:
 
     def _check_same(self, schema_id: int) -> None:
         """Refuse to go on when the table was dropped or renamed since a schema was read, made again, or damaged."""
-        key = schema_key(schema_id)
+        key = self._layout.schema(schema_id)
         try:
             data = self._store.read(key)
         except NotFound:

@@ -16,16 +16,13 @@ from lakehouse_core.errors import (
     StorageUnavailable,
 )
 from lakehouse_core.metadata.boundary import Boundary
-from lakehouse_core.metadata.hints import EARLIEST_HINT, LATEST_HINT, read_hint, write_hint
-from lakehouse_core.metadata.ids import ids_in
+from lakehouse_core.metadata.hints import read_hint, write_hint
+from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.layout import (
-    SNAPSHOT_FOLDER,
-    snapshot_key,
-)
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.snapshot import (
     Snapshot,
     parse_snapshot,
@@ -44,16 +41,17 @@ _ATTEMPTS = 5
 
 
 class SnapshotLog:
-    """Reads the history of one table and adds to it. `store` is rooted at the table."""
+    """Reads the history of one branch and adds to it. `store` is rooted at the table."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
         self._store = store
-        self._boundary = Boundary(store)
+        self._layout = layout
+        self._boundary = Boundary(store, layout)
         self._parsed: Recent[Snapshot] = Recent(_REMEMBERED_SNAPSHOTS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What was read stays here; another process reads it again."""
-        return SnapshotLog, (self._store,)
+        return SnapshotLog, (self._store, self._layout)
 
     @property
     def boundary(self) -> Boundary:
@@ -74,18 +72,18 @@ class SnapshotLog:
     def latest_id(self) -> int | None:
         """Return the id of the newest snapshot, None when the table has none."""
         boundary = self._boundary.first_id()
-        hint = read_hint(self._store, LATEST_HINT)
-        if hint is not None and hint >= boundary and self._exists(snapshot_key(hint)):
+        hint = read_hint(self._store, self._layout.latest_hint)
+        if hint is not None and hint >= boundary and self._exists(self._layout.snapshot(hint)):
             for candidate in range(hint + 1, hint + 1 + _LONGEST_PROBE):
                 # The hint may lag: its writer died after its commit, or another's hint came later.
-                if not self._exists(snapshot_key(candidate)):
+                if not self._exists(self._layout.snapshot(candidate)):
                     return candidate - 1
         ids = self.ids_from(boundary)
         return ids[-1] if ids else None
 
     def has(self, snapshot_id: int) -> bool:
         """Return whether there is a file of that id, whatever it counts."""
-        return self._exists(snapshot_key(snapshot_id))
+        return self._exists(self._layout.snapshot(snapshot_id))
 
     def has_expired(self, snapshot: Snapshot | None) -> bool:
         """Return whether `snapshot`, which was there, counts as gone by now; its files may be missing then."""
@@ -106,11 +104,11 @@ class SnapshotLog:
     def earliest_id(self) -> int | None:
         """Return the lowest id that still counts, None when the table has no snapshot."""
         boundary = self._boundary.first_id()
-        hint = read_hint(self._store, EARLIEST_HINT)
+        hint = read_hint(self._store, self._layout.earliest_hint)
         candidate = max(hint or 0, boundary)
-        if candidate and self._exists(snapshot_key(candidate)):
+        if candidate and self._exists(self._layout.snapshot(candidate)):
             below = candidate - 1
-            if below < max(boundary, 1) or not self._exists(snapshot_key(below)):
+            if below < max(boundary, 1) or not self._exists(self._layout.snapshot(below)):
                 return candidate
         ids = self.ids_from(boundary)
         return ids[0] if ids else None
@@ -134,8 +132,8 @@ class SnapshotLog:
         if found is not None:
             return found
         raise CorruptTable(
-            f"{self._store.uri(snapshot_key(snapshot_id))}: it is missing between snapshots {earliest} and {latest}. "
-            "Do not expire snapshots; run `lakehouse verify` and keep its report."
+            f"{self._store.uri(self._layout.snapshot(snapshot_id))}: it is missing between snapshots {earliest} and "
+            f"{latest}. Do not expire snapshots; run `lakehouse verify` and keep its report."
         )
 
     def history(self) -> list[Snapshot]:
@@ -156,7 +154,7 @@ class SnapshotLog:
         """
         every: list[int] = []
         for _ in range(_ATTEMPTS):
-            every = ids_in(self._store, SNAPSHOT_FOLDER)
+            every = snapshot_ids(self._store, self._layout)
             ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
             # A listing during commits and an expiry may miss the new and the old latest alike.
             if ids or not boundary:
@@ -190,7 +188,7 @@ class SnapshotLog:
 
         Raises InvalidRequest for a snapshot that readers would not take for what it is, WriteOutcomeUnknown.
         """
-        key = snapshot_key(snapshot.id)
+        key = self._layout.snapshot(snapshot.id)
         data = readable_file(snapshot, serialize_snapshot, lambda data: parse_snapshot(data, key), what="The snapshot")
         created = self._store.create_new(key, data)
         if created and len(data) <= _LONGEST_REMEMBERED:
@@ -199,19 +197,19 @@ class SnapshotLog:
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Say where the newest snapshot is. Best effort: a failure costs the next reader a few probes."""
-        write_hint(self._store, LATEST_HINT, snapshot_id)
+        write_hint(self._store, self._layout.latest_hint, snapshot_id)
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
         """Say where the oldest snapshot is; a LATEST that names an older one is set right too.
 
         Java takes LATEST at its word when the id after it is not there.
         """
-        write_hint(self._store, EARLIEST_HINT, snapshot_id)
-        if (latest := read_hint(self._store, LATEST_HINT)) is not None and latest < snapshot_id:
-            write_hint(self._store, LATEST_HINT, self.latest_id() or snapshot_id)
+        write_hint(self._store, self._layout.earliest_hint, snapshot_id)
+        if (latest := read_hint(self._store, self._layout.latest_hint)) is not None and latest < snapshot_id:
+            write_hint(self._store, self._layout.latest_hint, self.latest_id() or snapshot_id)
 
     def _load(self, snapshot_id: int) -> Snapshot | None:
-        key = snapshot_key(snapshot_id)
+        key = self._layout.snapshot(snapshot_id)
         try:
             data = self._store.read(key)
         except NotFound:

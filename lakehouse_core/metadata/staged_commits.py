@@ -4,21 +4,18 @@ One object per commit user and identifier, below `lakehouse/pending/`: the commi
 CRC-32. It is no part of the table's history.
 """
 
-import hashlib
 import re
 import zlib
 from dataclasses import fields
 from functools import partial
 from typing import Final
-from urllib.parse import quote
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.layout import OWN_FOLDER, PENDING_FOLDER
+from lakehouse_core.table.layout import PENDING_FOLDER, PINS_FOLDER, TableLayout
 from lakehouse_core.table.staged_commit import StagedCommit
 
-_LONGEST_NAME: Final = 150
 # Whoever edits such an object removes it. Stored in tables. Never change.
 _SEAL: Final = re.compile(rb"(.*)\ncrc32:([0-9a-f]{8})", re.DOTALL)
 
@@ -26,14 +23,14 @@ _SEAL: Final = re.compile(rb"(.*)\ncrc32:([0-9a-f]{8})", re.DOTALL)
 def keep_pending(store: ObjectStore, staged: StagedCommit) -> None:
     """Keep a staged commit, replacing an earlier one of the same user and identifier."""
     plain = StagedCommit(**{each.name: getattr(staged, each.name) for each in fields(StagedCommit)})
-    key = _key(staged.commit_user, staged.commit_identifier)
+    key = TableLayout.staged_commit(staged.commit_user, staged.commit_identifier)
     data = readable_file(plain, _sealed, partial(parse_pending, where=key), what="The staged commit")
     store.write(key, data)
 
 
 def load_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> StagedCommit | None:
     """Return what was kept, None when nothing is. Raises CorruptTable when it is damaged, UnsupportedFeature."""
-    key = _key(commit_user, commit_identifier)
+    key = TableLayout.staged_commit(commit_user, commit_identifier)
     try:
         data = store.read(key)
     except NotFound:
@@ -67,7 +64,7 @@ def parse_pending(data: bytes, where: str) -> StagedCommit:
 
 def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> None:
     """Forget what was kept, once it is committed. Nothing kept is fine. Raises StorageUnavailable: it may be there."""
-    key = _key(commit_user, commit_identifier)
+    key = TableLayout.staged_commit(commit_user, commit_identifier)
     if store.delete([key]):
         raise StorageUnavailable(f"{store.uri(key)}: the kept commit could not be deleted. Call again.")
 
@@ -75,17 +72,6 @@ def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int)
 def _sealed(staged: StagedCommit) -> bytes:
     text = staged.to_json().encode()
     return text + b"\ncrc32:%08x" % zlib.crc32(text)
-
-
-def _key(commit_user: str, commit_identifier: int) -> str:
-    name = quote(commit_user, safe="")
-    if len(name) > _LONGEST_NAME:
-        name = name[: _LONGEST_NAME - 33] + "-" + hashlib.blake2b(commit_user.encode(), digest_size=16).hexdigest()
-    # A user may be named "..", which is no part of a key.
-    return f"{PENDING_FOLDER}/commit-{name}-{commit_identifier}.json"
-
-
-PINS_FOLDER = f"{OWN_FOLDER}/pins"
 
 
 def pending_commits(store: ObjectStore) -> tuple[tuple[str, StagedCommit], ...]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.layout import TAG_FOLDER, TAG_PREFIX, tag_key
+from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import Tag, parse_tag
 
 _NAME: Final = re.compile(r"tag-(.+)")
@@ -18,14 +18,15 @@ _ATTEMPTS: Final = 5
 
 
 class TagLog:
-    """Reads the tags of one table. `store` is rooted at the table."""
+    """Reads the tags of one branch. `store` is rooted at the table."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
         self._store = store
+        self._layout = layout
 
     def names(self) -> list[str]:
         """Return the names of the tags, sorted."""
-        return sorted(tag_names(self._store))
+        return sorted(tag_names(self._store, self._layout))
 
     def has(self, name: str) -> bool:
         """Return whether there is a tag of this name."""
@@ -34,7 +35,7 @@ class TagLog:
     def tag(self, name: str) -> Tag:
         """Return one tag. Raises NotFound naming the tags there are, CorruptTable."""
         try:
-            return read_tag(self._store, tag_key(name))
+            return read_tag(self._store, self._layout.tag(name))
         except NotFound as error:
             known = ", ".join(self.names())
             others = f"The tags are: {known}." if known else "The table has no tags."
@@ -44,7 +45,7 @@ class TagLog:
         """Return all tags by name, names sorted."""
         for _ in range(_ATTEMPTS):
             try:
-                return {name: read_tag(self._store, tag_key(name)) for name in self.names()}
+                return {name: read_tag(self._store, self._layout.tag(name)) for name in self.names()}
             except NotFound:
                 continue
         raise StorageUnavailable(
@@ -52,9 +53,9 @@ class TagLog:
         )
 
 
-def tag_names(store: ObjectStore, prefix: str = "") -> list[str]:
-    """Return the names of the tags below `prefix`, the folder of a branch, in no order."""
-    names = store.children(f"{prefix}{TAG_FOLDER}").files
+def tag_names(store: ObjectStore, layout: TableLayout) -> list[str]:
+    """Return the names of the tags of a branch, in no order."""
+    names = store.children(layout.tag_folder).files
     return [match[1] for match in map(_NAME.fullmatch, names) if match]
 
 

@@ -15,7 +15,7 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER
-from lakehouse_core.table.layout import changelog_key, snapshot_key
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile, Tally
 from lakehouse_core.table.snapshot import NO_WATERMARK, Snapshot
 
@@ -52,8 +52,10 @@ class Finding:
 KEEP_EVIDENCE = "Do not expire; keep a copy of the table and this report."
 
 
-def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: Iterable[int]) -> Iterator[Finding]:
-    """Check the ids of the snapshots below `prefix`, rising; those of `unlinking` are on their way out."""
+def id_findings(
+    layout: TableLayout, ids: Sequence[int], *, boundary: int, unlinking: Iterable[int]
+) -> Iterator[Finding]:
+    """Check the ids of the snapshots of a branch, rising; those of `unlinking` are on their way out."""
     leaving = set(unlinking)
     kept = [id for id in ids if id >= boundary]
     if kept:
@@ -64,7 +66,7 @@ def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: It
         if id < boundary and id not in leaving:
             yield Finding(
                 promise=Invariant.DENSE_IDS,
-                object=f"{prefix}{snapshot_key(id)}",
+                object=layout.snapshot(id),
                 found=f"its id is below the boundary {boundary}",
                 expected="only ids from the boundary on, for those below count as expired",
                 advice=advice,
@@ -73,7 +75,7 @@ def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: It
         if after != before + 1:
             yield Finding(
                 promise=Invariant.DENSE_IDS,
-                object=f"{prefix}{snapshot_key(before + 1)}",
+                object=layout.snapshot(before + 1),
                 found=f"snapshots {before + 1} to {after - 1} are missing, {before} and {after} are there",
                 expected="one snapshot for each id from the earliest to the latest",
                 advice=KEEP_EVIDENCE,
@@ -81,7 +83,12 @@ def id_findings(prefix: str, ids: Sequence[int], *, boundary: int, unlinking: It
 
 
 def changelog_findings(
-    made: Iterable[int], snapshot_ids: Sequence[int], changelog_ids: Sequence[int], *, boundary: int
+    layout: TableLayout,
+    made: Iterable[int],
+    snapshot_ids: Sequence[int],
+    changelog_ids: Sequence[int],
+    *,
+    boundary: int,
 ) -> Iterator[Finding]:
     """Check the changelogs that expiries on their way were to make, `made`; ids are rising.
 
@@ -93,7 +100,7 @@ def changelog_findings(
         if id >= first and (id < boundary or not is_there):
             yield Finding(
                 promise=Invariant.DENSE_IDS,
-                object=changelog_key(id),
+                object=layout.changelog(id),
                 found=f"it is missing, and snapshot {id} has expired",
                 expected="a changelog, as the expiry planned it: without one nobody can read what changed",
                 advice="Expire snapshots: that makes it." if is_there else "Restore it from a copy of the table.",
@@ -250,11 +257,11 @@ def unreadable(promise: Invariant, object: str, error: Exception) -> Finding:
     )
 
 
-def no_schema(prefix: str) -> Finding:
+def no_schema(layout: TableLayout) -> Finding:
     """Return the finding for a branch that nobody can read."""
     return Finding(
         promise=Invariant.READABLE_SCHEMAS,
-        object=f"{prefix}schema",
+        object=layout.schema_folder,
         found="the branch has no schema",
         expected="at least one, written before the branch is used",
         advice="It is half made or half dropped: finish creating the branch, or remove its folder.",

@@ -10,11 +10,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
-from lakehouse_core.table.layout import OWN_FOLDER
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.root import Root, RootKind
 
-PLAN_PREFIX = "plan-"
-PLAN_SUFFIX = ".json"
 PLAN_VERSION = 1
 
 
@@ -50,21 +48,12 @@ class DeletionPlan(BaseModel):
 
     @property
     def key(self) -> str:
-        return plan_key(self.uuid)
+        return TableLayout.deletion_plan(self.uuid)
 
     @property
     def first_kept_id(self) -> int:
         """The id below which a plan for snapshots unlinks."""
         return self.roots[-1].snapshot_id + 1
-
-
-def plan_key(uuid: str) -> str:
-    return f"{OWN_FOLDER}/{PLAN_PREFIX}{uuid}{PLAN_SUFFIX}"
-
-
-def is_plan_name(name: str) -> bool:
-    """True for the name of a plan among those in the `lakehouse` folder."""
-    return name.startswith(PLAN_PREFIX) and name.endswith(PLAN_SUFFIX)
 
 
 def serialize_plan(plan: DeletionPlan) -> bytes:

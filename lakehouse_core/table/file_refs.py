@@ -12,7 +12,7 @@ from lakehouse_core.format.stored import is_file_name
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.joined_changelog import segment_of
-from lakehouse_core.table.layout import index_key, manifest_key
+from lakehouse_core.table.layout import TableLayout
 
 
 class FileKind(StrEnum):
@@ -48,13 +48,13 @@ class FileRef:
 
 
 def manifest_file(name: str, size: int, *, named_by: str) -> FileRef:
-    return FileRef(key=manifest_key(plain_name(name, named_by)), kind=FileKind.MANIFEST, size=size)
+    return FileRef(key=TableLayout.manifest(plain_name(name, named_by)), kind=FileKind.MANIFEST, size=size)
 
 
 def index_file(name: str, size: int, *, folder: str | None, named_by: str) -> FileRef:
     """Return an index file; `folder` is its bucket's where the table keeps index files beside data files."""
     plain = plain_name(name, named_by)
-    key = index_key(plain) if folder is None else f"{folder}/{plain}"
+    key = TableLayout.index(plain) if folder is None else f"{folder}/{plain}"
     return FileRef(key=key, kind=FileKind.INDEX, size=size)
 
 

@@ -1,75 +1,160 @@
-"""Where the files of a table lie: keys relative to the table's folder.
+"""Table layout: the keys of a table's files, relative to its folder, on the main branch or another.
 
+Rule: no other module joins such a key from parts.
 Source: docs/format/layout.md#directory-layout.
 """
 
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
 from lakehouse_core.table.bucketing import is_waiting_room
 
-SNAPSHOT_FOLDER = "snapshot"
-CHANGELOG_FOLDER = "changelog"
-SCHEMA_FOLDER = "schema"
-MANIFEST_FOLDER = "manifest"
-INDEX_FOLDER = "index"
-STATISTICS_FOLDER = "statistics"
-TAG_FOLDER = "tag"
-BRANCH_FOLDER = "branch"
-CONSUMER_FOLDER = "consumer"
+# Names in every table, below a branch's folder or beside the data of the main branch. Never change.
+_SNAPSHOT: Final = "snapshot"
+_CHANGELOG: Final = "changelog"
+_SCHEMA: Final = "schema"
+_TAG: Final = "tag"
+_CONSUMER: Final = "consumer"
+_MANIFEST: Final = "manifest"
+_STATISTICS: Final = "statistics"
 
-# Names of our own, all under one prefix that other engines leave alone.
-OWN_FOLDER = "lakehouse"
-BOUNDARY_KEY = "lakehouse/boundary"
-PENDING_FOLDER = "lakehouse/pending"
-QUEUE_FOLDER = "lakehouse/queue"
+INDEX_FOLDER: Final = "index"
+BRANCH_FOLDER: Final = "branch"
+# What we keep for ourselves, under one prefix that other engines leave alone.
+OWN_FOLDER: Final = "lakehouse"
+PENDING_FOLDER: Final = f"{OWN_FOLDER}/pending"
+PINS_FOLDER: Final = f"{OWN_FOLDER}/pins"
+QUEUE_FOLDER: Final = f"{OWN_FOLDER}/queue"
 
 # What a table keeps beside its data files.
-TABLE_FOLDERS = frozenset(
+TABLE_FOLDERS: Final = frozenset(
     {
-        SNAPSHOT_FOLDER,
-        CHANGELOG_FOLDER,
-        SCHEMA_FOLDER,
-        MANIFEST_FOLDER,
+        _SNAPSHOT,
+        _CHANGELOG,
+        _SCHEMA,
+        _MANIFEST,
         INDEX_FOLDER,
-        STATISTICS_FOLDER,
-        TAG_FOLDER,
+        _STATISTICS,
+        _TAG,
         BRANCH_FOLDER,
-        CONSUMER_FOLDER,
+        _CONSUMER,
         OWN_FOLDER,
     }
 )
 
-SNAPSHOT_PREFIX = "snapshot-"
-CHANGELOG_PREFIX = "changelog-"
-SCHEMA_PREFIX = "schema-"
-TAG_PREFIX = "tag-"
-CONSUMER_PREFIX = "consumer-"
+BRANCH_PREFIX: Final = "branch-"
+TAG_PREFIX: Final = "tag-"
+CONSUMER_PREFIX: Final = "consumer-"
+_PLAN_PREFIX: Final = "plan-"
+_PLAN_SUFFIX: Final = ".json"
+_LONGEST_USER: Final = 150
 
 
-def snapshot_key(snapshot_id: int) -> str:
-    return f"snapshot/snapshot-{snapshot_id}"
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """The keys of a table's metadata on one branch; `branch` None is the main one.
+
+    A branch has snapshots, changelogs, schemas, tags, consumers and a boundary of its own. What those name, deletion
+    plans and staged commits belong to the table: their keys are the same on every branch.
+    """
+
+    branch: str | None = None
+
+    @property
+    def prefix(self) -> str:
+        """The folder of the branch with "/" at its end; "" for the main one."""
+        return "" if self.branch is None else f"{BRANCH_FOLDER}/{BRANCH_PREFIX}{self.branch}/"
+
+    @property
+    def snapshot_folder(self) -> str:
+        return f"{self.prefix}{_SNAPSHOT}"
+
+    @property
+    def changelog_folder(self) -> str:
+        return f"{self.prefix}{_CHANGELOG}"
+
+    @property
+    def schema_folder(self) -> str:
+        return f"{self.prefix}{_SCHEMA}"
+
+    @property
+    def tag_folder(self) -> str:
+        return f"{self.prefix}{_TAG}"
+
+    @property
+    def consumer_folder(self) -> str:
+        return f"{self.prefix}{_CONSUMER}"
+
+    @property
+    def latest_hint(self) -> str:
+        return f"{self.snapshot_folder}/LATEST"
+
+    @property
+    def earliest_hint(self) -> str:
+        return f"{self.snapshot_folder}/EARLIEST"
+
+    @property
+    def latest_changelog_hint(self) -> str:
+        return f"{self.changelog_folder}/LATEST"
+
+    @property
+    def earliest_changelog_hint(self) -> str:
+        return f"{self.changelog_folder}/EARLIEST"
+
+    @property
+    def boundary(self) -> str:
+        return f"{self.prefix}{OWN_FOLDER}/boundary"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_folder}/snapshot-{snapshot_id}"
+
+    def changelog(self, snapshot_id: int) -> str:
+        return f"{self.changelog_folder}/changelog-{snapshot_id}"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schema_folder}/schema-{schema_id}"
+
+    def tag(self, name: str) -> str:
+        return f"{self.tag_folder}/{TAG_PREFIX}{name}"
+
+    def consumer(self, name: str) -> str:
+        return f"{self.consumer_folder}/{CONSUMER_PREFIX}{name}"
+
+    @staticmethod
+    def manifest(name: str) -> str:
+        """Return the key of a manifest, a manifest list or an index manifest."""
+        return f"{_MANIFEST}/{name}"
+
+    @staticmethod
+    def index(name: str) -> str:
+        return f"{INDEX_FOLDER}/{name}"
+
+    @staticmethod
+    def statistics(name: str) -> str:
+        return f"{_STATISTICS}/{name}"
+
+    @staticmethod
+    def deletion_plan(uuid: str) -> str:
+        return f"{OWN_FOLDER}/{_PLAN_PREFIX}{uuid}{_PLAN_SUFFIX}"
+
+    @staticmethod
+    def staged_commit(commit_user: str, commit_identifier: int) -> str:
+        name = quote(commit_user, safe="")
+        if len(name) > _LONGEST_USER:
+            digest = hashlib.blake2b(commit_user.encode(), digest_size=16).hexdigest()
+            name = f"{name[: _LONGEST_USER - 33]}-{digest}"
+        # A user may be named "..", which is no part of a key.
+        return f"{PENDING_FOLDER}/commit-{name}-{commit_identifier}.json"
 
 
-def changelog_key(snapshot_id: int) -> str:
-    return f"changelog/changelog-{snapshot_id}"
+MAIN: Final = TableLayout()
 
 
-def schema_key(schema_id: int) -> str:
-    return f"schema/schema-{schema_id}"
-
-
-def manifest_key(name: str) -> str:
-    return f"manifest/{name}"
-
-
-def index_key(name: str) -> str:
-    return f"index/{name}"
-
-
-def statistics_key(name: str) -> str:
-    return f"statistics/{name}"
-
-
-def tag_key(name: str) -> str:
-    return f"tag/tag-{name}"
+def is_deletion_plan(name: str) -> bool:
+    """Return whether a file of this name in the folder `lakehouse` is a deletion plan."""
+    return name.startswith(_PLAN_PREFIX) and name.endswith(_PLAN_SUFFIX)
 
 
 def bucket_folder(partition_path: str, bucket: int, *, data_folder: str = "") -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from lakehouse_core.table.file_refs import FileKind, FileRef, plain_name
-from lakehouse_core.table.layout import manifest_key, statistics_key
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 # No part of what a root is: plans are written without it, as earlier releases read them.
@@ -127,13 +127,15 @@ def lineages(roots: Iterable[Root]) -> Iterator[tuple[Root, ...]]:
 def metadata_files(root: Root) -> tuple[FileRef, ...]:
     """Return the files that `root` names itself; manifests, data and index files are named one step further."""
     found = [
-        FileRef(key=manifest_key(plain_name(named.name, root.key)), kind=FileKind.MANIFEST_LIST, size=named.size)
+        FileRef(
+            key=TableLayout.manifest(plain_name(named.name, root.key)), kind=FileKind.MANIFEST_LIST, size=named.size
+        )
         for named in root.lists
     ]
     if root.index_manifest is not None:
-        key = manifest_key(plain_name(root.index_manifest, root.key))
+        key = TableLayout.manifest(plain_name(root.index_manifest, root.key))
         found.append(FileRef(key=key, kind=FileKind.INDEX_MANIFEST, size=None))
     if root.statistics is not None:
-        key = statistics_key(plain_name(root.statistics, root.key))
+        key = TableLayout.statistics(plain_name(root.statistics, root.key))
         found.append(FileRef(key=key, kind=FileKind.STATISTICS, size=None))
     return tuple(found)

@@ -18,6 +18,7 @@ from lakehouse_core.storage import MemoryStore, ObjectStore
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import Append, CommitMessage, StaticOverwrite, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import new_schema
 from lakehouse_core.table.snapshot import Snapshot
@@ -64,7 +65,7 @@ class SmallTable:
             options={**defaults, **({} if keyed else {"bucket-key": "k"}), **(options or {})},
             now_millis=self.clock.now_millis(),
         )
-        assert SchemaLog(self.store).create(schema)
+        assert SchemaLog(self.store, MAIN).create(schema)
         self.over(self.store)
 
     def over(self, store: ObjectStore) -> "SmallTable":

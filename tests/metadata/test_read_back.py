@@ -11,6 +11,7 @@ from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.staged_commits import keep_pending
 from lakehouse_core.storage import MemoryStore
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.schema import TableSchema
 from tests.execution.commit.commit_vocabulary import commit_table
 
@@ -39,7 +40,7 @@ def test_a_schema_that_readers_refuse_is_not_published(schema: TableSchema, says
     store = MemoryStore()
 
     with pytest.raises(InvalidRequest, match=rf"^The schema .*({says}).*Nothing was changed"):
-        SchemaLog(store).create(schema)
+        SchemaLog(store, MAIN).create(schema)
 
     assert not list(store.list(""))
 

@@ -9,13 +9,13 @@ import pytest
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.storage import FaultyStore, MemoryStore
-from lakehouse_core.table.layout import schema_key
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.schema import serialize_schema
 from tests.planning.change_vocabulary import key_schema
 
 
 def filled(count: int) -> SchemaLog:
-    schemas = SchemaLog(MemoryStore())
+    schemas = SchemaLog(MemoryStore(), MAIN)
     for schema_id in range(count):
         assert schemas.create(replace(key_schema(), id=schema_id, comment=f"number {schema_id}"))
     return schemas
@@ -31,7 +31,7 @@ def test_the_highest_id_is_the_latest() -> None:
 
 def test_of_two_that_alter_at_once_one_wins() -> None:
     schemas = filled(1)
-    other = SchemaLog(schemas.store)
+    other = SchemaLog(schemas.store, MAIN)
 
     assert schemas.create(replace(key_schema(), id=1, comment="mine"))
     assert not other.create(replace(key_schema(), id=1, comment="theirs"))
@@ -41,7 +41,7 @@ def test_of_two_that_alter_at_once_one_wins() -> None:
 def test_an_alteration_by_another_process_is_seen() -> None:
     schemas = filled(1)
     assert schemas.latest().id == 0
-    other = SchemaLog(schemas.store)
+    other = SchemaLog(schemas.store, MAIN)
     for schema_id in (1, 2, 3):
         assert other.create(replace(key_schema(), id=schema_id))
 
@@ -50,7 +50,7 @@ def test_an_alteration_by_another_process_is_seen() -> None:
 
 def test_of_known_schemas_only_the_latest_is_looked_at_again() -> None:
     store = FaultyStore(filled(5).store)
-    schemas = SchemaLog(store)
+    schemas = SchemaLog(store, MAIN)
     schemas.latest()
     schemas.schema(4)
     before = len(store.calls)
@@ -64,7 +64,7 @@ def test_of_known_schemas_only_the_latest_is_looked_at_again() -> None:
 
 
 def test_a_table_without_a_schema_is_not_found() -> None:
-    schemas = SchemaLog(MemoryStore())
+    schemas = SchemaLog(MemoryStore(), MAIN)
 
     assert schemas.ids() == []
     with pytest.raises(NotFound, match="there is no schema"):
@@ -78,7 +78,7 @@ def test_a_damaged_schema_is_never_a_missing_one() -> None:
     schemas.store.write("schema/schema-1", b"{")
 
     with pytest.raises(CorruptTable, match="schema-1"):
-        SchemaLog(schemas.store).latest()
+        SchemaLog(schemas.store, MAIN).latest()
 
 
 def without_checksum(data: bytes) -> bytes:
@@ -90,10 +90,10 @@ def without_checksum(data: bytes) -> bytes:
 @pytest.mark.parametrize("as_stored", [bytes, without_checksum], ids=["ours", "of Java"])
 def test_a_schema_that_was_read_and_then_damaged_is_no_other_table(as_stored: Callable[[bytes], bytes]) -> None:
     """Each bit of it flipped once."""
-    key, store = schema_key(0), filled(1).store
+    key, store = MAIN.schema(0), filled(1).store
     data = as_stored(store.read(key))
     store.write(key, data)
-    schemas = SchemaLog(store)
+    schemas = SchemaLog(store, MAIN)
     schemas.latest()
     at = data.index(b'"timeMillis"')
     of_time = set(range(at, data.index(b"\n", at)))
@@ -112,7 +112,7 @@ def test_a_table_that_was_made_again_is_another_one() -> None:
     schemas = filled(1)
     schemas.latest()
     again = replace(key_schema(), id=0, comment="number 0", time_millis=key_schema().time_millis + 1)
-    schemas.store.write(schema_key(0), serialize_schema(again))
+    schemas.store.write(MAIN.schema(0), serialize_schema(again))
 
     with pytest.raises(InvalidRequest, match="dropped and made again"):
         schemas.latest()

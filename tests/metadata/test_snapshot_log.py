@@ -17,7 +17,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.commit_message import CommitKind
-from lakehouse_core.table.layout import changelog_key, manifest_key, snapshot_key, tag_key
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.snapshot import Snapshot, Tag, new_tag, serialize_snapshot, serialize_tag
 from tests.contexts import context_of
@@ -43,7 +43,7 @@ def log_of(
     """Return the log of a table with these snapshot files, hints and boundary."""
     store = MemoryStore()
     for snapshot_id in ids:
-        store.write(snapshot_key(snapshot_id), serialize_snapshot(snapshot(snapshot_id)))
+        store.write(MAIN.snapshot(snapshot_id), serialize_snapshot(snapshot(snapshot_id)))
     for key, hint in (("snapshot/LATEST", latest), ("snapshot/EARLIEST", earliest)):
         if hint is not None:
             store.write(key, hint)
@@ -165,7 +165,7 @@ class TestSnapshots:
     @pytest.mark.parametrize("data", [b"", b"{", b"null", serialize_snapshot(snapshot(2))[:-40]])
     def test_a_damaged_snapshot_is_never_a_missing_one(self, data: bytes) -> None:
         log = log_of(1, 2, latest=b"2")
-        log.store.write(snapshot_key(2), data)
+        log.store.write(MAIN.snapshot(2), data)
 
         for ask in (lambda: log.snapshots.snapshot(2), log.snapshots.latest, log.snapshots.history):
             with pytest.raises(CorruptTable, match="snapshot-2"):
@@ -173,7 +173,7 @@ class TestSnapshots:
 
     def test_a_snapshot_under_another_id_is_damage(self) -> None:
         log = log_of(1)
-        log.store.write(snapshot_key(1), serialize_snapshot(snapshot(2)))
+        log.store.write(MAIN.snapshot(1), serialize_snapshot(snapshot(2)))
 
         with pytest.raises(CorruptTable, match="holds snapshot 2, expected 1"):
             log.snapshots.snapshot(1)
@@ -194,8 +194,8 @@ class TestSnapshots:
         good = log_of(*range(1, 7))
 
         def expire(call: Call) -> None:
-            if call.key == snapshot_key(1):
-                good.store.delete([snapshot_key(1), snapshot_key(2)])
+            if call.key == MAIN.snapshot(1):
+                good.store.delete([MAIN.snapshot(1), MAIN.snapshot(2)])
 
         assert [
             one.id for one in context_of(FaultyStore(good.store, on_call=expire), VirtualClock()).snapshots.history()
@@ -255,7 +255,7 @@ class TestTagsAndChangelogs:
         log = log_of(1, 2)
         for name, snapshot_id in (("eod", 2), ("a b", 1)):
             tag = new_tag(snapshot(snapshot_id), name=name, local_now_millis=0, retained_millis=None)
-            log.store.write(tag_key(name), serialize_tag(tag))
+            log.store.write(MAIN.tag(name), serialize_tag(tag))
 
         assert {name: tag.snapshot.id for name, tag in log.tags.all().items()} == {"a b": 1, "eod": 2}
         assert list(log.tags.all()) == ["a b", "eod"]
@@ -265,14 +265,14 @@ class TestTagsAndChangelogs:
         log = log_of(1)
         with pytest.raises(NotFound, match=r"Tag 'x': there is no such tag\. The table has no tags\."):
             log.tags.tag("x")
-        log.store.write(tag_key("eod"), serialize_tag(Tag(snapshot=snapshot(1))))
+        log.store.write(MAIN.tag("eod"), serialize_tag(Tag(snapshot=snapshot(1))))
         with pytest.raises(NotFound, match="The tags are: eod"):
             log.tags.tag("x")
 
     def test_changelogs_outlive_their_snapshots(self) -> None:
         log = log_of(5)
         for snapshot_id in (3, 4):
-            log.store.write(changelog_key(snapshot_id), serialize_snapshot(snapshot(snapshot_id)))
+            log.store.write(MAIN.changelog(snapshot_id), serialize_snapshot(snapshot(snapshot_id)))
         log.changelogs.write_hints(3, 4)
 
         assert log.changelogs.ids() == [3, 4]
@@ -323,7 +323,7 @@ class TestManifests:
         latest = table.context.snapshots.latest()
         assert latest is not None
         victim = table.context.manifests.of(latest)[3].file_name
-        table.store.delete([manifest_key(victim)])
+        table.store.delete([MAIN.manifest(victim)])
 
         with pytest.raises(CorruptTable, match=f"{victim}: it is missing, though a snapshot names it"):
             table.context.manifests.live_entries(latest)
@@ -333,7 +333,7 @@ class TestManifests:
         latest = table.context.snapshots.latest()
         assert latest is not None
         for name in (latest.base_manifest_list, table.context.manifests.delta(latest)[0].file_name):
-            key = manifest_key(name)
+            key = MAIN.manifest(name)
             whole = table.store.read(key)
             table.store.write(key, whole[:-1] if change == "cut" else whole + b"x")
             with pytest.raises(CorruptTable, match=rf"{name}: it has \d+ bytes, expected {len(whole)}"):
@@ -344,7 +344,7 @@ class TestManifests:
         table.commit(table.append("x", identifier=20))
         latest = table.context.snapshots.latest()
         assert latest is not None
-        key = manifest_key(latest.delta_manifest_list)
+        key = MAIN.manifest(latest.delta_manifest_list)
         other = bytearray(table.store.read(key))
         other[-1] ^= 1
         table.store.write(key, bytes(other))
@@ -355,7 +355,7 @@ class TestManifests:
     def test_a_manifest_under_the_name_of_another_of_its_size_is_told_by_its_list(self, table: CommitTable) -> None:
         latest = table.context.snapshots.latest()
         assert latest is not None
-        first, second = (manifest_key(manifest.file_name) for manifest in table.context.manifests.base(latest)[:2])
+        first, second = (MAIN.manifest(manifest.file_name) for manifest in table.context.manifests.base(latest)[:2])
         assert table.store.size(first) == table.store.size(second)
         table.store.write(first, table.store.read(second))
 
@@ -383,6 +383,6 @@ def test_a_snapshot_that_a_rollback_replaced_is_read_anew() -> None:
     log = log_of(3, 4)
     first = log.snapshots.snapshot(4)
 
-    log.store.write(snapshot_key(4), serialize_snapshot(snapshot(4).model_copy(update={"commit_user": "another"})))
+    log.store.write(MAIN.snapshot(4), serialize_snapshot(snapshot(4).model_copy(update={"commit_user": "another"})))
 
     assert (first.commit_user, log.snapshots.snapshot(4).commit_user) == ("u", "another")

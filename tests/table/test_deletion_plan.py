@@ -4,7 +4,7 @@ import pytest
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.planning.expiry.deletion import as_roots, is_due
-from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, is_plan_name, parse_plan, serialize_plan
+from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
 from lakehouse_core.table.root import NamedList, Root, RootKind
 from tests.damage import damaged, survivors
 
@@ -38,8 +38,6 @@ def test_a_plan_is_read_back_as_it_was_written():
 
 def test_a_plan_lies_in_our_own_folder_under_its_uuid():
     assert plan().key == "lakehouse/plan-6f2c.json"
-    assert is_plan_name("plan-6f2c.json")
-    assert not is_plan_name("boundary")
 
 
 def test_what_lies_below_the_last_root_is_unlinked():

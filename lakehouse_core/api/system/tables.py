@@ -36,12 +36,11 @@ from lakehouse_core.execution.read.scan import ReadRequest, explain_missing_file
 from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.execution.tasks.binlog import binlog_batches, binlog_schema, by_bucket
 from lakehouse_core.execution.tasks.read import read_split
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.options import parse_bool
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, is_placed
-from lakehouse_core.table.layout import BRANCH_FOLDER, CONSUMER_FOLDER, CONSUMER_PREFIX, statistics_key
+from lakehouse_core.table.layout import BRANCH_FOLDER, BRANCH_PREFIX, CONSUMER_PREFIX, TableLayout
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer
@@ -51,7 +50,6 @@ from lakehouse_core.table.statistics import parse_statistics
 SparkSession: TypeAlias = Any
 DataFrame: TypeAlias = Any
 
-_BRANCH_PREFIX: Final = "branch-"
 _DELETION_VECTORS: Final = "DELETION_VECTORS"
 _WITH_SEQUENCE_NUMBER: Final = "table-read.sequence-number.enabled"
 # Those that tell of the rows of the table itself.
@@ -165,7 +163,7 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
         )
 
     def batches() -> Iterator[pa.RecordBatch]:
-        found, runtime = scan.plan(), local_runtime(source.table.store, source.table.clock)
+        found, runtime = scan.plan(), source.table.runtime
         for tasks in by_bucket(read_tasks(found)):
             rows = chain.from_iterable(
                 explain_missing_files(read_split(task, runtime), source.table, found) for task in tasks
@@ -203,18 +201,19 @@ def _tags(source: SystemSource) -> Iterable[Row]:
 def _branches(source: SystemSource) -> Iterable[Row]:
     store = source.table.store
     for folder in store.children(BRANCH_FOLDER).folders:
-        if folder.startswith(_BRANCH_PREFIX):
+        if folder.startswith(BRANCH_PREFIX):
             # Object stores know no times of folders: the first object of a branch tells when it was made.
             times = [found.modified_millis for found in store.list(f"{BRANCH_FOLDER}/{folder}")]
-            yield folder.removeprefix(_BRANCH_PREFIX), min(times, default=0)
+            yield folder.removeprefix(BRANCH_PREFIX), min(times, default=0)
 
 
 def _consumers(source: SystemSource) -> Iterable[Row]:
-    store = source.table.store
-    for file in store.children(CONSUMER_FOLDER).files:
+    store, layout = source.table.store, source.table.layout
+    for file in store.children(layout.consumer_folder).files:
         if file.startswith(CONSUMER_PREFIX):
-            key = f"{CONSUMER_FOLDER}/{file}"
-            yield file.removeprefix(CONSUMER_PREFIX), parse_consumer(store.read(key), key)
+            name = file.removeprefix(CONSUMER_PREFIX)
+            key = layout.consumer(name)
+            yield name, parse_consumer(store.read(key), key)
 
 
 def _aggregation_fields(source: SystemSource) -> Iterable[Row]:
@@ -224,7 +223,7 @@ def _aggregation_fields(source: SystemSource) -> Iterable[Row]:
 def _statistics(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
     if snapshot.statistics is None:
         return ()
-    key = statistics_key(snapshot.statistics)
+    key = TableLayout.statistics(snapshot.statistics)
     return statistics_rows(parse_statistics(source.table.store.read(key), key))
 
 

@@ -39,7 +39,6 @@ from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, Ledger
 from lakehouse_core.planning.commit.manifest_merge import must_change, replace_inputs
 from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
 from lakehouse_core.table.bucket_folders import BucketFolders
-from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.manifest.entry import NamedListFile
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -324,7 +323,7 @@ class _Committer:
     def _make_last(self, latest: Snapshot | None) -> None:
         """Make the found snapshot durable: the process that claimed it may have been killed before it did so."""
         try:
-            self._table.store.make_last([] if latest is None else [snapshot_key(latest.id)])
+            self._table.store.make_last([] if latest is None else [self._table.layout.snapshot(latest.id)])
         except StorageUnavailable as error:
             raise CommitOutcomeUnknown(
                 f"{self._staged.commit_user}/{self._staged.commit_identifier}: it was committed before, but the store "

@@ -23,7 +23,6 @@ from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.options import CommitOptions
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, Ledger
-from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 
 # Another wait than this makes no attempt likelier to win.
@@ -149,7 +148,7 @@ def _claimed(claim: _Claim) -> bool:
 
 
 def _whose(claim: _Claim) -> _Found:
-    key = snapshot_key(claim.snapshot.id)
+    key = claim.table.layout.snapshot(claim.snapshot.id)
     while True:
         try:
             found = parse_snapshot(claim.table.store.read(key), key)
@@ -167,7 +166,7 @@ def _whose(claim: _Claim) -> _Found:
 def _lasts(claim: _Claim) -> bool:
     """Return whether the snapshot, which was found to be ours, is sure to outlive a power cut."""
     try:
-        claim.table.store.make_last([snapshot_key(claim.snapshot.id)])
+        claim.table.store.make_last([claim.table.layout.snapshot(claim.snapshot.id)])
     except StorageUnavailable:
         return False
     return True
@@ -186,7 +185,7 @@ def _id_counts(claim: _Claim) -> bool:
                 case None:
                     raise _unknown(claim, "its id expired meanwhile, and so did what was noted about it")
             if _whose(claim) is _Found.OURS:
-                claim.table.store.delete([snapshot_key(claim.snapshot.id)])
+                claim.table.store.delete([claim.table.layout.snapshot(claim.snapshot.id)])
             return False
         except (StorageUnavailable, NotFound):
             _wait_or_give_up(claim)

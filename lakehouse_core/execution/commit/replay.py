@@ -10,7 +10,7 @@ from lakehouse_core.errors import StaleCommit
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.ledger import Ledger, ledger_of, rebuilt
 from lakehouse_core.table.commit_message import CommitKind
-from lakehouse_core.table.layout import snapshot_key
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -24,7 +24,7 @@ def ledger_at(snapshots: SnapshotLog, latest: Snapshot | None) -> Ledger:
         return Ledger()
     later: list[Snapshot] = []
     for snapshot in snapshots.newest_first(latest):
-        ledger = ledger_of(snapshot, snapshot_key(snapshot.id))
+        ledger = ledger_of(snapshot, MAIN.snapshot(snapshot.id))
         if ledger is not None:
             return rebuilt(ledger, reversed(later))
         later.append(snapshot)

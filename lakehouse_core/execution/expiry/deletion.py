@@ -13,7 +13,7 @@ from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.reachability import FileReader, pending_files, reachable_among, unlinked_files
 from lakehouse_core.metadata.deletion_plans import load_plans
-from lakehouse_core.metadata.ids import ids_in
+from lakehouse_core.metadata.ids import changelog_ids
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.metadata.roots import Roots, collect_roots
 from lakehouse_core.options import ChangelogProducer
@@ -24,7 +24,7 @@ from lakehouse_core.storage.outcomes import begun, created, replaced
 from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
 from lakehouse_core.table.file_refs import FileKind, FileRef
-from lakehouse_core.table.layout import BOUNDARY_KEY, CHANGELOG_FOLDER, changelog_key, snapshot_key
+from lakehouse_core.table.layout import OWN_FOLDER
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
@@ -101,7 +101,7 @@ def finish_deletions(
         if plan.uuid in known or _is_unlinking(store, plan, boundary):
             if plan.uuid not in known:
                 resume(table, plan)
-            if _is_covered(store, plan, boundary):
+            if _is_covered(table, plan, boundary):
                 delete_all(store, [plan.key])
                 covered.append(plan.key)
             else:
@@ -142,7 +142,7 @@ def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, bounda
         and (plan.roots[0].key in dry_run.all_unlinked_keys or _is_unlinking(store, plan, boundary))
     ]
     begun += dry_run.plans
-    covered = [plan for plan in begun if _is_covered(store, plan, boundary)]
+    covered = [plan for plan in begun if _is_covered(table, plan, boundary)]
     begun = [plan for plan in begun if plan not in covered]
     due = [plan for plan in stored if is_due(plan, grace_millis=grace_millis, now_millis=now_millis)]
     waiting = _waiting_plans(stored)
@@ -195,7 +195,7 @@ def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
     store = table.store
     for root in plan.roots:
         if root.snapshot_id in plan.made_changelog_ids and (data := read_root(store, root)) is not None:
-            _make_changelog(store, root.snapshot_id, data)
+            _make_changelog(table, root.snapshot_id, data)
     if plan.made_changelog_ids:
         _write_changelog_hints(table, first_kept_id=0)
 
@@ -205,7 +205,7 @@ def resume(table: TableContext, plan: DeletionPlan) -> None:
     make_changelogs(table, plan)
     if plan.kind is RootKind.SNAPSHOT:
         # The earlier run may have ended before what it forbade was sure to stay so.
-        table.store.make_last([BOUNDARY_KEY])
+        table.store.make_last([table.layout.boundary])
     unlink(table, plan)
 
 
@@ -227,13 +227,13 @@ def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], No
 
 
 def _write_changelog_hints(table: TableContext, *, first_kept_id: int) -> None:
-    ids = [changelog_id for changelog_id in ids_in(table.store, CHANGELOG_FOLDER) if changelog_id >= first_kept_id]
+    ids = [one for one in changelog_ids(table.store, table.layout) if one >= first_kept_id]
     if ids:
         table.changelogs.write_hints(ids[0], ids[-1])
 
 
-def _make_changelog(store: ObjectStore, snapshot_id: int, data: bytes) -> None:
-    key = changelog_key(snapshot_id)
+def _make_changelog(table: TableContext, snapshot_id: int, data: bytes) -> None:
+    store, key = table.store, table.layout.changelog(snapshot_id)
     if created(store, key, data):
         return
     if store.read(key) != data:
@@ -251,7 +251,7 @@ def _plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
         except NotFound:
             # Another run ended it between listing and reading.
             continue
-    raise StorageUnavailable(f"{store.uri('lakehouse')}: plans come and go. End other maintenance, then call again.")
+    raise StorageUnavailable(f"{store.uri(OWN_FOLDER)}: plans come and go. End other maintenance, then call again.")
 
 
 def _is_unlinking(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
@@ -263,14 +263,14 @@ def _is_unlinking(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool
     return read_root(store, plan.roots[0]) is None
 
 
-def _is_covered(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
+def _is_covered(table: TableContext, plan: DeletionPlan, boundary: int) -> bool:
     """True when a tag was unlinked whose snapshot is there: whoever expires that one deletes the files of both."""
     if plan.kind is not RootKind.TAG:
         return False
     tag = plan.roots[0]
-    key = snapshot_key(tag.snapshot_id)
+    key = table.layout.snapshot(tag.snapshot_id)
     try:
-        snapshot = root_of(parse_snapshot(store.read(key), key), key, RootKind.SNAPSHOT)
+        snapshot = root_of(parse_snapshot(table.store.read(key), key), key, RootKind.SNAPSHOT)
     except NotFound:
         return False
     return snapshot.snapshot_id >= boundary and snapshot.same_files(tag)

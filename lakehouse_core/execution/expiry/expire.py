@@ -24,21 +24,14 @@ from lakehouse_core.execution.expiry.deletion import (
     storage_now_millis,
     unlink,
 )
-from lakehouse_core.metadata.ids import ids_in
+from lakehouse_core.metadata.ids import changelog_ids
 from lakehouse_core.options import ChangelogExpiryOptions, ExpiryOptions, TableOptions, option_of_unknown_roots
 from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, asked_ids, checked_retention, plan_expiry
 from lakehouse_core.planning.timestamps import Dated, believed, believed_now
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.deletion_plan import DeletionPlan
-from lakehouse_core.table.layout import (
-    CHANGELOG_FOLDER,
-    CONSUMER_FOLDER,
-    CONSUMER_PREFIX,
-    changelog_key,
-    snapshot_key,
-    tag_key,
-)
+from lakehouse_core.table.layout import CONSUMER_PREFIX, TAG_PREFIX, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
@@ -114,7 +107,7 @@ def expire(
         planned = DryRun(
             plans=deletions,
             unlinked_keys=resumed.root_keys,
-            made_changelogs=tuple(_root(made[id], RootKind.CHANGELOG) for id in sorted(made)),
+            made_changelogs=tuple(_root(table.layout, made[id], RootKind.CHANGELOG) for id in sorted(made)),
         )
         deleted = preview(table, schema, planned, boundary=max(plan.first_kept_id, state.boundary))
         return _result(state, plan, resumed, deletions, deleted)
@@ -156,19 +149,20 @@ def expired_tags(table: TableContext, schema: TableSchema, *, local_now_millis: 
         created, retained = tag.create_time_millis, tag.time_retained_millis
         # The time in a tag is its writer's wall clock; it names no zone.
         if created is not None and retained is not None and local_now_millis > created + retained:
-            found.append(tag_deletion(name, tag.snapshot, table.clock))
+            found.append(tag_deletion(table, name, tag.snapshot))
     return tuple(found)
 
 
-def tag_deletion(name: str, snapshot: Snapshot, clock: Clock) -> DeletionPlan:
-    root = root_of(snapshot, tag_key(name), RootKind.TAG)
-    return DeletionPlan(uuid=clock.uuid(), kind=RootKind.TAG, roots=(root,))
+def tag_deletion(table: TableContext, name: str, snapshot: Snapshot) -> DeletionPlan:
+    root = root_of(snapshot, table.layout.tag(name), RootKind.TAG, lineage=table.layout.prefix)
+    return DeletionPlan(uuid=table.clock.uuid(), kind=RootKind.TAG, roots=(root,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
     """A table's history as far as expiry looks; `snapshots` and `changelogs` hold those whose times can matter."""
 
+    layout: TableLayout
     boundary: int
     snapshot_ids: Sequence[int]
     snapshots: Mapping[int, Snapshot]
@@ -246,27 +240,28 @@ def _load(table: TableContext, snapshots: Retention, changelogs: Retention, resu
 
 
 def _load_once(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
-    store = table.store
+    store, layout = table.store, table.layout
     boundary = table.snapshots.boundary.first_id()
     ids = table.snapshots.ids_from(boundary)
     latest_id = ids[-1] if ids else 0
     made = resumed.made_changelogs
-    listed = (id for id in ids_in(store, CHANGELOG_FOLDER) if changelog_key(id) not in resumed.root_keys)
+    listed = (id for id in changelog_ids(store, layout) if layout.changelog(id) not in resumed.root_keys)
     # Of a snapshot that lives a changelog is a copy, left by a run that did not come to forbid its id.
-    changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
-    consumers, unreadable = _consumers(store)
+    kept_changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
+    consumers, unreadable = _consumers(store, layout)
     # What stays is told by the first and the last.
     ends = {*ids[:1], *ids[-1:]}
-    read = {id: _read(store, snapshot_key(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ends}}
+    read = {id: _read(store, layout.snapshot(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ends}}
     return _State(
+        layout=layout,
         boundary=boundary,
         snapshot_ids=ids,
         snapshots=read,
         latest=read.get(latest_id),
-        changelog_ids=changelog_ids,
+        changelog_ids=kept_changelog_ids,
         changelogs={
-            id: made[id] if id in made else _read(store, changelog_key(id))
-            for id in asked_ids(changelog_ids, latest_id, changelogs)
+            id: made[id] if id in made else _read(store, layout.changelog(id))
+            for id in asked_ids(kept_changelog_ids, latest_id, changelogs)
         },
         consumers=consumers,
         unreadable_consumer=unreadable,
@@ -277,15 +272,16 @@ def _read(store: ObjectStore, key: str) -> Snapshot:
     return parse_snapshot(store.read(key), key)
 
 
-def _consumers(store: ObjectStore) -> tuple[dict[str, int], str | None]:
+def _consumers(store: ObjectStore, layout: TableLayout) -> tuple[dict[str, int], str | None]:
     """Return what each consumer reads next, and why one of them cannot be read."""
     found: dict[str, int] = {}
     unreadable = None
-    for name in store.children(CONSUMER_FOLDER).files:
-        if name.startswith(CONSUMER_PREFIX):
-            key = f"{CONSUMER_FOLDER}/{name}"
+    for file in store.children(layout.consumer_folder).files:
+        if file.startswith(CONSUMER_PREFIX):
+            name = file.removeprefix(CONSUMER_PREFIX)
+            key = layout.consumer(name)
             try:
-                found[name.removeprefix(CONSUMER_PREFIX)] = parse_consumer(store.read(key), key)
+                found[name] = parse_consumer(store.read(key), key)
             except CorruptTable as error:
                 unreadable = str(error)
     return found, unreadable
@@ -329,8 +325,8 @@ def _plan(state: _State, schema: TableSchema, snapshots: Retention, changelogs: 
     if state.unreadable_consumer is not None:
         return _nothing(first, f"a consumer that cannot be read protects everything: {state.unreadable_consumer}")
     plan = plan_expiry(
-        dates.of(state.snapshots, snapshot_key),
-        dates.of(state.changelogs, changelog_key),
+        dates.of(state.snapshots, state.layout.snapshot),
+        dates.of(state.changelogs, state.layout.changelog),
         latest_id=state.latest.id,
         last_changelog_id=state.changelog_ids[-1] if state.changelog_ids else None,
         snapshot_retention=snapshots,
@@ -358,26 +354,27 @@ def _nothing(first_kept_id: int, reason: str) -> ExpiryPlan:
 
 
 def _deletions(clock: Clock, state: _State, plan: ExpiryPlan) -> Iterable[DeletionPlan]:
+    layout = state.layout
     if plan.snapshot_ids:
         successor_id = min(id for id in state.snapshots if id >= plan.first_kept_id)
         yield DeletionPlan(
             uuid=clock.uuid(),
             kind=RootKind.SNAPSHOT,
-            roots=tuple(_root(state.snapshots[id], RootKind.SNAPSHOT) for id in plan.snapshot_ids),
-            successor=_root(state.snapshots[successor_id], RootKind.SNAPSHOT),
+            roots=tuple(_root(layout, state.snapshots[id], RootKind.SNAPSHOT) for id in plan.snapshot_ids),
+            successor=_root(layout, state.snapshots[successor_id], RootKind.SNAPSHOT),
             made_changelog_ids=plan.made_changelog_ids,
         )
     if plan.changelog_ids:
         yield DeletionPlan(
             uuid=clock.uuid(),
             kind=RootKind.CHANGELOG,
-            roots=tuple(_root(state.changelogs[id], RootKind.CHANGELOG) for id in plan.changelog_ids),
+            roots=tuple(_root(layout, state.changelogs[id], RootKind.CHANGELOG) for id in plan.changelog_ids),
         )
 
 
-def _root(snapshot: Snapshot, kind: RootKind) -> Root:
-    key = snapshot_key(snapshot.id) if kind is RootKind.SNAPSHOT else changelog_key(snapshot.id)
-    return root_of(snapshot, key, kind)
+def _root(layout: TableLayout, snapshot: Snapshot, kind: RootKind) -> Root:
+    key = layout.snapshot(snapshot.id) if kind is RootKind.SNAPSHOT else layout.changelog(snapshot.id)
+    return root_of(snapshot, key, kind, lineage=layout.prefix)
 
 
 def _result(
@@ -405,12 +402,11 @@ def _why_nothing(result: ExpiryResult) -> str:
 
 def deletion_result(deletions: Sequence[DeletionPlan], deleted: Deleted) -> ExpiryResult:
     """Return what became of `deletions`, which were begun now, and of those begun earlier."""
-    root_keys = [root.key for deletion in deletions for root in deletion.roots]
+    roots = [root for deletion in deletions for root in deletion.roots]
     ended_keys = set(deleted.plan_keys) - {deletion.key for deletion in deletions}
-    tag_prefix = tag_key("")
     return ExpiryResult(
-        tags=tuple(key.removeprefix(tag_prefix) for key in root_keys if key.startswith(tag_prefix)),
-        deleted_keys=tuple(sorted([*root_keys, *(file.key for file in deleted.files), *ended_keys])),
+        tags=tuple(_tag_name(root) for root in roots if root.kind is RootKind.TAG),
+        deleted_keys=tuple(sorted([*(root.key for root in roots), *(file.key for file in deleted.files), *ended_keys])),
         files_deleted=dict(sorted(Counter(file.kind.value for file in deleted.files).items())),
         bytes_deleted=sum(file.size or 0 for file in deleted.files),
         files_waiting=sum(waiting.file_count for waiting in deleted.waiting),
@@ -418,3 +414,7 @@ def deletion_result(deletions: Sequence[DeletionPlan], deleted: Deleted) -> Expi
         waiting_keys=deleted.waiting_keys,
         waiting_plan_ids=tuple(waiting.uuid for waiting in deleted.waiting),
     )
+
+
+def _tag_name(root: Root) -> str:
+    return root.key.rpartition("/")[2].removeprefix(TAG_PREFIX)

@@ -14,7 +14,7 @@ from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file, manifest_file, message_files
 from lakehouse_core.table.joined_changelog import object_name
-from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import (
     EntryKind,
     ManifestEntry,
@@ -74,7 +74,7 @@ class FileReader:
         return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=named_by)
 
     def _read(self, name: str, size: int | None, checksum: str | None) -> bytes:
-        key = manifest_key(name)
+        key = TableLayout.manifest(name)
         data = self._store.read(key)
         verify_bytes(data, self._store.uri(key), size=size, expected=checksum)
         return data

@@ -28,7 +28,6 @@ from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understoo
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.outcomes import created
-from lakehouse_core.table.layout import snapshot_key, tag_key
 from lakehouse_core.table.snapshot import TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
 
 # A file name has 255 bytes; the prefix and the name of a temporary file need some of them.
@@ -57,7 +56,7 @@ def create_tag(
         )
     source_key, data = _source(table, snapshot_id)
     data, tag = _content(name, data, source_key, table.clock, retention_millis)
-    key = tag_key(name)
+    key = table.layout.tag(name)
     # One that was there before the call is another's, whatever it holds; later only its bytes tell whose it is.
     if _is_taken(table, key) or not (dry_run or created(table.store, key, data)):
         held = table.tags.all().get(name)
@@ -66,7 +65,7 @@ def create_tag(
     if not dry_run and not _is_held(table, source_key, name, tag):
         with deleting():
             # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.
-            deletion = begin(table.store, tag_deletion(name, tag.snapshot, table.clock))
+            deletion = begin(table.store, tag_deletion(table, name, tag.snapshot))
             unlink(table, deletion)
             skip_wait(table.store, deletion)
         raise SnapshotExpired(
@@ -84,7 +83,7 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
     """
     schema = table.schemas.latest()
     check_understood(table.store.uri(""), schema)
-    deletion = tag_deletion(name, table.tags.tag(name).snapshot, table.clock)
+    deletion = tag_deletion(table, name, table.tags.tag(name).snapshot)
     if dry_run:
         planned = DryRun(plans=(deletion,))
         return deletion_result(
@@ -128,7 +127,7 @@ def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
         if latest is None:
             raise NotFound(f"{table.store.uri('')}: there is no snapshot to tag yet. Write to the table first.")
         snapshot_id = latest
-    key = snapshot_key(snapshot_id)
+    key = table.layout.snapshot(snapshot_id)
     try:
         table.snapshots.snapshot(snapshot_id)
         try:
@@ -141,7 +140,7 @@ def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
         holders = [name for name, tag in table.tags.all().items() if tag.snapshot.id == snapshot_id]
         if not holders:
             raise
-        key = tag_key(holders[0])
+        key = table.layout.tag(holders[0])
         return key, table.store.read(key)
 
 
@@ -162,7 +161,7 @@ def _is_held(table: TableContext, source_key: str, name: str, tag: Tag) -> bool:
     snapshot_id = tag.snapshot.id
     try:
         table.store.size(source_key)
-        return source_key != snapshot_key(snapshot_id) or snapshot_id >= table.snapshots.boundary.first_id()
+        return source_key != table.layout.snapshot(snapshot_id) or snapshot_id >= table.snapshots.boundary.first_id()
     except NotFound:
         return False
     except StorageUnavailable as error:

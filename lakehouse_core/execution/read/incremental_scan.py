@@ -23,7 +23,6 @@ from lakehouse_core.execution.read.increments import (
 )
 from lakehouse_core.execution.read.state import expiry_behind
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_schema, read_split
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, IncrementalMode
@@ -106,7 +105,7 @@ def change_batches(plan: IncrementalPlan, table: TableContext) -> Iterator[pa.Re
 def task_changes(task: ReadTask, plan: IncrementalPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
     """Yield the changes of one task of the plan. Raises as `change_batches` does."""
     try:
-        yield from read_split(task, local_runtime(table.store, table.clock))
+        yield from read_split(task, table.runtime)
     except (NotFound, CorruptTable) as error:
         if plan.tags and (gone := expiry_behind(table, plan.tags, 0)) is not None:
             raise gone from error

@@ -17,7 +17,6 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
 from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_at
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
@@ -209,7 +208,7 @@ def scan_batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch
 def count_rows(plan: ScanPlan, table: TableContext) -> int:
     """Return the number of rows. Splits whose files tell it exactly are not opened, nor any once the limit is met."""
     total = 0
-    runtime = local_runtime(table.store, table.clock)
+    runtime = table.runtime
     for task in _tasks(replace(plan, columns=())):
         if plan.limit is not None and total >= plan.limit:
             return plan.limit
@@ -233,7 +232,7 @@ def explain_missing_files(rows: Iterator[R], table: TableContext, plan: ScanPlan
 
 
 def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
-    runtime = local_runtime(table.store, table.clock)
+    runtime = table.runtime
     for task in _tasks(plan):
         yield from explain_missing_files(read_split(task, runtime), table, plan)
 

@@ -20,7 +20,7 @@ from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_file import FileSource
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file
-from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
     EntryKind,
@@ -193,7 +193,7 @@ class _BranchCheck:
             if index.external_path is not None:
                 continue
             key = rooted.root.key
-            named_by = manifest_key(rooted.root.index_manifest or "")
+            named_by = TableLayout.manifest(rooted.root.index_manifest or "")
             file = self._inspection.read(
                 Invariant.NAMED_FILES, named_by, partial(self._index_file, index, named_by), key
             )

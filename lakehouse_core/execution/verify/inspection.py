@@ -21,7 +21,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import index_file_name
 from lakehouse_core.table.file_refs import FileRef
 from lakehouse_core.table.joined_changelog import segment_of
-from lakehouse_core.table.layout import manifest_key
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.manifest import (
     EntryColumns,
     IndexManifestEntry,
@@ -61,7 +61,7 @@ class Inspection:
         self._root_count = 0
         self._roots_checked = 0
         # What a handle remembers says nothing of the files as they are now.
-        self._manifests = ManifestReader(store)
+        self._manifests = ManifestReader(store, MAIN)
         self._store = store
         self._reads_data = reads_data
         self._data_read: set[str] = set()
@@ -111,7 +111,7 @@ class Inspection:
         expected = rooted.checksums.get(named.name)
         return self.read(
             Invariant.NAMED_FILES,
-            manifest_key(named.name),
+            MAIN.manifest(named.name),
             lambda: self._manifests.listed(named.name, named.size, expected),
             rooted.root.key,
         )
@@ -124,7 +124,7 @@ class Inspection:
         if manifest not in self._tallies:
             columns = self.read(
                 Invariant.NAMED_FILES,
-                manifest_key(manifest.file_name),
+                MAIN.manifest(manifest.file_name),
                 lambda: self._manifests.columns([manifest]),
                 rooted.root.key,
             )
@@ -137,7 +137,7 @@ class Inspection:
             return None
         entries = self.read(
             Invariant.NAMED_FILES,
-            manifest_key(manifest.file_name),
+            MAIN.manifest(manifest.file_name),
             lambda: self._manifests.entries(manifest),
             rooted.root.key,
         )
@@ -159,7 +159,7 @@ class Inspection:
         self._indexes_read.add((name, expected))
         return self.read(
             Invariant.NAMED_FILES,
-            manifest_key(name),
+            MAIN.manifest(name),
             lambda: self._manifests.listed_index_files(name, expected),
             rooted.root.key,
         )

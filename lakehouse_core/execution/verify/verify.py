@@ -12,9 +12,8 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.verify.branch import Branch, check_branch
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.metadata.deletion_plans import load_plans
-from lakehouse_core.metadata.ids import ids_in
-from lakehouse_core.metadata.roots import branch_prefixes
-from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
+from lakehouse_core.metadata.roots import branch_names
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_log import tag_in, tag_names
 from lakehouse_core.options import ChangelogProducer
@@ -29,19 +28,7 @@ from lakehouse_core.planning.findings import (
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
-from lakehouse_core.table.layout import (
-    BOUNDARY_KEY,
-    CHANGELOG_FOLDER,
-    CONSUMER_FOLDER,
-    CONSUMER_PREFIX,
-    OWN_FOLDER,
-    PENDING_FOLDER,
-    SNAPSHOT_FOLDER,
-    changelog_key,
-    schema_key,
-    snapshot_key,
-    tag_key,
-)
+from lakehouse_core.table.layout import CONSUMER_PREFIX, OWN_FOLDER, PENDING_FOLDER
 from lakehouse_core.table.root import RootKind, needed, root_of
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
 
@@ -88,8 +75,11 @@ class _Verification:
         self._pending()
         self._consumers()
         branches = [
-            self._branch(prefix, boundary=0 if prefix else boundary, unlinking=unlinking)
-            for prefix in ("", *branch_prefixes(self._store))
+            self._branch(self._table, boundary=boundary, unlinking=unlinking),
+            *(
+                self._branch(self._table.on_branch(name), boundary=0, unlinking=frozenset())
+                for name in branch_names(self._store)
+            ),
         ]
         # Listed after the roots were read: whatever they name was written before them.
         self._inspection.list_files(self._roots_read)
@@ -104,7 +94,8 @@ class _Verification:
     def _gone(self, root_keys: Iterable[str]) -> set[str]:
         """Return which of the roots are gone by now, or are others than were read."""
         boundary = self._boundary()
-        below = {snapshot_key(id) for id in ids_in(self._store, SNAPSHOT_FOLDER) if id < boundary}
+        layout = self._table.layout
+        below = {layout.snapshot(id) for id in snapshot_ids(self._store, layout) if id < boundary}
         return {key for key in root_keys if key in below or not self._is_as_read(key)}
 
     def _is_as_read(self, root_key: str) -> bool:
@@ -112,7 +103,8 @@ class _Verification:
         return content is not None and hash(content) == self._roots.get(root_key)
 
     def _boundary(self) -> int:
-        return self._inspection.read(Invariant.DENSE_IDS, BOUNDARY_KEY, self._table.snapshots.boundary.first_id) or 0
+        read = self._table.snapshots.boundary.first_id
+        return self._inspection.read(Invariant.DENSE_IDS, self._table.layout.boundary, read) or 0
 
     def _plans(self) -> frozenset[int]:
         """Return the ids of snapshots that deletions under way have yet to unlink, or are unlinking."""
@@ -126,52 +118,53 @@ class _Verification:
         self._inspection.read(Invariant.READABLE_ROOTS, PENDING_FOLDER, lambda: _steady(pending_commits, self._store))
 
     def _consumers(self) -> None:
-        for name in self._store.children(CONSUMER_FOLDER).files:
+        layout = self._table.layout
+        for name in self._store.children(layout.consumer_folder).files:
             if name.startswith(CONSUMER_PREFIX):
-                key = f"{CONSUMER_FOLDER}/{name}"
+                key = layout.consumer(name.removeprefix(CONSUMER_PREFIX))
                 self._inspection.read(Invariant.READABLE_ROOTS, key, partial(_consumer, self._store, key))
 
-    def _branch(self, prefix: str, *, boundary: int, unlinking: frozenset[int]) -> Branch | None:
-        store = self._store
-        schemas = self._table.schemas if not prefix else SchemaLog(store.at(prefix.rstrip("/")))
+    def _branch(self, table: TableContext, *, boundary: int, unlinking: frozenset[int]) -> Branch | None:
+        """Return what lies on the branch of `table`; only the main one has a boundary and deletions under way."""
+        store, layout = self._store, table.layout
         read = {
-            id: self._inspection.read(
-                Invariant.READABLE_SCHEMAS, f"{prefix}{schema_key(id)}", partial(schemas.schema, id)
-            )
-            for id in schemas.ids()
+            id: self._inspection.read(Invariant.READABLE_SCHEMAS, layout.schema(id), partial(table.schemas.schema, id))
+            for id in table.schemas.ids()
         }
         schema = read.get(max(read, default=0))
         if schema is None:
-            self._inspection.report([no_schema(prefix)] if not read else [])
+            self._inspection.report([no_schema(layout)] if not read else [])
             return None
-        folders = (f"{prefix}{SNAPSHOT_FOLDER}", f"{prefix}{CHANGELOG_FOLDER}")
         # Hints first: what they speak of is there before them.
-        hints = {key: _content(store, key) for folder in folders for key in (f"{folder}/EARLIEST", f"{folder}/LATEST")}
-        every_id, changelog_ids = (ids_in(store, folder) for folder in folders)
-        for key, content in hints.items():
-            ids = every_id if key.startswith(folders[0]) else changelog_ids
-            self._inspection.report(hint_findings(key, content, latest_id=ids[-1] if ids else None))
-        leaving = unlinking if not prefix else frozenset()
-        if list(id_findings(prefix, every_id, boundary=boundary, unlinking=leaving)):
+        snapshot_hints = _contents(store, layout.earliest_hint, layout.latest_hint)
+        changelog_hints = _contents(store, layout.earliest_changelog_hint, layout.latest_changelog_hint)
+        every_id, every_changelog_id = snapshot_ids(store, layout), changelog_ids(store, layout)
+        for hints, ids in ((snapshot_hints, every_id), (changelog_hints, every_changelog_id)):
+            for key, content in hints.items():
+                self._inspection.report(hint_findings(key, content, latest_id=ids[-1] if ids else None))
+        if list(id_findings(layout, every_id, boundary=boundary, unlinking=unlinking)):
             # A listing during an expiry may show an older id and miss a younger one: look again.
-            boundary, leaving = (0, frozenset()) if prefix else (self._boundary(), self._plans())
-            every_id, changelog_ids = (ids_in(store, folder) for folder in folders)
-            self._inspection.report(id_findings(prefix, every_id, boundary=boundary, unlinking=leaving))
-        if not prefix:
-            self._inspection.report(changelog_findings(self._made, every_id, changelog_ids, boundary=boundary))
+            if layout.branch is None:
+                boundary, unlinking = self._boundary(), self._plans()
+            every_id, every_changelog_id = snapshot_ids(store, layout), changelog_ids(store, layout)
+            self._inspection.report(id_findings(layout, every_id, boundary=boundary, unlinking=unlinking))
+        if layout.branch is None:
+            self._inspection.report(
+                changelog_findings(layout, self._made, every_id, every_changelog_id, boundary=boundary)
+            )
         producer_is_none = schema.table_options.changelog_producer is ChangelogProducer.NONE
 
         def rooted(keys: Iterable[str], kind: RootKind) -> list[Rooted]:
-            roots = (self._rooted(f"{prefix}{key}", kind, prefix, producer_is_none) for key in keys)
+            roots = (self._rooted(key, kind, layout.prefix, producer_is_none) for key in keys)
             return [root for root in roots if root is not None]
 
         return Branch(
-            now_millis=self._table.clock.now_millis(),
+            now_millis=table.clock.now_millis(),
             schema=schema,
             schemas={id: one for id, one in read.items() if one is not None},
-            snapshots=rooted((snapshot_key(id) for id in every_id if id >= boundary), RootKind.SNAPSHOT),
-            tags=rooted(map(tag_key, tag_names(store, prefix)), RootKind.TAG),
-            changelogs=rooted(map(changelog_key, changelog_ids), RootKind.CHANGELOG),
+            snapshots=rooted((layout.snapshot(id) for id in every_id if id >= boundary), RootKind.SNAPSHOT),
+            tags=rooted(map(layout.tag, tag_names(store, layout)), RootKind.TAG),
+            changelogs=rooted(map(layout.changelog, every_changelog_id), RootKind.CHANGELOG),
         )
 
     def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool) -> Rooted | None:
@@ -217,6 +210,10 @@ def _content(store: ObjectStore, key: str) -> bytes | None:
         return store.read(key)
     except NotFound:
         return None
+
+
+def _contents(store: ObjectStore, *keys: str) -> dict[str, bytes | None]:
+    return {key: _content(store, key) for key in keys}
 
 
 def _consumer(store: ObjectStore, key: str) -> int:

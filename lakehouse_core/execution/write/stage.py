@@ -23,7 +23,6 @@ from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitKind, CommitMessage, Missing, WriteMode
-from lakehouse_core.table.layout import snapshot_key
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -122,7 +121,7 @@ def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCom
     Nobody looks where another engine wrote last, nor for batch commits, each of which has a user of its own.
     """
     is_named = staged.commit_identifier != BATCH_IDENTIFIER
-    ledger = ledger_of(base, snapshot_key(base.id)) if base is not None and is_named else None
+    ledger = ledger_of(base, table.layout.snapshot(base.id)) if base is not None and is_named else None
     if ledger is None:
         return False
     kind = CommitKind.APPEND if isinstance(staged.mode, Append) else CommitKind.OVERWRITE

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lakehouse_core.planning.commit.file_changes import Changes
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_to_text
-from lakehouse_core.table.layout import snapshot_key
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.manifest.entry import NamedListFile
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
@@ -91,7 +91,7 @@ def _carried_checksums(previous: Snapshot | None, index_manifest: str | None) ->
     """Return what `previous` recorded of the index manifest, where that is carried on."""
     if previous is None or index_manifest is None:
         return {}
-    checksums = snapshot_checksums(previous, snapshot_key(previous.id))
+    checksums = snapshot_checksums(previous, MAIN.snapshot(previous.id))
     return {name: checksum for name, checksum in checksums.items() if name == index_manifest}
 
 

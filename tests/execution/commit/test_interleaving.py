@@ -19,7 +19,7 @@ from lakehouse_core.planning.commit.ledger import ledger_of
 from lakehouse_core.storage import FaultyStore, MemoryStore, ObjectStore
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.commit_message import Append, StaticOverwrite
-from lakehouse_core.table.layout import snapshot_key
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
 from tests.execution.small_table import SmallTable
@@ -138,7 +138,7 @@ class TestAWriterThatSleeps:
 
     def expire(self, table: CommitTable, first_kept: int) -> None:
         table.context.snapshots.boundary.advance(first_kept)
-        table.store.delete([snapshot_key(number) for number in range(1, first_kept)])
+        table.store.delete([MAIN.snapshot(number) for number in range(1, first_kept)])
 
     def sleeping(
         self, table: CommitTable, staged: StagedCommit, seconds: float, others: Callable[[], Any], *,
@@ -220,7 +220,7 @@ def test_a_compaction_whose_rivals_have_expired_by_the_next_attempt_is_judged_by
             for number in range(2):
                 table.commit(table.append(f"theirs{number}", user="them", identifier=number))
             table.context.snapshots.boundary.advance(3)
-            table.store.delete([snapshot_key(number) for number in (1, 2)])
+            table.store.delete([MAIN.snapshot(number) for number in (1, 2)])
 
     result = CommitTable(FaultyStore(table.store, on_call=move), VirtualClock(seed=2)).commit(mine)
 

@@ -24,7 +24,7 @@ from lakehouse_core.table.commit_message import (
     DynamicOverwrite,
     StaticOverwrite,
 )
-from lakehouse_core.table.layout import snapshot_key
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.snapshot import Snapshot, serialize_snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, another_actor, commit_table
@@ -100,7 +100,7 @@ class TestRepeating:
         for identifier in range(2, 5):
             table.commit(table.append(f"f{identifier}", identifier=identifier, user="other"))
         table.context.snapshots.boundary.advance(4)
-        table.store.delete([snapshot_key(number) for number in (1, 2, 3)])
+        table.store.delete([MAIN.snapshot(number) for number in (1, 2, 3)])
         again = table.commit(staged)
 
         assert (again.replayed, again.snapshot_ids, again.snapshots) == (True, (1,), ())
@@ -164,7 +164,7 @@ class TestRepeating:
         table.commit(staged)
         forget(table)
         table.context.snapshots.boundary.advance(2)
-        table.store.delete([snapshot_key(1)])
+        table.store.delete([MAIN.snapshot(1)])
 
         with pytest.raises(StaleCommit, match="staged at snapshot 0, and the snapshots up to 1 are expired"):
             table.commit(staged)
@@ -173,7 +173,7 @@ class TestRepeating:
         table.commit(table.append("a"))
         forget(table)
         table.context.snapshots.boundary.advance(2)
-        table.store.delete([snapshot_key(1)])
+        table.store.delete([MAIN.snapshot(1)])
 
         assert not table.commit(table.append("b", user="fresh")).replayed
 
@@ -190,7 +190,7 @@ def claim_by_hand(table: CommitTable, snapshot_id: int, like: Snapshot, **proper
     """Publish a snapshot as another engine does: without our properties unless given."""
     update = {"id": snapshot_id, "properties": properties, "commit_user": "java", "commit_identifier": 77}
     made = like.model_copy(update=update)
-    assert table.store.create_new(snapshot_key(snapshot_id), serialize_snapshot(made))
+    assert table.store.create_new(MAIN.snapshot(snapshot_id), serialize_snapshot(made))
     return made
 
 
@@ -398,7 +398,7 @@ class TestOverwrite:
         for number in (1, 2):
             days.commit(days.staged(self.new(days, f"b{number}", "2"), user="other", identifier=number))
         days.context.snapshots.boundary.advance(5)
-        days.store.delete([snapshot_key(number) for number in range(1, 5)])
+        days.store.delete([MAIN.snapshot(number) for number in range(1, 5)])
 
         with pytest.raises(CommitConflict, match=r"what came since has expired in part.*stage the overwrite again"):
             days.commit(mine)

@@ -32,6 +32,7 @@ from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.format.data_types import UNASSIGNED, ArrayType, DataField, parse_type
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.read.packing import pack
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.predicate import columns_of
 
 # Ids that a task counts through, in milliseconds. More than this many rows are never broadcast anyway.
@@ -144,7 +145,7 @@ def _binlog(tasks: Group, *, snapshot_id: int | None, packs: bool) -> Iterator[p
 
 
 def _snapshots(task: ReadTask, runtime: TaskRuntime) -> SnapshotLog:
-    return SnapshotLog(runtime.open_store(task.store))
+    return SnapshotLog(runtime.open_store(task.store), MAIN)
 
 
 def _largest_first(tasks: Group) -> Group:
