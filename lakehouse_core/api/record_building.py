@@ -37,8 +37,8 @@ from lakehouse_core.format.partition_path import partition_spec_text
 from lakehouse_core.planning.commit.ledger import Ledger
 from lakehouse_core.planning.compaction.health import bucket_figures
 from lakehouse_core.planning.partitions import named_values
-from lakehouse_core.table.bucket_folders import partition_folder
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import partition_folder
 from lakehouse_core.table.file_stats import file_ranges
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile
 from lakehouse_core.table.schema import TableSchema

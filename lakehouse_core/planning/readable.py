@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.avro_columns import Longs
 from lakehouse_core.options import POSTPONE_BUCKET
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.bucketing import are_placed, is_placed
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_refs import index_file
 from lakehouse_core.table.manifest import DELETION_VECTORS, EntryColumns, IndexManifestEntry
@@ -25,7 +25,7 @@ READABLE_FORMATS: Final = ("parquet", "orc", "avro")
 NOTHING_DELETED: Final[Mapping[str, DeletionFile]] = {}
 
 
-def deletion_files(indexes: Iterable[IndexManifestEntry], folders: BucketFolders) -> dict[str, DeletionFile]:
+def deletion_files(indexes: Iterable[IndexManifestEntry], folders: DataLayout) -> dict[str, DeletionFile]:
     """Return, by the name of the data file, where the vectors of rows that are marked as deleted lie.
 
     They may speak of files that are gone. Raises UnsupportedFeature for an index file of which this is not told, or
@@ -40,7 +40,7 @@ def deletion_files(indexes: Iterable[IndexManifestEntry], folders: BucketFolders
             raise UnsupportedFeature(
                 f"{index.file_name}: it marks deleted rows, {what} (deletion-vectors.enabled). Use Java Paimon."
             )
-        folder = folders.of_index(index.partition, index.bucket)
+        folder = folders.index_folder(index.partition, index.bucket)
         key = index_file(index.file_name, index.file_size, folder=folder, named_by="the index manifest").key
         for vector in index.deletion_vectors or ():
             deletion = DeletionFile(

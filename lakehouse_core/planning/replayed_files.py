@@ -15,9 +15,9 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.commit_order import crossed_files
 from lakehouse_core.planning.findings import KEEP_EVIDENCE, Finding, Invariant, key_range
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
 
 Bucket: TypeAlias = tuple[bytes, int]
@@ -78,30 +78,28 @@ class ReplayedFiles:
         """Return the rows of each live file of a bucket, by its name."""
         return {entry.file.file_name: entry.file.row_count for entry in self._files(partition, bucket)}
 
-    def bucket_findings(self, key: str, touched: Iterable[Bucket], folders: BucketFolders) -> Iterator[Finding]:
+    def bucket_findings(self, key: str, touched: Iterable[Bucket], folders: DataLayout) -> Iterator[Finding]:
         """Check the levels of the buckets in `touched`, and that their partitions agree on the number of buckets."""
         told: set[bytes] = set()
         for partition, bucket in sorted(set(touched)):
             files = self._buckets[partition, bucket]
             if files.has_repeated_names:
-                yield from _name_findings(key, folders.of(partition, bucket), files.entries.values())
+                yield from _name_findings(key, folders.bucket(partition, bucket), files.entries.values())
             if files.has_overlaps:
                 entries = files.entries.values()
-                yield from _level_findings(key, folders.of(partition, bucket), entries, self._key_types)
+                yield from _level_findings(key, folders.bucket(partition, bucket), entries, self._key_types)
             totals = sorted(self._totals[partition])
             if len(totals) > 1 and partition not in told:
                 told.add(partition)
                 yield Finding(
                     promise=Invariant.DISJOINT_LEVELS,
-                    object=f"{key}, partition of {folders.of(partition, bucket)}",
+                    object=f"{key}, partition of {folders.bucket(partition, bucket)}",
                     found=f"its files were written for {' and '.join(map(str, totals))} buckets",
                     expected="one number of buckets in a partition",
                     advice="Rewrite the partition by an overwrite with the number of buckets that the table has now.",
                 )
 
-    def crossing_findings(
-        self, key: str, changes: Sequence[ManifestEntry], folders: BucketFolders
-    ) -> Iterator[Finding]:
+    def crossing_findings(self, key: str, changes: Sequence[ManifestEntry], folders: DataLayout) -> Iterator[Finding]:
         """Check that rows of new files, which are still to be applied, win over those of their keys that are there."""
         new: defaultdict[Bucket, list[DataFile]] = defaultdict(list)
         for entry in changes:
@@ -113,7 +111,7 @@ class ReplayedFiles:
                 earlier, later = crossed
                 yield Finding(
                     promise=Invariant.LATER_WINS,
-                    object=f"{key}, {folders.of(*place)}/{later.file_name}",
+                    object=f"{key}, {folders.bucket(*place)}/{later.file_name}",
                     found=f"its sequence numbers begin at {later.min_sequence_number}, and {earlier.file_name}, which "
                     f"was committed before it and may hold the same keys, has numbers up to "
                     f"{earlier.max_sequence_number}",

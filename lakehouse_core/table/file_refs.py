@@ -9,8 +9,8 @@ from enum import StrEnum
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.stored import is_file_name
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import TableLayout
 
@@ -76,18 +76,18 @@ def stored_file(key: str, kind: FileKind, size: int | None) -> FileRef:
     return FileRef(key=segment.key, kind=kind, size=None, least_size=segment.end)
 
 
-def message_files(message: CommitMessage, folders: "BucketFolders", *, named_by: str) -> Iterator[FileRef]:
+def message_files(message: CommitMessage, folders: "DataLayout", *, named_by: str) -> Iterator[FileRef]:
     """Yield the files that a commit of the message would add, upgraded ones too; none that lies outside the table."""
     data = (*message.new_files, *message.compact_after)
     changelog = (*message.changelog_files, *message.compact_changelog_files)
-    folder = folders.of(message.partition, message.bucket)
+    folder = folders.bucket(message.partition, message.bucket)
     for files, kind in ((data, FileKind.DATA), (changelog, FileKind.CHANGELOG)):
         for file in files:
             if file.external_path is None:
                 yield from data_files(
                     file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=named_by
                 )
-    beside = folders.of_index(message.partition, message.bucket)
+    beside = folders.index_folder(message.partition, message.bucket)
     for index in (*message.new_index_files, *message.compact_new_index_files):
         yield index_file(index.file_name, index.file_size, folder=beside, named_by=named_by)
 

@@ -15,9 +15,9 @@ from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.storage import MemoryStore, ObjectStore
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import Append, CommitMessage, StaticOverwrite, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import new_schema
@@ -74,7 +74,7 @@ class SmallTable:
         self.context = context_of(store, self.clock)
         self.schemas = self.context.schemas
         self.schema = self.schemas.latest()
-        self.folders = BucketFolders(self.schema)
+        self.folders = DataLayout(self.schema)
         return self
 
     def copy(self) -> "SmallTable":
@@ -180,7 +180,7 @@ class SmallTable:
         )
 
     def folder(self, dt: str = "d", bucket: int = 0) -> str:
-        return self.folders.of(self._partition(dt), bucket)
+        return self.folders.bucket(self._partition(dt), bucket)
 
     def expire(self, *, dry_run: bool = False, **asked: int) -> ExpiryResult:
         return expire(self.context, dry_run=dry_run, **asked)
@@ -235,7 +235,7 @@ class SmallTable:
             manifests = []
         entries = (entry for manifest in manifests for entry in self.context.manifests.entries(manifest))
         return sorted(
-            (self.folders.of(entry.partition, entry.bucket), self._read(entry))
+            (self.folders.bucket(entry.partition, entry.bucket), self._read(entry))
             for entry in entries
             if entry.kind is EntryKind.ADD
         )
@@ -252,7 +252,7 @@ class SmallTable:
         return {int(key): value for key, value in json.loads(self._read(entry)).items()}
 
     def _read(self, entry: ManifestEntry) -> str:
-        return self.store.read(f"{self.folders.of(entry.partition, entry.bucket)}/{entry.file.file_name}").decode()
+        return self.store.read(f"{self.folders.bucket(entry.partition, entry.bucket)}/{entry.file.file_name}").decode()
 
     def message(self, dt: str, bucket: int, **changes: tuple[DataFile, ...]) -> CommitMessage:
         total = self.schema.table_options.bucket
@@ -262,7 +262,7 @@ class SmallTable:
         return serialize_row((dt,), [parse_type("STRING NOT NULL")]) if self.partitioned else EMPTY_ROW
 
     def dt_of(self, entry: ManifestEntry) -> str:
-        folder = self.folders.of(entry.partition, entry.bucket).rpartition("/")[0]
+        folder = self.folders.bucket(entry.partition, entry.bucket).rpartition("/")[0]
         return folder.removeprefix("dt=") or "d"
 
 

@@ -7,12 +7,12 @@ from itertools import combinations
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, ManifestFile, file_identifier
 
 
-def first_broken(table: TableContext, folders: BucketFolders, key_types: Sequence[DataType]) -> dict[str, int]:
+def first_broken(table: TableContext, folders: DataLayout, key_types: Sequence[DataType]) -> dict[str, int]:
     """Return by promise (I7, I8, I11, I22) the first snapshot that breaks it."""
     first: dict[str, int] = {}
     sizes = {info.key: info.size for info in table.store.list("")}
@@ -46,7 +46,7 @@ def _apply(
 
 def _of_state(
     entries: Collection[ManifestEntry],
-    folders: BucketFolders,
+    folders: DataLayout,
     sizes: Mapping[str, int],
     key_types: Sequence[DataType],
 ) -> Iterator[str]:
@@ -59,7 +59,7 @@ def _of_state(
         if len(places) == 1 and one.file.level > 0 and _overlap(one.file, other.file, key_types):
             yield "I22"
     for entry in entries:
-        key = f"{folders.of(entry.partition, entry.bucket)}/{entry.file.file_name}"
+        key = f"{folders.bucket(entry.partition, entry.bucket)}/{entry.file.file_name}"
         if sizes.get(key) != entry.file.file_size:
             yield "I11"
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.data_file import FileSource
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile, merge_entries
 from lakehouse_core.table.snapshot import Snapshot
 
 
-def reachable(table: TableContext, folders: BucketFolders, *, delta_is_changelog: bool) -> set[str]:
+def reachable(table: TableContext, folders: DataLayout, *, delta_is_changelog: bool) -> set[str]:
     """Return the keys of all manifest lists, manifests, data and changelog files that some root needs."""
     keys: set[str] = set()
     for snapshot in table.snapshots.history():
@@ -29,7 +29,7 @@ def reachable(table: TableContext, folders: BucketFolders, *, delta_is_changelog
     return keys
 
 
-def _state(table: TableContext, folders: BucketFolders, snapshot: Snapshot) -> Iterator[str]:
+def _state(table: TableContext, folders: DataLayout, snapshot: Snapshot) -> Iterator[str]:
     manifests = table.manifests.of(snapshot)
     yield from _names([snapshot.base_manifest_list, snapshot.delta_manifest_list])
     yield from _names(manifest.file_name for manifest in manifests)
@@ -37,7 +37,7 @@ def _state(table: TableContext, folders: BucketFolders, snapshot: Snapshot) -> I
         yield from _files(folders, entry)
 
 
-def _changelog(table: TableContext, folders: BucketFolders, snapshot: Snapshot) -> Iterator[str]:
+def _changelog(table: TableContext, folders: DataLayout, snapshot: Snapshot) -> Iterator[str]:
     if snapshot.changelog_manifest_list is not None:
         manifests = table.manifests.changelog(snapshot)
         yield from _names([snapshot.changelog_manifest_list, *(manifest.file_name for manifest in manifests)])
@@ -50,8 +50,8 @@ def _entries(table: TableContext, manifests: Iterable[ManifestFile]) -> Iterator
         yield from table.manifests.entries(manifest)
 
 
-def _files(folders: BucketFolders, entry: ManifestEntry) -> Iterator[str]:
-    folder = folders.of(entry.partition, entry.bucket)
+def _files(folders: DataLayout, entry: ManifestEntry) -> Iterator[str]:
+    folder = folders.bucket(entry.partition, entry.bucket)
     for name in (entry.file.file_name, *entry.file.extra_files):
         yield f"{folder}/{name}"
 

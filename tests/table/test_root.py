@@ -6,8 +6,8 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.planning.expiry.deletion import deletion_order
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.data_file import EMPTY_ROW
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, plain_name
 from lakehouse_core.table.root import NamedList, Root, RootKind, lineages, metadata_files, needed
 from lakehouse_core.table.schema import TableSchema, new_schema
@@ -124,15 +124,15 @@ def partition(value: str) -> bytes:
     ],
 )
 def test_buckets_lie_where_the_options_say(options, bucket, folder, index_folder):
-    folders = BucketFolders(schema(**options))
+    folders = DataLayout(schema(**options))
 
-    assert folders.of(partition("a/b"), bucket) == folder
-    assert folders.of_index(partition("a/b"), bucket) == index_folder
+    assert folders.bucket(partition("a/b"), bucket) == folder
+    assert folders.index_folder(partition("a/b"), bucket) == index_folder
 
 
 @pytest.mark.parametrize("text", ["..", "../..", ".", "a/../../b", " "])
 def test_no_partition_value_leaves_the_table(text):
-    folder = BucketFolders(schema()).of(partition(text), 0)
+    folder = DataLayout(schema()).bucket(partition(text), 0)
 
     assert ".." not in folder.split("/")
     assert folder.count("/") == 1
@@ -140,7 +140,7 @@ def test_no_partition_value_leaves_the_table(text):
 
 def test_a_partition_that_is_no_row_is_corrupt():
     with pytest.raises(CorruptTable):
-        BucketFolders(schema()).of(EMPTY_ROW[:7], 0)
+        DataLayout(schema()).bucket(EMPTY_ROW[:7], 0)
 
 
 FIRST = "compacted-changelog-u$0-10.cc-parquet"

@@ -14,8 +14,8 @@ from lakehouse_core.format.cast import cast_value
 from lakehouse_core.format.data_types import DataField, field_to_json, type_to_sql
 from lakehouse_core.format.java_text import array_text, duration_text, map_text, object_text, row_text
 from lakehouse_core.format.partition_path import JAVA_BLANKS, partition_spec_text
-from lakehouse_core.table.bucket_folders import partition_folder
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import partition_folder
 from lakehouse_core.table.file_stats import stored_ranges
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
 from lakehouse_core.table.schema import TableSchema

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import clear_away
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import message_files
 from lakehouse_core.table.schema import TableSchema
 
@@ -17,7 +17,7 @@ def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMe
     What cannot be deleted is left to cleaning: the reason for all this is what the caller has to tell. `named_by` is
     what messages of errors call the writer of the names. Raises CorruptTable for a name that leaves its folder.
     """
-    folders = BucketFolders(schema)
+    folders = DataLayout(schema)
     for message in messages:
         upgraded = {file.file_name for file in message.compact_before}
         made = replace(

@@ -38,7 +38,7 @@ from lakehouse_core.planning.commit.index_files import combined_indexes
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, Ledger
 from lakehouse_core.planning.commit.manifest_merge import must_change, replace_inputs
 from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
-from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.manifest.entry import NamedListFile
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -233,7 +233,7 @@ class _Committer:
         changes = self._part.changes_at(latest, schema)
         if changes.is_empty and skips_empty:
             return CommitResult(attempts=self.attempts, lost=self._part.lost, noop_reason="there is nothing to commit")
-        check_new_files(self._table.store, changes, BucketFolders(schema))
+        check_new_files(self._table.store, changes, DataLayout(schema))
         current = [] if latest is None else self._table.manifests.of(latest)
         base = self._merged(current, schema)
         self._delta.write(changes)

@@ -3,10 +3,10 @@
 from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.planning.commit.file_changes import Changes, new_files
 from lakehouse_core.storage import ObjectStore
-from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.data_layout import DataLayout
 
 
-def check_new_files(store: ObjectStore, changes: Changes, folders: BucketFolders) -> None:
+def check_new_files(store: ObjectStore, changes: Changes, folders: DataLayout) -> None:
     """Raise CommitConflict when a file is missing that the changes add, CorruptTable at a wrong size."""
     for file in new_files(changes, folders):
         try:

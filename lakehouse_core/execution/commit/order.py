@@ -19,11 +19,11 @@ from lakehouse_core.planning.commit.conflicts import manifests_of_partitions
 from lakehouse_core.planning.commit.file_changes import append_changes
 from lakehouse_core.planning.commit_order import needed_shift
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
@@ -101,11 +101,11 @@ class CommitOrder:
     def _write(self, shifts: Mapping[_Place, int], schema: TableSchema) -> None:
         """Write the new files of these buckets anew, from what was staged; earlier ones of the same buckets go."""
         self._schema = schema
-        folders = BucketFolders(schema)
+        folders = DataLayout(schema)
         tasks = {
             index: RenumberTask(
                 store=self._table.store.spec,
-                folder=folders.of(message.partition, message.bucket),
+                folder=folders.bucket(message.partition, message.bucket),
                 message=_bare(message),
                 shift=shifts[message.partition, message.bucket],
                 file_schemas={file.schema_id: self._table.schemas.schema(file.schema_id) for file in message.new_files},
@@ -126,7 +126,7 @@ class CommitOrder:
         discard(self._table.store, schema, superseded, named_by="the commit")
 
     def _run(
-        self, tasks: Mapping[int, RenumberTask], folders: BucketFolders, schema: TableSchema
+        self, tasks: Mapping[int, RenumberTask], folders: DataLayout, schema: TableSchema
     ) -> dict[int, tuple[DataFile, ...]]:
         """Return by index what the tasks made; where one fails, the outputs of all are deleted."""
         indexes = {frozenset(task.message.new_files): index for index, task in tasks.items()}

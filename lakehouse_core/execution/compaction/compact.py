@@ -27,11 +27,11 @@ from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.bucket_folders import BucketFolders, partition_folder
 from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import DataLayout, partition_folder
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import IndexManifestEntry
@@ -112,7 +112,7 @@ def compact(
         return CompactionResult(noop_reason="the table is empty")
     snapshot, by_bucket, indexes = found
     occasion = PickTime(local_now_millis=table.clock.local_now_millis())
-    deletions = deletion_files(indexes, BucketFolders(schema))
+    deletions = deletion_files(indexes, DataLayout(schema))
     buckets = _plan_buckets(
         by_bucket, table.schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry, tells=tells
     )
@@ -246,7 +246,7 @@ def _tasks(
     ids = {file.schema_id for one in buckets for file in (*one.plan.files, *_older(one.plan))}
     file_schemas = {number: table.schemas.schema(number) for number in sorted(ids)}
     marks = not schema.is_append and schema.table_options.deletion_vectors.enabled
-    folders = BucketFolders(schema)
+    folders = DataLayout(schema)
     return [
         RewriteTask(
             store=table.store.spec,
@@ -260,7 +260,7 @@ def _tasks(
             expiry=expiry,
             deletions=one.deletions,
             vectors=vector_files(indexes, one.partition, one.bucket) if marks else None,
-            index_folder=folders.of_index(one.partition, one.bucket) or INDEX_FOLDER,
+            index_folder=folders.index_folder(one.partition, one.bucket) or INDEX_FOLDER,
         )
         for one in buckets
     ]
@@ -307,7 +307,7 @@ def _overtaken(
             latest, keep=lambda partition, bucket, level: (partition, bucket) in places
         )
         live = {(entry.partition, entry.bucket, entry.file.file_name, entry.file.level) for entry in entries}
-        return live, deletion_files(table.manifests.index_entries(latest), BucketFolders(schema))
+        return live, deletion_files(table.manifests.index_entries(latest), DataLayout(schema))
 
     live, deletions = table.snapshots.of_latest(look)
     conflicts: dict[tuple[bytes, int], Conflict] = {}

@@ -13,9 +13,9 @@ from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.storage.outcomes import clear_away
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import message_files
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import IndexManifestEntry
@@ -32,7 +32,7 @@ def without_vectors(
 
     `indexes`: those of the snapshot that was compacted. A message that changes index files itself stays as it is.
     """
-    folders = BucketFolders(schema)
+    folders = DataLayout(schema)
     changed: list[CommitMessage] = []
     try:
         for message in messages:
@@ -48,7 +48,7 @@ def without_vectors(
 def _without_vectors(
     table: TableContext,
     schema: TableSchema,
-    folders: BucketFolders,
+    folders: DataLayout,
     message: CommitMessage,
     indexes: Sequence[IndexManifestEntry],
 ) -> CommitMessage:
@@ -59,7 +59,7 @@ def _without_vectors(
         store=table.store,
         options=schema.table_options.deletion_vectors,
         has_buckets=has_buckets(schema.bucketing),
-        key=folders.of_index(message.partition, message.bucket) or INDEX_FOLDER,
+        key=folders.index_folder(message.partition, message.bucket) or INDEX_FOLDER,
     )
     upgraded = {file.file_name for file in message.compact_after}
     removed = {file.file_name for file in message.compact_before} - upgraded

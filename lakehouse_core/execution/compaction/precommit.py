@@ -18,11 +18,11 @@ from lakehouse_core.planning.compaction.precommit import (
     with_segments,
 )
 from lakehouse_core.storage.outcomes import clear_away
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.schema import TableSchema
 
 
@@ -39,7 +39,7 @@ def with_joined_changelog(
     groups = changelog_groups(messages, options)
     if not groups:
         return tuple(messages)
-    folders = BucketFolders(schema)
+    folders = DataLayout(schema)
     tasks = [_join_task(table, folders, messages, group, number) for number, group in enumerate(groups)]
     made: dict[int, str] = {}
     try:
@@ -69,7 +69,7 @@ def with_packed_files(
     groups = data_file_groups(messages, options)
     if not groups:
         return tuple(messages)
-    folders = BucketFolders(schema)
+    folders = DataLayout(schema)
     tasks = [_pack_task(table, schema, folders, messages, group) for group in groups]
     packed: dict[frozenset[str], tuple[DataFile, ...]] = {}
     try:
@@ -90,25 +90,25 @@ def with_packed_files(
 
 
 def _join_task(
-    table: TableContext, folders: BucketFolders, messages: Sequence[CommitMessage], group: Group, number: int
+    table: TableContext, folders: DataLayout, messages: Sequence[CommitMessage], group: Group, number: int
 ) -> JoinTask:
     first = messages[group[0].index]
     places = [messages[new.index] for new in group]
     return JoinTask(
         number=number,
         store=table.store.spec,
-        folder=folders.of(first.partition, first.bucket),
+        folder=folders.bucket(first.partition, first.bucket),
         bucket=first.bucket,
         file_format=group[0].file.format,
         files=tuple(
-            (f"{folders.of(place.partition, place.bucket)}/{new.file.file_name}", new.file.file_size)
+            (f"{folders.bucket(place.partition, place.bucket)}/{new.file.file_name}", new.file.file_size)
             for place, new in zip(places, group, strict=True)
         ),
     )
 
 
 def _pack_task(
-    table: TableContext, schema: TableSchema, folders: BucketFolders, messages: Sequence[CommitMessage], group: Group
+    table: TableContext, schema: TableSchema, folders: DataLayout, messages: Sequence[CommitMessage], group: Group
 ) -> RewriteTask:
     first = messages[group[0].index]
     return RewriteTask(
@@ -118,7 +118,7 @@ def _pack_task(
         partition=first.partition,
         bucket=first.bucket,
         total_buckets=first.total_buckets,
-        folder=folders.of(first.partition, first.bucket),
+        folder=folders.bucket(first.partition, first.bucket),
         plan=AppendCompactionPlan(groups=(tuple(new.file for new in group),), reason="small files"),
     )
 

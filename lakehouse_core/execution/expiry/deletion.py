@@ -21,7 +21,7 @@ from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import begun, created, replaced
-from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
 from lakehouse_core.table.file_refs import FileKind, FileRef
 from lakehouse_core.table.layout import OWN_FOLDER
@@ -355,7 +355,7 @@ def _unreachable_files(
     before: Roots | None = None
     while True:
         roots = collect_roots(table.store, boundary=boundary)
-        reader = FileReader(table.store, BucketFolders(schema))
+        reader = FileReader(table.store, DataLayout(schema))
         dead = unlinked_files(reader, due)
         try:
             live = reachable_among(reader, _living(roots, due, dry_run), dead, delta_is_changelog=delta_is_changelog)

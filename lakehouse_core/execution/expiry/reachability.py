@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.checksums import verify_bytes
 from lakehouse_core.table.data_file import DataFile, FileSource
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file, manifest_file, message_files
 from lakehouse_core.table.joined_changelog import object_name
@@ -37,13 +37,13 @@ class FileReader:
     Raises NotFound for what is missing, unlike the log, for which that is always damage.
     """
 
-    def __init__(self, store: ObjectStore, folders: BucketFolders) -> None:
+    def __init__(self, store: ObjectStore, folders: DataLayout) -> None:
         self._store = store
         self._folders = folders
         self._lists: dict[tuple[str, str | None], list[ManifestFile]] = {}
 
     @property
-    def folders(self) -> BucketFolders:
+    def folders(self) -> DataLayout:
         """Where the buckets of the table lie."""
         return self._folders
 
@@ -61,7 +61,7 @@ class FileReader:
     def index_files(self, index_manifest: str, checksum: str | None) -> Iterator[FileRef]:
         for entry in decode_index_manifest(self._read(index_manifest, None, checksum), index_manifest):
             if entry.external_path is None:
-                folder = self._folders.of_index(entry.partition, entry.bucket)
+                folder = self._folders.index_folder(entry.partition, entry.bucket)
                 yield index_file(entry.file_name, entry.file_size, folder=folder, named_by=index_manifest)
 
     def data_files(
@@ -70,7 +70,7 @@ class FileReader:
         """Return a data file and its extra files; none when it lies outside the table, where nothing is deleted."""
         if file.external_path is not None:
             return ()
-        folder = self._folders.of(partition, bucket)
+        folder = self._folders.bucket(partition, bucket)
         return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=named_by)
 
     def _read(self, name: str, size: int | None, checksum: str | None) -> bytes:

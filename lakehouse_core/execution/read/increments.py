@@ -28,8 +28,8 @@ from lakehouse_core.planning.read.read_point import (
 )
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import CommitKind
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
@@ -119,7 +119,7 @@ def _splits(table: TableContext, schema: TableSchema, increment: Increment, scop
                 if scope.partition(entry.partition) is not None
             ]
         case StateDiff(before=before, after=after):
-            folders = BucketFolders(schema)
+            folders = DataLayout(schema)
 
             def keep(partition: bytes, bucket: int, level: int) -> bool:
                 # Also level 0 of tables whose scans pass over it: what changed is told before it is compacted.

@@ -37,7 +37,7 @@ from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.storage import StoreSpec
-from lakehouse_core.table.bucket_folders import BucketFolders
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import live_rows
 from lakehouse_core.table.predicate import Predicate, columns_of, without_columns
 from lakehouse_core.table.schema import TableSchema, read_supported
@@ -297,7 +297,7 @@ def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, *, only_
     wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
     keep = None if scope.is_everything else scope.keeps_entry
     entries = table.manifests.columns(wanted, keep=keep, with_stats=scope.needs_statistics)
-    deletions = deletion_files(table.manifests.index_entries(snapshot), BucketFolders(schema))
+    deletions = deletion_files(table.manifests.index_entries(snapshot), DataLayout(schema))
     live = live_rows(entries)
     file_schemas = {number: table.schemas.schema(number) for number in np.unique(entries.schema_ids[live]).tolist()}
     splits = plan_splits(entries, live, scope, snapshot_id=snapshot.id, file_schemas=file_schemas, deletions=deletions)

@@ -16,9 +16,9 @@ from lakehouse_core.planning.findings import (
     stamp_findings,
 )
 from lakehouse_core.planning.replayed_files import ReplayedFiles
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_file import FileSource
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import (
@@ -58,7 +58,7 @@ class _BranchCheck:
     def __init__(self, inspection: Inspection, branch: Branch) -> None:
         self._inspection = inspection
         self._branch = branch
-        self._folders = BucketFolders(branch.schema)
+        self._folders = DataLayout(branch.schema)
         self._key_types: Sequence[DataType] = tuple(field.type for field in branch.schema.key_fields)
         # With a sequence field numbers decide ties alone.
         self._order_decides = bool(self._key_types) and not branch.schema.table_options.sequence_fields
@@ -242,14 +242,14 @@ class _BranchCheck:
                 self._inspection.tally(rooted, named, manifest)
 
     def _index_file(self, entry: IndexManifestEntry, named_by: str) -> FileRef:
-        folder = self._folders.of_index(entry.partition, entry.bucket)
+        folder = self._folders.index_folder(entry.partition, entry.bucket)
         return index_file(entry.file_name, entry.file_size, folder=folder, named_by=named_by)
 
     def _look_at(self, rooted: Rooted, entries: Iterable[ManifestEntry], kind: FileKind) -> None:
         """Check that the files of `entries` are there, and that their schemas and keys can be read."""
         key = rooted.root.key
         for entry in entries:
-            folder = self._folders.of(entry.partition, entry.bucket)
+            folder = self._folders.bucket(entry.partition, entry.bucket)
             if entry.file.schema_id not in self._branch.schemas:
                 self._inspection.report([schema_missing(f"{key}, {entry.file.file_name}", entry.file.schema_id)], key)
             if self._key_types:
@@ -266,7 +266,7 @@ class _BranchCheck:
 
     def _files_of(self, entry: ManifestEntry, kind: FileKind, key: str) -> tuple[FileRef, ...]:
         file = entry.file
-        folder = self._folders.of(entry.partition, entry.bucket)
+        folder = self._folders.bucket(entry.partition, entry.bucket)
         return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=key)
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from lakehouse_core.planning.commit.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.commit.index_files import find_index_conflicts, index_entry
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import FileKind, FileRef, stored_file
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import TableLayout
@@ -129,17 +129,17 @@ def is_compaction_only(staged: StagedCommit) -> bool:
     return isinstance(staged.mode, Append) and append_changes(staged).is_empty
 
 
-def new_files(changes: Changes, folders: BucketFolders) -> Iterator[FileRef]:
+def new_files(changes: Changes, folders: DataLayout) -> Iterator[FileRef]:
     """Yield the files that must lie on disk before a snapshot may name them."""
     for entry in (*changes.entries, *changes.changelog):
         if entry.kind is EntryKind.ADD:
-            folder = folders.of(entry.partition, entry.bucket)
+            folder = folders.bucket(entry.partition, entry.bucket)
             sizes = {entry.file.file_name: entry.file.file_size, **dict.fromkeys(entry.file.extra_files)}
             for name, size in sizes.items():
                 yield stored_file(f"{folder}/{name}", FileKind.DATA, size)
     for index in changes.indexes:
         if index.kind is EntryKind.ADD:
-            beside = folders.of_index(index.partition, index.bucket)
+            beside = folders.index_folder(index.partition, index.bucket)
             key = TableLayout.index(index.file_name) if beside is None else f"{beside}/{index.file_name}"
             yield FileRef(key=key, kind=FileKind.INDEX, size=index.file_size)
 

@@ -10,8 +10,8 @@ from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.readable import NOTHING_DELETED, check_file
-from lakehouse_core.table.bucket_folders import partition_folder
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
+from lakehouse_core.table.data_layout import partition_folder
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema

@@ -26,8 +26,8 @@ from lakehouse_core.planning.read.packing import (
 )
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.readable import NOTHING_DELETED, check_files
-from lakehouse_core.table.bucket_folders import partition_folder
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import partition_folder
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_index import embedded_index, matching_rows
 from lakehouse_core.table.file_stats import file_ranges, key_ranges

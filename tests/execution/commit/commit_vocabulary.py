@@ -10,9 +10,9 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.storage import MemoryStore, ObjectStore
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import Append, CommitMessage, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -33,7 +33,7 @@ class CommitTable:
 
     def written_file(self, file: DataFile, in_partition: bytes = EMPTY_ROW, bucket: int = 0) -> DataFile:
         """Put a file of the recorded size where `file` must lie, and return it."""
-        folder = BucketFolders(self.schemas.latest()).of(in_partition, bucket)
+        folder = DataLayout(self.schemas.latest()).bucket(in_partition, bucket)
         self.store.write(f"{folder}/{file.file_name}", bytes(file.file_size))
         return file
 

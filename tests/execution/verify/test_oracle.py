@@ -60,7 +60,7 @@ def at_top(entry, **others):
 def lose_a_file(table, id):
     (manifest,) = table.context.manifests.delta(table.context.snapshots.snapshot(id))
     entry = table.context.manifests.entries(manifest)[-1]
-    table.store.delete([f"{table.folders.of(entry.partition, entry.bucket)}/{entry.file.file_name}"])
+    table.store.delete([f"{table.folders.bucket(entry.partition, entry.bucket)}/{entry.file.file_name}"])
 
 
 DAMAGE = {

@@ -116,7 +116,7 @@ def delta_entries(table, snapshot_id):
 
 def data_key(table, snapshot_id):
     (entry,) = delta_entries(table, snapshot_id)
-    return f"{table.folders.of(entry.partition, entry.bucket)}/{entry.file.file_name}"
+    return f"{table.folders.bucket(entry.partition, entry.bucket)}/{entry.file.file_name}"
 
 
 def manifest_key(table, snapshot_id):

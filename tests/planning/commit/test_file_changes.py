@@ -1,8 +1,8 @@
 """What a staged commit becomes: the file changes of its one or two snapshots."""
 
 from lakehouse_core.planning.commit.file_changes import append_changes, compact_changes, new_files
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.commit_message import CommitKind, StaticOverwrite
+from lakehouse_core.table.data_layout import DataLayout
 from tests.planning.change_vocabulary import CHANGES, WORKED, data_file, key_schema, message, shown, staged
 
 
@@ -37,6 +37,6 @@ def test_a_commit_of_nothing_is_empty() -> None:
 
 
 def test_the_files_that_must_lie_on_disk_are_those_that_come() -> None:
-    found = new_files(CHANGES, BucketFolders(key_schema()))
+    found = new_files(CHANGES, DataLayout(key_schema()))
 
     assert [file.key for file in found] == ["bucket-0/b", "bucket-0/c"]

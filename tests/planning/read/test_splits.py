@@ -9,8 +9,8 @@ from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.table.bucket_folders import BucketFolders
 from lakehouse_core.table.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
+from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
@@ -150,7 +150,7 @@ def vector_of(name: str) -> DeletionVectorRange:
 
 
 def test_each_data_file_is_led_to_its_vector():
-    folders = BucketFolders(append_schema())
+    folders = DataLayout(append_schema())
     indexes = [index("i-1", vector_of("a")), index("hashes", index_type=HASH_INDEX, deletion_vectors=None, row_count=9)]
 
     assert deletion_files(indexes, folders) == {"a": DeletionFile(key="index/i-1", offset=1, length=22, cardinality=1)}
@@ -167,4 +167,4 @@ def test_each_data_file_is_led_to_its_vector():
 )
 def test_marks_that_cannot_be_followed_are_refused(indexes, error, found):
     with pytest.raises(error, match=found):
-        deletion_files(indexes, BucketFolders(append_schema()))
+        deletion_files(indexes, DataLayout(append_schema()))

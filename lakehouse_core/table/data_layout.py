@@ -1,4 +1,7 @@
-"""The folders of buckets, relative to the table."""
+"""Data layout: the folders of a table's buckets, relative to the table, by its schema.
+
+A module of its own, for schemas are checked against the keys in `layout`.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +12,7 @@ from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.schema import TableSchema
 
 
-class BucketFolders:
+class DataLayout:
     """Where the buckets of a table lie. Partitions are serialized BinaryRows; each is decoded once."""
 
     def __init__(self, schema: TableSchema) -> None:
@@ -22,7 +25,7 @@ class BucketFolders:
         self._index_beside_data = options.index_beside_data
         self._known: dict[tuple[bytes, int], str] = {}
 
-    def of(self, partition: bytes, bucket: int) -> str:
+    def bucket(self, partition: bytes, bucket: int) -> str:
         """Return the folder of a bucket's data files. Raises CorruptTable when the partition cannot be decoded."""
         if (partition, bucket) not in self._known:
             values = deserialize_row(partition, self._types)
@@ -32,9 +35,9 @@ class BucketFolders:
             self._known[partition, bucket] = bucket_folder(path, bucket, data_folder=self._data_folder)
         return self._known[partition, bucket]
 
-    def of_index(self, partition: bytes, bucket: int) -> str | None:
+    def index_folder(self, partition: bytes, bucket: int) -> str | None:
         """Return the folder of a bucket's index files where they lie beside its data, else None."""
-        return self.of(partition, bucket) if self._index_beside_data else None
+        return self.bucket(partition, bucket) if self._index_beside_data else None
 
 
 def partition_folder(schema: TableSchema, values: Sequence[Any], bucket: int) -> str:
