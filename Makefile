@@ -8,7 +8,8 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -q
 # Tests without a Spark session share the cores.
 PARALLEL := -n auto --dist worksteal
-# One worker has the Spark session and all tests that use it, the others run the rest beside it.
+# One worker has the Spark session and all tests that use it, the others run the rest beside it, those included that
+# start Spark in processes of their own.
 BESIDE_SPARK := -n auto --dist loadgroup
 STAMP := .venv/.complete
 

@@ -20,9 +20,10 @@ settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker run all tests that start Spark or Dagster: the session is made once, and takes all cores."""
+    """Let one worker run all tests that start Spark in their process, alone or by Dagster: one session for all."""
     for item in items:
-        if item.get_closest_marker("spark") or item.get_closest_marker("dagster"):
+        starts = item.get_closest_marker("spark") or item.get_closest_marker("dagster")
+        if starts and not item.get_closest_marker("own_session"):
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 

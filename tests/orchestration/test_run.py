@@ -170,6 +170,7 @@ def interrupted(command: list[str], environ: Mapping[str, str], *, at: str) -> t
 
 @pytest.mark.dagster
 @pytest.mark.spark
+@pytest.mark.own_session
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_runs_of_the_main_job_go_on_also_after_an_interrupt_and_agree_with_the_source(tmp_path: Path):
