@@ -100,7 +100,7 @@ def test_every_decision_by_the_kind_of_bucketing_names_all_kinds() -> None:
 # Planning: values in, values out.
 
 # Functions of values that decide by their arguments alone: a change of types or columns, a condition on a partition,
-# the words for a bucket, the splits of a plan.
+# the words for a bucket.
 PURE_ARGUMENTS = {
     "alter/alter._edit: edit",
     "alter/alter._edit_field: edit",
@@ -108,7 +108,6 @@ PURE_ARGUMENTS = {
     "alter/alter._edit_within: edit",
     "commit/conflicts.refuse: describe",
     "commit/conflicts.unseen_files: covers",
-    "read/lazy_splits.LazySplits.__init__: make",
 }
 
 

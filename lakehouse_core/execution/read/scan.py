@@ -4,7 +4,7 @@ A plan is pinned to its snapshot. What expiry removed meanwhile is told as Snaps
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.options import SCAN_KEYS
-from lakehouse_core.planning.read.lazy_splits import LazySplits
+from lakehouse_core.planning.read.lazy_splits import LazySplits, totals_of
 from lakehouse_core.planning.read.limit import first_rows, needed_splits
 from lakehouse_core.planning.read.options import point_of
 from lakehouse_core.planning.read.read_point import (
@@ -92,7 +92,7 @@ class ScanPlan:
     schema: TableSchema
     columns: tuple[str, ...]
     predicate: Predicate | None
-    splits: Sequence[Split]
+    splits: Collection[Split]
     file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
     manifests_total: int = 0
     manifests_read: int = 0
@@ -116,7 +116,7 @@ class ScanPlan:
             "columns": list(self.columns),
             "predicate": self.predicate,
             "limit": self.limit,
-            "splits": "many" if isinstance(self.splits, LazySplits) and not self.splits.is_kept else len(self.splits),
+            "splits": "many" if isinstance(self.splits, LazySplits) else len(self.splits),
             "manifests_read": self.manifests_read,
             "manifests_total": self.manifests_total,
         }
@@ -127,15 +127,15 @@ class ScanPlan:
 
     @property
     def file_count(self) -> int:
-        return sum(len(split.files) + len(split.before or ()) for split in self.splits)
+        return totals_of(self.splits).file_count
 
     @property
     def row_count(self) -> int:
-        return sum(split.row_count for split in self.splits)
+        return totals_of(self.splits).row_count
 
     @property
     def size_bytes(self) -> int:
-        return sum(split.size_bytes for split in self.splits)
+        return totals_of(self.splits).size_bytes
 
 
 def plan_read(table: TableContext, request: ReadRequest) -> ScanPlan:

@@ -1,70 +1,86 @@
-"""Splits of a plan: at hand where they are few, made anew each time where they are many.
+"""Splits of a large plan, made anew each time they are asked for, and what all splits of a plan add up to.
 
 Source: docs/semantics/reading.md#splits.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, overload
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 from lakehouse_core.errors import PlanTooLarge
+from lakehouse_core.planning.read.bucket_splits import ScannedFiles
 from lakehouse_core.table.split import Split
 
 # As objects these take 12 MB.
 MOST_KEPT_FILES: Final = 20_000
 
 
-class LazySplits(Sequence[Split]):
-    """Splits in manifest order of their buckets. Of many files they are made anew each time they are asked for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitTotals:
+    """What splits hold together: files, their rows before any merge, and their bytes."""
+
+    file_count: int
+    row_count: int
+    size_bytes: int
+
+
+class LazySplits(Collection[Split]):
+    """Splits in manifest order of their buckets, one at a time.
 
     A million files as objects would take more memory than all else; whoever reads them needs one split at a time.
     """
 
-    def __init__(self, make: Callable[[], Iterator[Split]], *, keeps: bool) -> None:
-        self._make = make
-        self._kept = tuple(make()) if keeps else None
+    def __init__(self, files: ScannedFiles) -> None:
+        self._files = files
         self._count: int | None = None
+        self._totals = _column_totals(files) if files.are_all_read else None
 
     def __iter__(self) -> Iterator[Split]:
-        return iter(self._kept) if self._kept is not None else self._make()
+        return self._files.splits()
 
     def __len__(self) -> int:
-        if self._kept is not None:
-            return len(self._kept)
         if self._count is None:
-            self._count = sum(1 for _ in self._make())
+            self._count = sum(1 for _ in self)
         return self._count
 
-    @overload
-    def __getitem__(self, index: int) -> Split: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Split]: ...
-
-    def __getitem__(self, index: int | slice) -> Split | Sequence[Split]:
-        return (self._kept if self._kept is not None else tuple(self))[index]
-
-    def __eq__(self, other: object) -> bool:
-        return tuple(self) == tuple(other) if isinstance(other, Sequence) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
+    def __contains__(self, split: object) -> bool:
+        return any(split == each for each in self)
 
     @property
-    def is_kept(self) -> bool:
-        """Whether they are at hand, so that to count them costs nothing."""
-        return self._kept is not None
+    def totals(self) -> SplitTotals:
+        """What the splits add up to: known from the columns, unless each file must be judged first."""
+        if self._totals is None:
+            self._totals = _summed(self)
+        return self._totals
 
     def __repr__(self) -> str:
-        return f"Splits({'many' if self._kept is None else len(self._kept)})"
+        return "Splits(many)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._kept is None:
-            raise PlanTooLarge(
-                f"A plan of more than {MOST_KEPT_FILES:,} files is not pickled: pickle the scan before it is first "
-                "used, or read fewer partitions."
-            )
-        return kept_splits, (self._kept,)
+        raise PlanTooLarge(
+            f"A plan of more than {MOST_KEPT_FILES:,} files is not pickled: pickle the scan before it is first "
+            "used, or read fewer partitions."
+        )
 
 
-def kept_splits(splits: tuple[Split, ...]) -> LazySplits:
-    """Return splits that are at hand."""
-    return LazySplits(lambda: iter(splits), keeps=True)
+def totals_of(splits: Collection[Split]) -> SplitTotals:
+    """Return what the splits of a plan add up to."""
+    return splits.totals if isinstance(splits, LazySplits) else _summed(splits)
+
+
+def _column_totals(files: ScannedFiles) -> SplitTotals:
+    rows = files.rows
+    return SplitTotals(
+        file_count=len(rows),
+        row_count=int(files.entries.row_counts[rows].sum()),
+        size_bytes=int(files.entries.file_sizes[rows].sum()),
+    )
+
+
+def _summed(splits: Iterable[Split]) -> SplitTotals:
+    file_count = row_count = size_bytes = 0
+    for split in splits:
+        file_count += len(split.files) + len(split.before or ())
+        row_count += split.row_count
+        size_bytes += split.size_bytes
+    return SplitTotals(file_count=file_count, row_count=row_count, size_bytes=size_bytes)

@@ -3,14 +3,14 @@
 Source: docs/semantics/reading.md#limits-and-counts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 import pyarrow as pa
 
 from lakehouse_core.table.split import Split
 
 
-def needed_splits(splits: Sequence[Split], limit: int | None) -> Sequence[Split]:
+def needed_splits(splits: Collection[Split], limit: int | None) -> Collection[Split]:
     """Return splits that surely hold `limit` rows: the first of those whose rows are known, or all when these are too
     few. REQUIRES: no row of them is tested for a condition.
     """

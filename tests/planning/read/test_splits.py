@@ -1,6 +1,6 @@
 """Which files a scan of a table with looked-up keys reads: no level 0, each file alone, its values believed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pytest
@@ -40,7 +40,7 @@ def splits(
     *,
     where=None,
     deletions: dict[str, DeletionFile] | None = None,
-) -> Sequence[Split]:
+) -> Collection[Split]:
     scope = ScanScope(of, None if where is None else bind(where, of.fields))
     entries = columns_of([add(file) for file in files])
     ids = {file.schema_id for file in files}
@@ -54,7 +54,7 @@ def splits(
     )
 
 
-def shown(found: Sequence[Split]) -> str:
+def shown(found: Collection[Split]) -> str:
     return " ".join(
         f"{'raw' if split.raw else 'merge'}({' '.join(sorted(file.file_name for file in split.files))})"
         for split in found

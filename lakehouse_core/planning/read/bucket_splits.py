@@ -1,0 +1,153 @@
+"""Splits of a bucket: the files of it that a condition needs, grouped by what is read together.
+
+Values of a key table are judged after its merge only, so a file of it is left out by its keys, a whole bucket by its
+values; where compactions keep each key once, level 0 is not read and the others are judged like those of an append
+table.
+Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#splits.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from lakehouse_core.format.avro_columns import Longs
+from lakehouse_core.options import MergeEngine
+from lakehouse_core.planning.read.packing import (
+    FileGroup,
+    append_groups,
+    holds_keys_once,
+    is_one_level,
+    key_groups,
+    raw_groups,
+)
+from lakehouse_core.planning.read.scope import ScanScope
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import partition_folder
+from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.file_index import embedded_index, matching_rows
+from lakehouse_core.table.file_stats import file_ranges, key_ranges
+from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntry
+from lakehouse_core.table.predicate import Predicate, may_match, only_columns
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.split import Split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedFiles:
+    """Live files in columns, by bucket, and what makes splits of them: all of them, but for what `scope` leaves out."""
+
+    entries: EntryColumns
+    buckets: tuple[BucketRows, ...]
+    scope: ScanScope
+    snapshot_id: int
+    file_schemas: Mapping[int, TableSchema]
+    deletions: Mapping[str, DeletionFile]
+
+    @property
+    def rows(self) -> Longs:
+        """The files as rows of the columns."""
+        return np.concatenate([np.empty(0, np.int64), *(bucket.rows for bucket in self.buckets)])
+
+    @property
+    def are_all_read(self) -> bool:
+        """Whether each of the files lies in a split: no statistics of theirs are asked."""
+        return not self.scope.needs_statistics
+
+    def splits(self) -> Iterator[Split]:
+        """Make the splits one by one, in manifest order of their buckets."""
+        for bucket, entries in _files_of(self.entries, self.buckets):
+            yield from _bucket_splits(self, bucket, entries)
+
+
+# Rows of columns are made objects so many at a time: one bucket at a time would pay the price of a call for each.
+_ROWS_AT_ONCE: Final = 16_384
+
+
+def _files_of(entries: EntryColumns, buckets: Sequence[BucketRows]) -> Iterator[tuple[BucketRows, list[ManifestEntry]]]:
+    start = 0
+    while start < len(buckets):
+        end, count = start, 0
+        while end < len(buckets) and (end == start or count + len(buckets[end].rows) <= _ROWS_AT_ONCE):
+            count += len(buckets[end].rows)
+            end += 1
+        made = entries.take(np.concatenate([bucket.rows for bucket in buckets[start:end]])).entries()
+        for bucket in buckets[start:end]:
+            yield bucket, list(islice(made, len(bucket.rows)))
+        start = end
+
+
+def _bucket_splits(scanned: ScannedFiles, bucket: BucketRows, entries: Sequence[ManifestEntry]) -> Iterator[Split]:
+    schema, deletions = scanned.scope.schema, scanned.deletions
+    partition = scanned.scope.partition(bucket.partition)
+    assert partition is not None
+    files = _matching_files([entry.file for entry in entries], partition.rest, schema, scanned.file_schemas)
+    folder = partition_folder(schema, partition.values, bucket.bucket)
+    for group in _groups(files, schema):
+        yield Split(
+            snapshot_id=scanned.snapshot_id,
+            partition=bucket.partition,
+            bucket=bucket.bucket,
+            total_buckets=entries[0].total_buckets,
+            folder=folder,
+            files=group.files,
+            raw=group.raw,
+            deletions={
+                file.file_name: deletions[file.file_name] for file in group.files if file.file_name in deletions
+            },
+        )
+
+
+def _matching_files(
+    files: Sequence[DataFile],
+    rest: Predicate | None,
+    schema: TableSchema,
+    file_schemas: Mapping[int, TableSchema],
+) -> Sequence[DataFile]:
+    if rest is None:
+        return files
+
+    def matches(file: DataFile) -> bool:
+        return may_match(rest, file_ranges(file, file_schemas[file.schema_id], schema.fields))
+
+    if _is_read_file_by_file(files, schema) or is_one_level(files):
+        return [file for file in files if matches(file) and _index_allows(file, rest, schema, file_schemas)]
+    key_part = only_columns(rest, schema.trimmed_primary_keys)
+    if key_part is not None:
+        keys = schema.key_fields
+        files = [file for file in files if may_match(key_part, key_ranges(file, file_schemas[file.schema_id], keys))]
+    if schema.table_options.merge_engine not in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
+        # A merged row is made of several: what comes out, none of the files need hold.
+        return files
+    # A merged row is a row of one of the files: a value that none of them holds cannot come out.
+    return files if any(matches(file) for file in files) else ()
+
+
+def _index_allows(
+    file: DataFile, rest: Predicate, schema: TableSchema, file_schemas: Mapping[int, TableSchema]
+) -> bool:
+    """Return whether the index in the file's entry, if there is one, leaves any row. Others are asked by the read."""
+    if file.embedded_index is None or not schema.table_options.file_index_read:
+        return True
+    index = embedded_index(file.embedded_index, file)
+    rows = matching_rows(rest, index, file, file_schemas[file.schema_id], schema.fields)
+    return rows is None or bool(rows)
+
+
+def _groups(files: Sequence[DataFile], schema: TableSchema) -> list[FileGroup]:
+    options = schema.table_options
+    sizes = {"target_bytes": options.split_target_bytes, "open_cost_bytes": options.split_open_cost_bytes}
+    if schema.is_append:
+        return append_groups(files, **sizes)
+    if _is_read_file_by_file(files, schema):
+        return raw_groups(files, **sizes)
+    return key_groups(files, [each.type for each in schema.key_fields], **sizes)
+
+
+def _is_read_file_by_file(files: Sequence[DataFile], schema: TableSchema) -> bool:
+    """Return whether the rows of each file that are not marked as deleted are the answer, whatever other files hold."""
+    options = schema.table_options
+    looks_up = options.deletion_vectors.enabled or options.merge_engine is MergeEngine.FIRST_ROW
+    return schema.is_append or (looks_up and holds_keys_once(files))
