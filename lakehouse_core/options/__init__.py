@@ -1,5 +1,6 @@
 """The string map of table options, parsed once into small frozen records with defaults and units."""
 
+from lakehouse_core.options.auto_tags import AutoTagOptions, TagFormatter, TagPeriod, auto_tag_options
 from lakehouse_core.options.buckets import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction
 from lakehouse_core.options.changelog import ChangelogProducer
 from lakehouse_core.options.checks import (
@@ -33,7 +34,7 @@ from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.lookup import LookupOptions
 from lakehouse_core.options.merging import MergeEngine
 from lakehouse_core.options.partitions import PartitionTimeOptions
-from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, scan_start
+from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, incremental_mode, scan_start, tags_as_ids
 from lakehouse_core.options.table import TableOptions
 from lakehouse_core.options.units import (
     parse_bool,
@@ -53,6 +54,7 @@ __all__ = [
     "LEAST_SPILL_FILES",
     "POSTPONE_BUCKET",
     "SCAN_KEYS",
+    "AutoTagOptions",
     "BucketFunction",
     "ChangelogExpiryOptions",
     "ChangelogProducer",
@@ -72,14 +74,18 @@ __all__ = [
     "ScanStart",
     "SpillOptions",
     "TableOptions",
+    "TagFormatter",
+    "TagPeriod",
     "Treatment",
     "about_option",
+    "auto_tag_options",
     "check_bounds",
     "check_consistent",
     "check_known",
     "check_writable",
     "check_writable_indexes",
     "current_options",
+    "incremental_mode",
     "is_index_option",
     "known_key",
     "one_of",
@@ -93,4 +99,5 @@ __all__ = [
     "parse_word",
     "renamed_index_option",
     "scan_start",
+    "tags_as_ids",
 ]

@@ -13,7 +13,7 @@ from typing import Final
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.options.keys import FORMER_NAMES, under_current_names
 from lakehouse_core.options.known import KNOWN
-from lakehouse_core.options.units import parse_word
+from lakehouse_core.options.units import parse_bool, parse_word
 
 SCAN_MODE_KEY: Final = "scan.mode"
 
@@ -43,7 +43,9 @@ _NEEDED: Final[Mapping[ScanMode, tuple[str, ...]]] = {
 }
 _START_KEYS: Final = tuple(key for keys in _NEEDED.values() for key in keys)
 # What only says how an incremental read is done: alone it asks for nothing.
-_MANNER_KEYS: Final = ("incremental-between-scan-mode", "incremental-between-tag-to-snapshot")
+_CHANGES_KEY: Final = "incremental-between-scan-mode"
+_TAGS_KEY: Final = "incremental-between-tag-to-snapshot"
+_MANNER_KEYS: Final = (_CHANGES_KEY, _TAGS_KEY)
 SCAN_KEYS: Final = frozenset({SCAN_MODE_KEY, *_START_KEYS, *_MANNER_KEYS})
 
 
@@ -79,6 +81,18 @@ def scan_start(options: Mapping[str, str]) -> ScanStart:
             f"{SCAN_MODE_KEY} {mode} needs exactly one of {', '.join(needed)}; set is {found}: set one."
         )
     return ScanStart(mode=mode, key=given[0], text=current[given[0]])
+
+
+def incremental_mode(options: Mapping[str, str]) -> str:
+    """Return where the changes of an incremental read come from, as a word of the option."""
+    kind = KNOWN[_CHANGES_KEY].kind
+    assert isinstance(kind, tuple)
+    return parse_word(_CHANGES_KEY, options.get(_CHANGES_KEY, "auto"), kind)
+
+
+def tags_as_ids(options: Mapping[str, str]) -> bool:
+    """Return whether the tags of an incremental read stand for the ids of their snapshots."""
+    return parse_bool(_TAGS_KEY, options.get(_TAGS_KEY, "false"))
 
 
 def _mode(text: str | None, given: list[str]) -> ScanMode:

@@ -143,3 +143,31 @@ def functions_that_planning_takes() -> set[str]:
 
 def test_planning_is_given_values_and_nothing_that_it_could_read_with() -> None:
     assert functions_that_planning_takes() == PURE_ARGUMENTS
+
+
+# Options: texts become values in few places.
+
+# A command that shows what is set, as it was written.
+SHOWING = {"cli/tables"}
+READING = ("options/", "table/", "planning/alter/", "api/system/")
+
+
+def is_options(node: ast.expr) -> bool:
+    return str(last_name(node)).endswith("options") and not isinstance(node, ast.Subscript)
+
+
+def looks_an_option_up(node: ast.AST) -> bool:
+    match node:
+        case ast.Subscript(value=owner) | ast.Call(func=ast.Attribute(value=owner, attr="get" | "items")):
+            return is_options(owner)
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[owner]):
+            return is_options(owner)
+        case _:
+            return False
+
+
+def test_texts_of_options_are_looked_up_in_few_packages() -> None:
+    found = modules_with(looks_an_option_up)
+
+    assert {prefix for prefix in READING for name in found if name.startswith(prefix)} == set(READING)
+    assert {name for name in found if not name.startswith(READING)} == SHOWING

@@ -15,7 +15,7 @@ from lakehouse_core.execution.read.state import expiry_behind
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.snapshot_search import earliest_and_latest, newest_snapshot_until
-from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.options import ChangelogProducer, auto_tag_options
 from lakehouse_core.planning.read.auto_tags import auto_tag_time, previous_auto_tag
 from lakehouse_core.planning.read.increments import diff_splits, file_split
 from lakehouse_core.planning.read.read_point import (
@@ -214,13 +214,14 @@ def _between_times(table: TableContext, schema: TableSchema, point: BetweenTimes
 
 
 def _to_auto_tag(table: TableContext, schema: TableSchema, name: str) -> StateDiff | None:
-    if auto_tag_time(name, schema.options) is None:
+    options = auto_tag_options(schema.options)
+    if auto_tag_time(name, options) is None:
         raise InvalidRequest(
             f"incremental-to-auto-tag is {name!r}: a tag made by the clock has a time for a name, as "
             "tag.creation-period and tag.period-formatter say. Name such a tag."
         )
     tags = table.tags.all()
-    before = previous_auto_tag(name, tags, schema.options)
+    before = previous_auto_tag(name, tags, options)
     return None if name not in tags or before is None else diff_of_tags(table, before, name)
 
 

@@ -7,14 +7,12 @@ from typing import Final, TypeVar
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, LakehouseError, NotFound, SnapshotExpired, shown
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.snapshot_search import (
     earliest_and_latest,
     first_with_watermark,
     newest_snapshot_until,
 )
-from lakehouse_core.options.units import parse_int
 from lakehouse_core.planning.read.read_point import (
     AsOf,
     AtSnapshot,
@@ -35,8 +33,6 @@ from lakehouse_core.table.snapshot import Snapshot
 R = TypeVar("R")
 
 _ATTEMPTS: Final = 3
-_DELTA_COMMITS: Final = "full-compaction.delta-commits"
-_FULL_COMPACTION: Final = "full-compaction"
 _LONGEST_ID_DIGITS: Final = 18
 _WATERMARK: Final = re.compile(r"watermark-(-?\d{1,18})")
 
@@ -74,7 +70,9 @@ def state_at(table: TableContext, point: ReadPoint) -> ReadState:
         case AtWatermark():
             return ReadState(snapshot=_at_watermark(table, point))
         case CompactedFull():
-            return ReadState(snapshot=_compacted(table.snapshots, _delta_commits(table.schemas)))
+            return ReadState(
+                snapshot=_compacted(table.snapshots, table.schemas.latest().table_options.full_compaction_delta_commits)
+            )
         case FromFileCreationTime():
             return ReadState(snapshot=table.snapshots.latest(), created_from_millis=point.time_millis)
         case FromCreationTime():
@@ -168,13 +166,6 @@ def _at_watermark(table: TableContext, point: AtWatermark) -> Snapshot:
             f"No snapshot has the watermark {point.watermark} or a later one. Ask for an earlier one, or wait for it."
         )
     return table.snapshots.snapshot(found)
-
-
-def _delta_commits(schemas: SchemaLog) -> int | None:
-    options = schemas.latest().options
-    if _DELTA_COMMITS in options:
-        return parse_int(_DELTA_COMMITS, options[_DELTA_COMMITS])
-    return 1 if options.get("changelog-producer", "").lower() == _FULL_COMPACTION else None
 
 
 def _compacted(snapshots: SnapshotLog, delta_commits: int | None) -> Snapshot | None:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.options import ScanMode, parse_bool, scan_start
-from lakehouse_core.options.units import parse_int, parse_word
+from lakehouse_core.options import ScanMode, incremental_mode, scan_start, tags_as_ids
+from lakehouse_core.options.units import parse_int
 from lakehouse_core.planning.read.read_point import (
     AsOf,
     AtSnapshot,
@@ -50,15 +50,12 @@ def point_of(options: Mapping[str, str]) -> ReadPoint:
 
 
 def _increment(key: str, text: str, options: Mapping[str, str]) -> ReadPoint:
-    manner = options.get("incremental-between-scan-mode", "auto")
-    mode = IncrementalMode(parse_word("incremental-between-scan-mode", manner, tuple(IncrementalMode)))
+    mode = IncrementalMode(incremental_mode(options))
     if key == "incremental-to-auto-tag":
         return ToAutoTag(text)
     if key == "incremental-between":
         low, high = _pair(text, key)
-        as_ids = options.get("incremental-between-tag-to-snapshot", "false")
-        as_ids_key = "incremental-between-tag-to-snapshot"
-        return Between(start=low, end=high, mode=mode, tags_as_ids=parse_bool(as_ids_key, as_ids))
+        return Between(start=low, end=high, mode=mode, tags_as_ids=tags_as_ids(options))
     earlier, later = _times(text)
     if later < earlier:
         raise InvalidRequest(f"Option {key} is {shown(text)}: it ends before it begins. Swap the two.")
