@@ -25,7 +25,7 @@ from lakehouse_core.execution.tasks.merge_scan import (
     batch_rows,
     with_merge_columns,
 )
-from lakehouse_core.execution.tasks.write.input import arrow_value
+from lakehouse_core.execution.tasks.write.python_values import arrow_value
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.rows import Rows, take_all

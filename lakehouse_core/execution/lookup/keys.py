@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.execution.tasks.write.input import arrow_source, input_batches
+from lakehouse_core.execution.tasks.write.arrow_input import arrow_source
+from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, type_to_sql
 from lakehouse_core.interchange.pandas_frames import array_of, frame_columns, frame_of, series_of, values_of
 from lakehouse_core.table.schema import TableSchema

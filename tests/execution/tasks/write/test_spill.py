@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import InvalidRequest, StorageFull, StorageUnavailable
 from lakehouse_core.execution.tasks.runtime import local_runtime
+from lakehouse_core.execution.tasks.write import key_writer
 from lakehouse_core.execution.tasks.write import spill as spill_module
-from lakehouse_core.execution.tasks.write import task as write_module
 from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.table.data_file import DataFile
@@ -352,7 +352,7 @@ def test_without_disk_each_full_buffer_makes_files_of_its_own():
 
 
 def test_versions_of_one_key_that_would_not_fit_into_memory_become_files_in_between(monkeypatch):
-    monkeypatch.setattr(write_module, "CHUNK_BYTES", 2000)
+    monkeypatch.setattr(key_writer, "CHUNK_BYTES", 2000)
     table = key_table(
         {"k": "INT", "n": "BIGINT"}, **TINY, merge_engine="aggregation", fields__n__aggregate_function="sum"
     )

@@ -17,10 +17,10 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.data_files import writer as data_file_writer
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
 from lakehouse_core.execution.tasks.runtime import local_runtime
-from lakehouse_core.execution.tasks.write import input as input_module
-from lakehouse_core.execution.tasks.write import task as write_module
+from lakehouse_core.execution.tasks.write import arrow_input, key_writer
 from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.execution.tasks.write.rows import ROW_KINDS
+from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.format.binary_row import deserialize_row, serialize_row
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import parse_type
@@ -254,7 +254,7 @@ def test_a_full_buffer_that_may_not_be_spilled_is_flushed_and_the_flushes_follow
 def test_batches_are_not_joined_beyond_what_arrow_can_address(monkeypatch):
     table = key_table(write_buffer_spillable="false")
     batches = pa.table({"k": range(40), "v": ["x" * 100] * 40}).to_batches(max_chunksize=10)
-    monkeypatch.setattr(write_module, "_MOST_BUFFER_BYTES", batches[0].nbytes * 5 // 2)
+    monkeypatch.setattr(key_writer, "_MOST_BUFFER_BYTES", batches[0].nbytes * 5 // 2)
 
     table.write(pa.Table.from_batches(batches))
 
@@ -263,7 +263,7 @@ def test_batches_are_not_joined_beyond_what_arrow_can_address(monkeypatch):
 
 def test_a_batch_too_large_for_plain_text_is_cut_and_its_rows_are_counted_on(monkeypatch):
     table = key_table()
-    monkeypatch.setattr(input_module, "_PIECE_BYTES", 300)
+    monkeypatch.setattr(arrow_input, "_PIECE_BYTES", 300)
     values = pa.array([f"{number:0100}" for number in range(20)], pa.large_string())
     keys = pa.array([*range(19), 2**63], pa.uint64())
 
@@ -531,8 +531,8 @@ def test_a_task_that_fails_at_any_file_takes_all_its_files_along(make, kind):
     batches = data.to_batches(max_chunksize=2000)
 
     def attempt(store: FaultyStore) -> list[str]:
-        task = write_module.WriteTask(store=store.spec, schema=make().schema)
-        write_module.write_batches(task, batches, local_runtime(store, VirtualClock()))
+        task = WriteTask(store=store.spec, schema=make().schema)
+        write_batches(task, batches, local_runtime(store, VirtualClock()))
         return [call.number for call in store.calls if call.method in ("close", "write")]
 
     closes = attempt(FaultyStore(MemoryStore()))

@@ -1,0 +1,220 @@
+"""Writing to a key table: a buffer bounded in bytes, sorted and spilled to local disk each time it is full.
+
+In the end all is merged into sorted level-0 files.
+Source: docs/semantics/writing.md#write-path, docs/semantics/writing.md#write-buffer.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
+from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS
+from lakehouse_core.execution.tasks.write.buffer import BufferedBucket, joined
+from lakehouse_core.execution.tasks.write.router import BucketPath, Router
+from lakehouse_core.execution.tasks.write.rows import InputRows
+from lakehouse_core.execution.tasks.write.spill import Spills
+from lakehouse_core.execution.tasks.write.written_files import WrittenFiles
+from lakehouse_core.format.rows import Rows, take
+from lakehouse_core.merge.chunk import MergeRule, merge_chunk, order_of, sorted_batch
+from lakehouse_core.merge.deduplicate import deduplicate, first_row
+from lakehouse_core.merge.key_words import Words, key_words, sequence_words
+from lakehouse_core.merge.order import KeyOrder, TieWords, order_rows
+from lakehouse_core.merge.record_columns import RecordColumns
+from lakehouse_core.merge.reduce import BY_ROW, reduce
+from lakehouse_core.options import ChangelogProducer, MergeEngine
+from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.file_columns import VALUE_KIND, record_schema
+from lakehouse_core.table.merge_spec import merge_spec
+from lakehouse_core.table.schema import TableSchema
+
+# Arrow addresses at most 2 GiB of text in one column.
+_MOST_BUFFER_BYTES: Final = 1 << 30
+# The rows of a bucket are gathered first and sorted after, where that keeps them in the processor's cache.
+_CACHED_BYTES: Final = 32 << 20
+
+
+class KeyWriter:
+    """Buffers rows of all buckets, spills them when the buffer is full; a flush makes files of all there is.
+
+    `next_numbers`: the next sequence number of each (serialized partition, bucket) that has files.
+    `tells`: with the changelog of a table whose producer is `input`.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        output: FileOutput,
+        *,
+        next_numbers: Mapping[tuple[bytes, int], int],
+        tells: bool,
+        spill_folder: str | None,
+    ) -> None:
+        options = schema.table_options
+        self._schema = schema
+        self._spec = merge_spec(schema)
+        self._record_names = record_schema(schema).names
+        self._output = output
+        self._router = Router(schema)
+        self._results = WrittenFiles(schema)
+        self._next_numbers = dict(next_numbers)
+        self._buffer: list[InputRows] = []
+        self._buffer_bytes = 0
+        self._limit_bytes = min(options.write_buffer_bytes, _MOST_BUFFER_BYTES)
+        self._has_changelog = tells and options.changelog_producer is ChangelogProducer.INPUT
+        # What one version of a key cannot stand for is merged once only, when all versions are there.
+        self._spills_all = self._has_changelog or self._spec.engine not in BY_ROW
+        # Runs follow each other in time, so their order is that of the sequence numbers.
+        self._rule = MergeRule(spec=self._spec, kind_column=VALUE_KIND)
+        self._spills = Spills(schema, self._rule, keeps_versions=self._spills_all, folder=spill_folder)
+        # No key has more bytes of versions on disk than this.
+        self._versions_bytes = 0.0
+
+    def write(self, rows: InputRows) -> None:
+        size_bytes = rows.values.nbytes
+        if self._buffer and self._buffer_bytes + size_bytes > _MOST_BUFFER_BYTES:
+            self._relieve()
+        self._buffer.append(rows)
+        self._buffer_bytes += size_bytes
+        if self._buffer_bytes >= self._limit_bytes:
+            self._relieve()
+
+    def finish(self) -> None:
+        self._flush()
+
+    def abort(self, error: BaseException) -> None:
+        self._spills.clear()
+        self._results.delete(self._output.store)
+
+    def messages(self) -> list[CommitMessage]:
+        return self._results.messages()
+
+    def _relieve(self) -> None:
+        """Free the memory of the buffer."""
+        if not self._spills.has_room(self._buffer_bytes):
+            self._flush()
+            return
+        self._spills.add((rows.place, self._sorted(rows, words)) for rows, words in self._taken_out())
+        if self._versions_bytes > max(self._limit_bytes, CHUNK_BYTES):
+            # The merge holds all versions of one key at once; it must never need more than the buffer had.
+            self._flush()
+
+    def _flush(self) -> None:
+        """Make files of what is spilled and what is in the buffer."""
+        flushed = self._flush_buffer()
+        for place in self._spills.places:
+            if place not in flushed:
+                self._flush_spilled(place, ())
+        self._spills.clear()
+        self._versions_bytes = 0.0
+
+    def _flush_buffer(self) -> set[BucketPath]:
+        """Make files of each bucket that has rows in the buffer, and return these buckets."""
+        flushed = set()
+        spilled = set(self._spills.places)
+        for rows, words in self._taken_out():
+            flushed.add(rows.place)
+            if rows.place in spilled:
+                self._flush_spilled(rows.place, self._sorted(rows, words))
+            else:
+                self._flush_place(rows, words)
+        return flushed
+
+    def _taken_out(self) -> Iterator[tuple[BufferedBucket, list[Words]]]:
+        """Empty the buffer; yield the rows of each bucket, numbered by their arrival, with the words of their keys."""
+        if not self._buffer:
+            return
+        buffered = joined(self._buffer, self._schema)
+        self._buffer_bytes = 0
+        words = key_words([buffered.columns[name] for name in self._schema.trimmed_primary_keys])
+        for place, rows in self._router.split(buffered.columns.__getitem__, buffered.row_count):
+            bucket = place.partition, place.bucket
+            first_number = self._next_numbers.get(bucket, 0)
+            if rows is not None and buffered.size_bytes * len(rows) <= _CACHED_BYTES * buffered.row_count:
+                place_rows = BufferedBucket(place, buffered.taken(rows), None, first_number)
+            else:
+                place_rows = BufferedBucket(place, buffered, rows, first_number)
+            self._next_numbers[bucket] = first_number + place_rows.count
+            yield place_rows, words if rows is None else [word[rows] for word in words]
+
+    def _sorted(self, rows: BufferedBucket, words: list[Words]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one bucket in order: all of them, or, where that is enough, what stays of each key."""
+        order = order_rows(words, rows.count, self._tie_words(rows))
+        if not self._spills_all:
+            return self._merged(rows, order)
+        most_versions = int((order.ends - order.starts).max()) + 1
+        self._versions_bytes += most_versions * rows.row_bytes
+        return rows.batches(order.rows)
+
+    def _flush_place(self, rows: BufferedBucket, words: list[Words]) -> None:
+        """Sort and merge the rows of one bucket that has none on disk."""
+        order = order_rows(words, rows.count, self._tie_words(rows))
+        if self._has_changelog:
+            with self._writer(rows.place, is_changelog=True) as changelog:
+                for batch in rows.batches(order.rows):
+                    changelog.write(batch)
+                self._results.add(rows.place, (), changelog.close())
+        with self._writer(rows.place) as files:
+            for batch in self._merged(rows, order):
+                files.write(batch)
+            self._results.add(rows.place, files.close())
+
+    def _flush_spilled(self, place: BucketPath, buffered: Iterable[pa.RecordBatch]) -> None:
+        """Merge the runs of one bucket, the newest of which is `buffered`."""
+        with self._writer(place, is_changelog=True) as changelog, self._writer(place) as files:
+            for chunk in self._spills.chunks(place, buffered):
+                if not self._spills_all:
+                    for batch in merge_chunk(chunk, self._rule, self._record_names):
+                        files.write(batch)
+                    continue
+                records = RecordColumns([batch for part in chunk for batch in part.batches], VALUE_KIND)
+                order = order_of(records, self._rule)
+                if self._has_changelog:
+                    changelog.write(sorted_batch(records, order, self._record_names))
+                reduced = reduce(records, order, self._spec, self._schema.column_names)
+                files.write(reduced.batch(records, self._record_names))
+            told, made = changelog.close(), files.close()
+        self._results.add(place, made, told)
+
+    def _tie_words(self, rows: BufferedBucket) -> TieWords | None:
+        options = self._schema.table_options
+        if not options.sequence_fields:
+            return None
+
+        def words(tied: Rows) -> list[Words]:
+            found: list[Words] = []
+            for name in options.sequence_fields:
+                column = take(rows.buffered.columns[name], rows.at(tied))
+                found += sequence_words(column, descending=options.sequence_descending)
+            return found
+
+        return words
+
+    def _merged(self, rows: BufferedBucket, order: KeyOrder) -> Iterator[pa.RecordBatch]:
+        """Yield the records that stay of each key, in key order."""
+        spec = self._spec
+        match spec.engine:
+            case MergeEngine.DEDUPLICATE:
+                yield from rows.batches(deduplicate(order, rows.kinds, ignore_delete=spec.ignore_delete))
+            case MergeEngine.FIRST_ROW:
+                yield from rows.batches(first_row(order, rows.kinds, ignore_delete=spec.ignore_delete))
+            case MergeEngine.PARTIAL_UPDATE | MergeEngine.AGGREGATION:
+                for part in order.slices(CHUNK_ROWS):
+                    records = RecordColumns([rows.records(part.rows)], VALUE_KIND)
+                    in_order = KeyOrder(np.arange(len(part.rows)), part.ends)
+                    yield reduce(records, in_order, spec, self._schema.column_names).batch(records, self._record_names)
+            case _:
+                assert_never(spec.engine)
+
+    def _writer(self, place: BucketPath, *, is_changelog: bool = False) -> DataFileWriter:
+        options = self._schema.table_options
+        kind = FileSettings(
+            prefix=options.changelog_file_prefix if is_changelog else options.data_file_prefix,
+            is_changelog=is_changelog,
+            target_bytes=options.target_file_size_bytes(has_key=True),
+            target_rows=options.target_file_row_num,
+            is_indexed=not is_changelog,
+        )
+        return DataFileWriter(self._output, place.folder, kind)

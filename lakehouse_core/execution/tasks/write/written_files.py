@@ -1,0 +1,45 @@
+"""What a write task has made so far: files by bucket, deleted again where the task fails.
+
+Source: docs/semantics/writing.md#write-path.
+"""
+
+from collections.abc import Iterable
+
+from lakehouse_core.execution.tasks.write.router import BucketPath
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.table.bucketing import total_buckets
+from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.schema import TableSchema
+
+
+class WrittenFiles:
+    """The files made so far, by bucket, and the commit messages that name them."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._total_buckets = total_buckets(schema.bucketing)
+        self._files: dict[BucketPath, list[DataFile]] = {}
+        self._changelog: dict[BucketPath, list[DataFile]] = {}
+
+    def add(self, place: BucketPath, files: Iterable[DataFile], changelog: Iterable[DataFile] = ()) -> None:
+        self._files.setdefault(place, []).extend(files)
+        self._changelog.setdefault(place, []).extend(changelog)
+
+    def delete(self, store: ObjectStore) -> None:
+        made = [*self._files.items(), *self._changelog.items()]
+        names = ((place, name) for place, files in made for file in files for name in file.all_names)
+        clear_away(store, [f"{place.folder}/{name}" for place, name in names])
+
+    def messages(self) -> list[CommitMessage]:
+        return [
+            CommitMessage(
+                partition=place.partition,
+                bucket=place.bucket,
+                total_buckets=self._total_buckets,
+                new_files=tuple(files),
+                changelog_files=tuple(self._changelog[place]),
+            )
+            for place, files in self._files.items()
+            if files or self._changelog[place]
+        ]
