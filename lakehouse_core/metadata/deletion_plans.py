@@ -1,8 +1,16 @@
-"""Deletion plans in the store: the deletions on their way."""
+"""Deletion plans in the store: the deletions on their way, each written before its roots are unlinked.
 
+Source: docs/reliability/deletion.md#order.
+"""
+
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.deletion_plan import DeletionPlan, parse_plan
+from lakehouse_core.storage.outcomes import created, replaced
+from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
 from lakehouse_core.table.layout import OWN_FOLDER, is_deletion_plan
+
+_ATTEMPTS = 5
 
 
 def load_plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
@@ -10,3 +18,35 @@ def load_plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
     names = store.children(OWN_FOLDER).files
     keys = [f"{OWN_FOLDER}/{name}" for name in names if is_deletion_plan(name)]
     return tuple(parse_plan(store.read(key), key) for key in keys)
+
+
+def current_plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
+    """Return the deletions on their way, read again where one ends meanwhile."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return load_plans(store)
+        except NotFound:
+            # Another run ended it between listing and reading.
+            continue
+    raise StorageUnavailable(f"{store.uri(OWN_FOLDER)}: plans come and go. End other maintenance, then call again.")
+
+
+def begin(store: ObjectStore, plan: DeletionPlan) -> DeletionPlan:
+    """Write `plan`; from now on whatever is unlinked for it is found again."""
+    data = readable_file(plan, serialize_plan, lambda data: parse_plan(data, plan.key), what="The plan of what goes")
+    if not created(store, plan.key, data):
+        raise CorruptTable(f"{store.uri(plan.key)}: a fresh UUID is taken. Check the source of random numbers.")
+    return plan
+
+
+def advance(store: ObjectStore, plan: DeletionPlan, advanced: DeletionPlan) -> None:
+    """Replace `plan` by `advanced`, unless another run has taken it further or ended it."""
+    found = store.read_versioned(plan.key)
+    if found is None or parse_plan(found[0], plan.key).stage is not plan.stage:
+        return
+    replaced(store, plan.key, serialize_plan(advanced), if_version=found[1])
+
+
+def skip_wait(store: ObjectStore, plan: DeletionPlan) -> None:
+    """Note that nobody reads what `plan` unlinked, and that it may be only partly there: it is no root any more."""
+    advance(store, plan, plan.model_copy(update={"stage": DeletionStage.DELETING}))

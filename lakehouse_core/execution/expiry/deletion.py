@@ -4,32 +4,26 @@ A plan lies in the table from before its roots are unlinked until their files ar
 an earlier one left. Nothing here sleeps: a wait that is over is ended by whichever run comes next.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.reachability import FileReader, pending_files, reachable_among, unlinked_files
-from lakehouse_core.metadata.deletion_plans import load_plans
-from lakehouse_core.metadata.ids import changelog_ids
-from lakehouse_core.metadata.read_back import readable_file
+from lakehouse_core.execution.expiry.unlinking import delete_all, is_covered, is_unlinking, resume
+from lakehouse_core.metadata.deletion_plans import advance, current_plans, skip_wait
 from lakehouse_core.metadata.roots import Roots, collect_roots
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is_due
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.storage.outcomes import begun, created, replaced
 from lakehouse_core.table.data_layout import DataLayout
-from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
+from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
 from lakehouse_core.table.file_refs import FileKind, FileRef
-from lakehouse_core.table.layout import OWN_FOLDER
-from lakehouse_core.table.root import Root, RootKind, root_of
+from lakehouse_core.table.root import Root
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
 
-_ATTEMPTS = 5
 # Files deleted before somebody is told how far it is.
 _AT_ONCE: Final = 1_000
 
@@ -64,25 +58,6 @@ class Deleted:
     waiting_keys: tuple[str, ...] = ()
 
 
-def begin(store: ObjectStore, plan: DeletionPlan) -> DeletionPlan:
-    """Write `plan`; from now on whatever is unlinked for it is found again."""
-    data = readable_file(plan, serialize_plan, lambda data: parse_plan(data, plan.key), what="The plan of what goes")
-    if not created(store, plan.key, data):
-        raise CorruptTable(f"{store.uri(plan.key)}: a fresh UUID is taken. Check the source of random numbers.")
-    return plan
-
-
-def skip_wait(store: ObjectStore, plan: DeletionPlan) -> None:
-    """Note that nobody reads what `plan` unlinked, and that it may be only partly there: it is no root any more."""
-    _advance(store, plan, plan.model_copy(update={"stage": DeletionStage.DELETING}))
-
-
-def interrupted(table: TableContext) -> tuple[DeletionPlan, ...]:
-    """Return the plans whose unlinking had begun and was not noted as done; what is left of it is for anyone to do."""
-    boundary = table.snapshots.boundary.first_id()
-    return tuple(plan for plan in _plans(table.store) if _is_unlinking(table.store, plan, boundary))
-
-
 def finish_deletions(
     table: TableContext,
     schema: TableSchema,
@@ -97,11 +72,11 @@ def finish_deletions(
     known = {plan.uuid for plan in unlinked}
     begun = []
     covered = []
-    for plan in _plans(store):
-        if plan.uuid in known or _is_unlinking(store, plan, boundary):
+    for plan in current_plans(store):
+        if plan.uuid in known or is_unlinking(store, plan, boundary):
             if plan.uuid not in known:
                 resume(table, plan)
-            if _is_covered(table, plan, boundary):
+            if is_covered(table, plan, boundary):
                 delete_all(store, [plan.key])
                 covered.append(plan.key)
             else:
@@ -109,12 +84,12 @@ def finish_deletions(
     waiting_keys: frozenset[str] = frozenset()
     if grace_millis > 0:
         for plan in begun:
-            earlier, now_millis = _waiting_plans(_plans(store)), store.now_millis()
+            earlier, now_millis = _waiting_plans(current_plans(store)), store.now_millis()
             waiting, waiting_keys = _waiting(
                 table, schema, plan, earlier, DryRun(), boundary=boundary, now_millis=now_millis
             )
-            _advance(store, plan, waiting)
-    plans, now_millis = _plans(store), store.now_millis()
+            advance(store, plan, waiting)
+    plans, now_millis = current_plans(store), store.now_millis()
     # With nobody to wait for, what was unlinked now goes now.
     at_once = {plan.uuid for plan in begun} if grace_millis == 0 else set()
     due = tuple(
@@ -134,15 +109,15 @@ def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, bounda
     """Return what `finish_deletions` would answer after the unlinking of `dry_run`, without doing it."""
     store = table.store
     grace_millis, now_millis = schema.table_options.read_grace_millis, storage_now_millis(table)
-    stored = _plans(store)
+    stored = current_plans(store)
     begun = [
         plan
         for plan in stored
         if plan.stage is DeletionStage.UNLINKING
-        and (plan.roots[0].key in dry_run.all_unlinked_keys or _is_unlinking(store, plan, boundary))
+        and (plan.roots[0].key in dry_run.all_unlinked_keys or is_unlinking(store, plan, boundary))
     ]
     begun += dry_run.plans
-    covered = [plan for plan in begun if _is_covered(table, plan, boundary)]
+    covered = [plan for plan in begun if is_covered(table, plan, boundary)]
     begun = [plan for plan in begun if plan not in covered]
     due = [plan for plan in stored if is_due(plan, grace_millis=grace_millis, now_millis=now_millis)]
     waiting = _waiting_plans(stored)
@@ -185,106 +160,6 @@ def _waiting_plans(plans: Iterable[DeletionPlan]) -> list[DeletionPlan]:
 
 def _without(waiting_keys: Iterable[str], deleted: Deleted) -> tuple[str, ...]:
     return tuple(sorted({*waiting_keys} - {file.key for file in deleted.files}))
-
-
-def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
-    """Copy the snapshots that live on as changelogs; those that are there already count as made.
-
-    Before their ids are forbidden: else there would be a time in which nobody could read what they changed.
-    """
-    store = table.store
-    for root in plan.roots:
-        if root.snapshot_id in plan.made_changelog_ids and (data := read_root(store, root)) is not None:
-            _make_changelog(table, root.snapshot_id, data)
-    if plan.made_changelog_ids:
-        _write_changelog_hints(table, first_kept_id=0)
-
-
-def resume(table: TableContext, plan: DeletionPlan) -> None:
-    """Unlink what an interrupted run did not come to. Where an older version ran, changelogs may be missing."""
-    make_changelogs(table, plan)
-    if plan.kind is RootKind.SNAPSHOT:
-        # The earlier run may have ended before what it forbade was sure to stay so.
-        table.store.make_last([table.layout.boundary])
-    unlink(table, plan)
-
-
-def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
-    """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone.
-
-    Its changelogs are there. `unlinked` is told of each root that is gone.
-    """
-    store = table.store
-    there = [root for root in plan.roots if read_root(store, root) is not None]
-    # An earlier run may have ended before what it unlinked was sure to stay so.
-    store.make_last([root.key for root in plan.roots if root not in there])
-    if plan.kind is RootKind.CHANGELOG:
-        _write_changelog_hints(table, first_kept_id=plan.first_kept_id)
-    for root in there:
-        delete_all(store, [root.key])
-        if unlinked is not None:
-            unlinked(1)
-
-
-def _write_changelog_hints(table: TableContext, *, first_kept_id: int) -> None:
-    ids = [one for one in changelog_ids(table.store, table.layout) if one >= first_kept_id]
-    if ids:
-        table.changelogs.write_hints(ids[0], ids[-1])
-
-
-def _make_changelog(table: TableContext, snapshot_id: int, data: bytes) -> None:
-    store, key = table.store, table.layout.changelog(snapshot_id)
-    if created(store, key, data):
-        return
-    if store.read(key) != data:
-        raise CorruptTable(
-            f"{store.uri(key)}: it is there, and it is not snapshot {snapshot_id}, of which it should be a copy. "
-            "That snapshot stays; run `lakehouse verify` and keep its report."
-        )
-    store.make_last([key])
-
-
-def _plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
-    for _ in range(_ATTEMPTS):
-        try:
-            return load_plans(store)
-        except NotFound:
-            # Another run ended it between listing and reading.
-            continue
-    raise StorageUnavailable(f"{store.uri(OWN_FOLDER)}: plans come and go. End other maintenance, then call again.")
-
-
-def _is_unlinking(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
-    """True when the unlinking of `plan` had begun, and was not noted as done; a plan that was only written is void."""
-    if plan.stage is not DeletionStage.UNLINKING:
-        return False
-    if plan.kind is RootKind.SNAPSHOT:
-        return plan.first_kept_id <= boundary
-    return read_root(store, plan.roots[0]) is None
-
-
-def _is_covered(table: TableContext, plan: DeletionPlan, boundary: int) -> bool:
-    """True when a tag was unlinked whose snapshot is there: whoever expires that one deletes the files of both."""
-    if plan.kind is not RootKind.TAG:
-        return False
-    tag = plan.roots[0]
-    key = table.layout.snapshot(tag.snapshot_id)
-    try:
-        snapshot = root_of(parse_snapshot(table.store.read(key), key), key, RootKind.SNAPSHOT)
-    except NotFound:
-        return False
-    return snapshot.snapshot_id >= boundary and snapshot.same_files(tag)
-
-
-def read_root(store: ObjectStore, root: Root) -> bytes | None:
-    """Return the file of `root`, or None when it is gone or another state has its name."""
-    try:
-        data = store.read(root.key)
-    except NotFound:
-        return None
-    is_tag = root.kind is RootKind.TAG
-    snapshot = parse_tag(data, root.key).snapshot if is_tag else parse_snapshot(data, root.key)
-    return data if root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root else None
 
 
 def _waiting(
@@ -395,27 +270,6 @@ def _size(store: ObjectStore, key: str) -> int:
         return store.size(key)
     except NotFound:
         return 0
-
-
-def _advance(store: ObjectStore, plan: DeletionPlan, advanced: DeletionPlan) -> None:
-    """Replace `plan` by `advanced`, unless another run has taken it further or ended it."""
-    found = store.read_versioned(plan.key)
-    if found is None or parse_plan(found[0], plan.key).stage is not plan.stage:
-        return
-    replaced(store, plan.key, serialize_plan(advanced), if_version=found[1])
-
-
-def deleting() -> AbstractContextManager[None]:
-    """Say of an error inside that something may have gone before it."""
-    return begun("Something may have gone before that: call again, or expire snapshots, which goes on from there.")
-
-
-def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
-    failed = store.delete(keys)
-    if failed:
-        raise StorageUnavailable(
-            f"{store.uri(failed[0])}: {len(failed)} objects could not be deleted. The plan stays; call again."
-        )
 
 
 def _remove_empty_folders(store: ObjectStore, files: Iterable[FileRef]) -> None:

@@ -4,39 +4,25 @@ Source: docs/semantics/maintenance.md#snapshot-expiry, docs/reliability/deletion
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.expiry.deletion import (
-    Deleted,
-    DryRun,
-    begin,
-    deleting,
-    finish_deletions,
-    interrupted,
-    make_changelogs,
-    preview,
-    read_root,
-    resume,
-    storage_now_millis,
-    unlink,
-)
-from lakehouse_core.metadata.ids import changelog_ids
+from lakehouse_core.execution.expiry.deletion import Deleted, DryRun, finish_deletions, preview, storage_now_millis
+from lakehouse_core.execution.expiry.history import Dates, History, Resumed, load_history, resume_interrupted
+from lakehouse_core.execution.expiry.unlinking import deleting, make_changelogs, unlink
+from lakehouse_core.metadata.deletion_plans import begin
 from lakehouse_core.options import ChangelogExpiryOptions, ExpiryOptions, TableOptions, option_of_unknown_roots
-from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, asked_ids, checked_retention, plan_expiry
-from lakehouse_core.planning.timestamps import Dated, believed, believed_now
+from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, checked_retention, plan_expiry
+from lakehouse_core.planning.timestamps import believed_now
 from lakehouse_core.progress import NOBODY, Watch
-from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.deletion_plan import DeletionPlan
-from lakehouse_core.table.layout import CONSUMER_PREFIX, TAG_PREFIX, TableLayout
+from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
-
-_ATTEMPTS = 5
+from lakehouse_core.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +75,11 @@ def expire(
     options = _options(schema, retain_max=retain_max, retain_min=retain_min, max_age_millis=max_age_millis)
     snapshots = checked_retention(_retention(options.expiry))
     changelogs = checked_retention(_retention(options.changelog_expiry))
-    resumed = _resume(table, dry_run=dry_run)
-    state = _load(table, snapshots, changelogs, resumed)
+    resumed = resume_interrupted(table, dry_run=dry_run)
+    state = load_history(table, snapshots, changelogs, resumed)
     skew = options.expiry.max_skew_millis
     now_millis = believed_now(table.clock.now_millis(), storage_now_millis(table), max_skew_millis=skew)
-    dates = _Dates(table.store, now_millis=now_millis, max_skew_millis=skew)
+    dates = Dates(table.store, now_millis=now_millis, max_skew_millis=skew)
     plan = _plan(state, schema, snapshots, changelogs, dates)
     if lowered:
         note = f"the table retains at least {_least_retained(schema)}, but at most {retain_max} were asked for"
@@ -158,51 +144,6 @@ def tag_deletion(table: TableContext, name: str, snapshot: Snapshot) -> Deletion
     return DeletionPlan(uuid=table.clock.uuid(), kind=RootKind.TAG, roots=(root,))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
-    """A table's history as far as expiry looks; `snapshots` and `changelogs` hold those whose times can matter."""
-
-    layout: TableLayout
-    boundary: int
-    snapshot_ids: Sequence[int]
-    snapshots: Mapping[int, Snapshot]
-    latest: Snapshot | None
-    changelog_ids: Sequence[int]
-    changelogs: Mapping[int, Snapshot]
-    consumers: Mapping[str, int]
-    unreadable_consumer: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Resumed:
-    """What an interrupted run had left to unlink: plans, keys that go now, changelogs that a dry run would make."""
-
-    plans: tuple[DeletionPlan, ...]
-    root_keys: frozenset[str]
-    made_changelogs: Mapping[int, Snapshot]
-
-
-def _resume(table: TableContext, *, dry_run: bool) -> _Resumed:
-    """Unlink what an interrupted run did not come to: its changelogs count in what is decided next."""
-    plans = interrupted(table)
-    left = {
-        root.key: (plan, root, data)
-        for plan in plans
-        for root in plan.roots
-        if (data := read_root(table.store, root)) is not None
-    }
-    made = {
-        root.snapshot_id: parse_snapshot(data, key)
-        for key, (plan, root, data) in left.items()
-        if root.snapshot_id in plan.made_changelog_ids
-    }
-    if not dry_run:
-        with deleting():
-            for plan in plans:
-                resume(table, plan)
-    return _Resumed(plans=plans, root_keys=frozenset(left), made_changelogs=made if dry_run else {})
-
-
 def _least_retained(schema: TableSchema) -> int:
     return schema.table_options.expiry.min_retained
 
@@ -229,96 +170,7 @@ def _retention(options: ExpiryOptions | ChangelogExpiryOptions) -> Retention:
     )
 
 
-def _load(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
-    for _ in range(_ATTEMPTS):
-        try:
-            return _load_once(table, snapshots, changelogs, resumed)
-        except NotFound:
-            # Another run expired it between listing and reading.
-            continue
-    raise StorageUnavailable(f"{table.store.uri('')}: its history changes faster than it can be read. Call again.")
-
-
-def _load_once(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: _Resumed) -> _State:
-    store, layout = table.store, table.layout
-    boundary = table.snapshots.boundary.first_id()
-    ids = table.snapshots.ids_from(boundary)
-    latest_id = ids[-1] if ids else 0
-    made = resumed.made_changelogs
-    listed = (id for id in changelog_ids(store, layout) if layout.changelog(id) not in resumed.root_keys)
-    # Of a snapshot that lives a changelog is a copy, left by a run that did not come to forbid its id.
-    kept_changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
-    consumers, unreadable = _consumers(store, layout)
-    # What stays is told by the first and the last.
-    ends = {*ids[:1], *ids[-1:]}
-    read = {id: _read(store, layout.snapshot(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ends}}
-    return _State(
-        layout=layout,
-        boundary=boundary,
-        snapshot_ids=ids,
-        snapshots=read,
-        latest=read.get(latest_id),
-        changelog_ids=kept_changelog_ids,
-        changelogs={
-            id: made[id] if id in made else _read(store, layout.changelog(id))
-            for id in asked_ids(kept_changelog_ids, latest_id, changelogs)
-        },
-        consumers=consumers,
-        unreadable_consumer=unreadable,
-    )
-
-
-def _read(store: ObjectStore, key: str) -> Snapshot:
-    return parse_snapshot(store.read(key), key)
-
-
-def _consumers(store: ObjectStore, layout: TableLayout) -> tuple[dict[str, int], str | None]:
-    """Return what each consumer reads next, and why one of them cannot be read."""
-    found: dict[str, int] = {}
-    unreadable = None
-    for file in store.children(layout.consumer_folder).files:
-        if file.startswith(CONSUMER_PREFIX):
-            name = file.removeprefix(CONSUMER_PREFIX)
-            key = layout.consumer(name)
-            try:
-                found[name] = parse_consumer(store.read(key), key)
-            except CorruptTable as error:
-                unreadable = str(error)
-    return found, unreadable
-
-
-class _Dates:
-    """The times that count of a table's snapshots and changelogs; files are looked at where a stamp is ahead of now."""
-
-    def __init__(self, store: ObjectStore, *, now_millis: int, max_skew_millis: int) -> None:
-        self.now_millis = now_millis
-        self.max_skew_millis = max_skew_millis
-        self._store = store
-        self._modified: dict[str, Mapping[str, int]] = {}
-
-    def is_ahead(self, snapshot: Snapshot) -> bool:
-        return snapshot.time_millis > self.now_millis + self.max_skew_millis
-
-    def of(self, snapshots: Mapping[int, Snapshot], key_of: Callable[[int], str]) -> list[Dated]:
-        """Return `snapshots`, rising; `key_of` gives the file of an id."""
-        return [
-            believed(
-                snapshots[id],
-                self._modified_millis(key_of(id)) if self.is_ahead(snapshots[id]) else None,
-                now_millis=self.now_millis,
-                max_skew_millis=self.max_skew_millis,
-            )
-            for id in sorted(snapshots)
-        ]
-
-    def _modified_millis(self, key: str) -> int | None:
-        folder = key.rpartition("/")[0]
-        if folder not in self._modified:
-            self._modified[folder] = {info.key: info.modified_millis for info in self._store.list(folder)}
-        return self._modified[folder].get(key)
-
-
-def _plan(state: _State, schema: TableSchema, snapshots: Retention, changelogs: Retention, dates: _Dates) -> ExpiryPlan:
+def _plan(state: History, schema: TableSchema, snapshots: Retention, changelogs: Retention, dates: Dates) -> ExpiryPlan:
     first = state.snapshot_ids[0] if state.snapshot_ids else 0
     if state.latest is None:
         return _nothing(first, "the table has no snapshot")
@@ -353,7 +205,7 @@ def _nothing(first_kept_id: int, reason: str) -> ExpiryPlan:
     )
 
 
-def _deletions(clock: Clock, state: _State, plan: ExpiryPlan) -> Iterable[DeletionPlan]:
+def _deletions(clock: Clock, state: History, plan: ExpiryPlan) -> Iterable[DeletionPlan]:
     layout = state.layout
     if plan.snapshot_ids:
         successor_id = min(id for id in state.snapshots if id >= plan.first_kept_id)
@@ -378,7 +230,7 @@ def _root(layout: TableLayout, snapshot: Snapshot, kind: RootKind) -> Root:
 
 
 def _result(
-    state: _State, plan: ExpiryPlan, resumed: _Resumed, deletions: Sequence[DeletionPlan], deleted: Deleted
+    state: History, plan: ExpiryPlan, resumed: Resumed, deletions: Sequence[DeletionPlan], deleted: Deleted
 ) -> ExpiryResult:
     gone = deletion_result(deletions, deleted)
     result = replace(

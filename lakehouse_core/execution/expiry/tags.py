@@ -15,17 +15,11 @@ from lakehouse_core.errors import (
     shown,
 )
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.expiry.deletion import (
-    DryRun,
-    begin,
-    deleting,
-    finish_deletions,
-    preview,
-    skip_wait,
-    unlink,
-)
+from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, preview
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
+from lakehouse_core.execution.expiry.unlinking import deleting, unlink
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
+from lakehouse_core.metadata.deletion_plans import begin, skip_wait
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.snapshot import TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag

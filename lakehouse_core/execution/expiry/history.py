@@ -1,0 +1,154 @@
+"""A table's history as expiry looks at it: what is there, what an interrupted run left, and which times count.
+
+Source: docs/semantics/maintenance.md#snapshot-expiry.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, read_root, resume
+from lakehouse_core.metadata.ids import changelog_ids
+from lakehouse_core.planning.expiry.retention import Retention, asked_ids
+from lakehouse_core.planning.timestamps import Dated, believed
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.deletion_plan import DeletionPlan
+from lakehouse_core.table.layout import CONSUMER_PREFIX, TableLayout
+from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A table's history as far as expiry looks; `snapshots` and `changelogs` hold those whose times can matter."""
+
+    layout: TableLayout
+    boundary: int
+    snapshot_ids: Sequence[int]
+    snapshots: Mapping[int, Snapshot]
+    latest: Snapshot | None
+    changelog_ids: Sequence[int]
+    changelogs: Mapping[int, Snapshot]
+    consumers: Mapping[str, int]
+    unreadable_consumer: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """What an interrupted run had left to unlink: plans, keys that go now, changelogs that a dry run would make."""
+
+    plans: tuple[DeletionPlan, ...]
+    root_keys: frozenset[str]
+    made_changelogs: Mapping[int, Snapshot]
+
+
+def resume_interrupted(table: TableContext, *, dry_run: bool) -> Resumed:
+    """Unlink what an interrupted run did not come to: its changelogs count in what is decided next."""
+    plans = interrupted(table)
+    left = {
+        root.key: (plan, root, data)
+        for plan in plans
+        for root in plan.roots
+        if (data := read_root(table.store, root)) is not None
+    }
+    made = {
+        root.snapshot_id: parse_snapshot(data, key)
+        for key, (plan, root, data) in left.items()
+        if root.snapshot_id in plan.made_changelog_ids
+    }
+    if not dry_run:
+        with deleting():
+            for plan in plans:
+                resume(table, plan)
+    return Resumed(plans=plans, root_keys=frozenset(left), made_changelogs=made if dry_run else {})
+
+
+def load_history(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: Resumed) -> History:
+    for _ in range(_ATTEMPTS):
+        try:
+            return _read_history(table, snapshots, changelogs, resumed)
+        except NotFound:
+            # Another run expired it between listing and reading.
+            continue
+    raise StorageUnavailable(f"{table.store.uri('')}: its history changes faster than it can be read. Call again.")
+
+
+def _read_history(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: Resumed) -> History:
+    store, layout = table.store, table.layout
+    boundary = table.snapshots.boundary.first_id()
+    ids = table.snapshots.ids_from(boundary)
+    latest_id = ids[-1] if ids else 0
+    made = resumed.made_changelogs
+    listed = (id for id in changelog_ids(store, layout) if layout.changelog(id) not in resumed.root_keys)
+    # Of a snapshot that lives a changelog is a copy, left by a run that did not come to forbid its id.
+    kept_changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
+    consumers, unreadable = _consumers(store, layout)
+    # What stays is told by the first and the last.
+    ends = {*ids[:1], *ids[-1:]}
+    read = {id: _read(store, layout.snapshot(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ends}}
+    return History(
+        layout=layout,
+        boundary=boundary,
+        snapshot_ids=ids,
+        snapshots=read,
+        latest=read.get(latest_id),
+        changelog_ids=kept_changelog_ids,
+        changelogs={
+            id: made[id] if id in made else _read(store, layout.changelog(id))
+            for id in asked_ids(kept_changelog_ids, latest_id, changelogs)
+        },
+        consumers=consumers,
+        unreadable_consumer=unreadable,
+    )
+
+
+def _read(store: ObjectStore, key: str) -> Snapshot:
+    return parse_snapshot(store.read(key), key)
+
+
+def _consumers(store: ObjectStore, layout: TableLayout) -> tuple[dict[str, int], str | None]:
+    """Return what each consumer reads next, and why one of them cannot be read."""
+    found: dict[str, int] = {}
+    unreadable = None
+    for file in store.children(layout.consumer_folder).files:
+        if file.startswith(CONSUMER_PREFIX):
+            name = file.removeprefix(CONSUMER_PREFIX)
+            key = layout.consumer(name)
+            try:
+                found[name] = parse_consumer(store.read(key), key)
+            except CorruptTable as error:
+                unreadable = str(error)
+    return found, unreadable
+
+
+class Dates:
+    """The times that count of a table's snapshots and changelogs; files are looked at where a stamp is ahead of now."""
+
+    def __init__(self, store: ObjectStore, *, now_millis: int, max_skew_millis: int) -> None:
+        self.now_millis = now_millis
+        self.max_skew_millis = max_skew_millis
+        self._store = store
+        self._modified: dict[str, Mapping[str, int]] = {}
+
+    def is_ahead(self, snapshot: Snapshot) -> bool:
+        return snapshot.time_millis > self.now_millis + self.max_skew_millis
+
+    def of(self, snapshots: Mapping[int, Snapshot], key_of: Callable[[int], str]) -> list[Dated]:
+        """Return `snapshots`, rising; `key_of` gives the file of an id."""
+        return [
+            believed(
+                snapshots[id],
+                self._modified_millis(key_of(id)) if self.is_ahead(snapshots[id]) else None,
+                now_millis=self.now_millis,
+                max_skew_millis=self.max_skew_millis,
+            )
+            for id in sorted(snapshots)
+        ]
+
+    def _modified_millis(self, key: str) -> int | None:
+        folder = key.rpartition("/")[0]
+        if folder not in self._modified:
+            self._modified[folder] = {info.key: info.modified_millis for info in self._store.list(folder)}
+        return self._modified[folder].get(key)

@@ -1,0 +1,127 @@
+"""Unlinking: roots of a deletion plan go, in an order in which each of them can be read until it is gone.
+
+Rule: a root is unlinked only while its file is the one that the plan means.
+Source: docs/reliability/deletion.md#order.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.deletion_plans import current_plans
+from lakehouse_core.metadata.ids import changelog_ids
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import begun, created
+from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
+from lakehouse_core.table.root import Root, RootKind, root_of
+from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
+
+
+def interrupted(table: TableContext) -> tuple[DeletionPlan, ...]:
+    """Return the plans whose unlinking had begun and was not noted as done; what is left of it is for anyone to do."""
+    boundary = table.snapshots.boundary.first_id()
+    return tuple(plan for plan in current_plans(table.store) if is_unlinking(table.store, plan, boundary))
+
+
+def resume(table: TableContext, plan: DeletionPlan) -> None:
+    """Unlink what an interrupted run did not come to. Where an older version ran, changelogs may be missing."""
+    make_changelogs(table, plan)
+    if plan.kind is RootKind.SNAPSHOT:
+        # The earlier run may have ended before what it forbade was sure to stay so.
+        table.store.make_last([table.layout.boundary])
+    unlink(table, plan)
+
+
+def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
+    """Copy the snapshots that live on as changelogs; those that are there already count as made.
+
+    Before their ids are forbidden: else there would be a time in which nobody could read what they changed.
+    """
+    store = table.store
+    for root in plan.roots:
+        if root.snapshot_id in plan.made_changelog_ids and (data := read_root(store, root)) is not None:
+            _make_changelog(table, root.snapshot_id, data)
+    if plan.made_changelog_ids:
+        _write_changelog_hints(table, first_kept_id=0)
+
+
+def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
+    """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone.
+
+    Its changelogs are there. `unlinked` is told of each root that is gone.
+    """
+    store = table.store
+    there = [root for root in plan.roots if read_root(store, root) is not None]
+    # An earlier run may have ended before what it unlinked was sure to stay so.
+    store.make_last([root.key for root in plan.roots if root not in there])
+    if plan.kind is RootKind.CHANGELOG:
+        _write_changelog_hints(table, first_kept_id=plan.first_kept_id)
+    for root in there:
+        delete_all(store, [root.key])
+        if unlinked is not None:
+            unlinked(1)
+
+
+def read_root(store: ObjectStore, root: Root) -> bytes | None:
+    """Return the file of `root`, or None when it is gone or another state has its name."""
+    try:
+        data = store.read(root.key)
+    except NotFound:
+        return None
+    is_tag = root.kind is RootKind.TAG
+    snapshot = parse_tag(data, root.key).snapshot if is_tag else parse_snapshot(data, root.key)
+    return data if root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root else None
+
+
+def is_unlinking(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
+    """True when the unlinking of `plan` had begun, and was not noted as done; a plan that was only written is void."""
+    if plan.stage is not DeletionStage.UNLINKING:
+        return False
+    if plan.kind is RootKind.SNAPSHOT:
+        return plan.first_kept_id <= boundary
+    return read_root(store, plan.roots[0]) is None
+
+
+def is_covered(table: TableContext, plan: DeletionPlan, boundary: int) -> bool:
+    """True when a tag was unlinked whose snapshot is there: whoever expires that one deletes the files of both."""
+    if plan.kind is not RootKind.TAG:
+        return False
+    tag = plan.roots[0]
+    key = table.layout.snapshot(tag.snapshot_id)
+    try:
+        snapshot = root_of(parse_snapshot(table.store.read(key), key), key, RootKind.SNAPSHOT)
+    except NotFound:
+        return False
+    return snapshot.snapshot_id >= boundary and snapshot.same_files(tag)
+
+
+def _write_changelog_hints(table: TableContext, *, first_kept_id: int) -> None:
+    ids = [one for one in changelog_ids(table.store, table.layout) if one >= first_kept_id]
+    if ids:
+        table.changelogs.write_hints(ids[0], ids[-1])
+
+
+def _make_changelog(table: TableContext, snapshot_id: int, data: bytes) -> None:
+    store, key = table.store, table.layout.changelog(snapshot_id)
+    if created(store, key, data):
+        return
+    if store.read(key) != data:
+        raise CorruptTable(
+            f"{store.uri(key)}: it is there, and it is not snapshot {snapshot_id}, of which it should be a copy. "
+            "That snapshot stays; run `lakehouse verify` and keep its report."
+        )
+    store.make_last([key])
+
+
+def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
+    failed = store.delete(keys)
+    if failed:
+        raise StorageUnavailable(
+            f"{store.uri(failed[0])}: {len(failed)} objects could not be deleted. The plan stays; call again."
+        )
+
+
+def deleting() -> AbstractContextManager[None]:
+    """Say of an error inside that something may have gone before it."""
+    return begun("Something may have gone before that: call again, or expire snapshots, which goes on from there.")
