@@ -33,6 +33,7 @@ from lakehouse_core.errors import (
     LakehouseError,
     NotFound,
     StorageUnavailable,
+    UnsupportedFeature,
     WriteOutcomeUnknown,
     shown,
 )
@@ -40,7 +41,7 @@ from lakehouse_core.execution.engine import Engine
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
-from lakehouse_core.storage import ObjectStore, is_hidden, is_temp
+from lakehouse_core.storage import FolderStore, ObjectStore, is_hidden, is_temp
 from lakehouse_core.storage.outcomes import begun, created, moved
 from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.schema import ColumnDeclarations, new_schema
@@ -121,7 +122,7 @@ class Catalog:
             for table in tables:
                 self.drop_table(f"{name}.{table}")
             self._clear_hidden(name)
-            self._store.delete_empty_folders(_folder(name))
+            self._delete_empty_folders(_folder(name))
             is_left = self._has_database(name)
         if is_left:
             raise InvalidRequest(
@@ -221,7 +222,7 @@ class Catalog:
         # Out of sight at once, so that a crash below leaves hidden rubbish and never half a table.
         hidden = f"{_folder(database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
         rest = f"Table {shown(name)} is dropped, but files of it are left: remove the folder {self._store.uri(hidden)}."
-        if not moved(self._store, folder, hidden, witness=witness):
+        if not moved(self._folders("dropped", name), folder, hidden, witness=witness):
             raise StorageUnavailable(f"{self._store.uri(hidden)}: a fresh UUID is taken. Drop the table again.")
         with begun(rest):
             if left := self._store.delete_folder(hidden):
@@ -240,7 +241,7 @@ class Catalog:
         old, new = _table_folder(*split_name(source)), _table_folder(database, table)
         # Opened first: when the table is moved, nothing may fail any more.
         store = self._store.at(new)
-        if not moved(self._store, old, new, witness=witness):
+        if not moved(self._folders("renamed", source), old, new, witness=witness):
             raise InvalidRequest(f"Table {shown(target)} exists already, or its folder does. Choose another name.")
         log_outcome("rename_table", source, f"renamed to {target}")
         return Table(target, store, schemas=SchemaLog(store, MAIN), engine=self._engine, clock=self._clock)
@@ -323,6 +324,21 @@ class Catalog:
             raise NotFound(f"Table {shown(name)} does not exist. {near(table, self.tables(database))}")
         return store, schemas, MAIN.schema(ids[0])
 
+    def _folders(self, verb: str, name: str) -> FolderStore:
+        """Return the store, whose folders move whole. Raises UnsupportedFeature where they do not."""
+        folders = self._store.folders
+        if folders is None:
+            raise UnsupportedFeature(
+                f"Table {shown(name)} cannot be {verb}: the store of {self.uri} has no folders that move at once. "
+                "Nothing was changed."
+            )
+        return folders
+
+    def _delete_empty_folders(self, folder: str) -> None:
+        # Elsewhere a folder goes with what lies in it.
+        if (folders := self._store.folders) is not None:
+            folders.delete_empty_folders(folder)
+
     def _has_schema(self, folder: str) -> bool:
         try:
             return bool(self._store.children(f"{folder}/{MAIN.schema_folder}").files)
@@ -352,7 +368,7 @@ class Catalog:
             raise
         except StorageUnavailable:
             with suppress(StorageUnavailable):
-                self._store.delete_empty_folders(folder)
+                self._delete_empty_folders(folder)
             raise
 
     def _existing(self, name: str, *, exist_ok: bool) -> Table:

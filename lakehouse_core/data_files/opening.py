@@ -7,18 +7,18 @@ from lakehouse_core.data_files.avro.reader import AvroFileReader
 from lakehouse_core.data_files.parquet.reader import ParquetFileReader
 from lakehouse_core.data_files.reader import DataFileReader
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.schema import TableSchema
 
 
 class _Opener(Protocol):
     def __call__(
-        self, store: ObjectStore, key: str, entry: DataFile, schema: TableSchema, *, verify: bool
+        self, store: StoreReader, key: str, entry: DataFile, schema: TableSchema, *, verify: bool
     ) -> DataFileReader: ...
 
 
-def _orc(store: ObjectStore, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> DataFileReader:
+def _orc(store: StoreReader, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> DataFileReader:
     # Arrow's datasets, which read ORC, bring pandas along where it is installed: a fifth of an import of the core.
     from lakehouse_core.data_files.orc.reader import OrcFileReader  # noqa: PLC0415
 
@@ -29,7 +29,7 @@ _READERS: Final[Mapping[str, _Opener]] = {"parquet": ParquetFileReader, "orc": _
 
 
 def open_data_file(
-    store: ObjectStore, folder: str, file: DataFile, schema: TableSchema, *, verify: bool
+    store: StoreReader, folder: str, file: DataFile, schema: TableSchema, *, verify: bool
 ) -> DataFileReader:
     """Open a file that was written with `schema`.
 

@@ -19,7 +19,7 @@ from lakehouse_core.format.cast import cast_array
 from lakehouse_core.format.data_types import DataField, arrow_type, has_same_kind
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.int96 import with_timestamps
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.joined_changelog import Segment, segment_of
@@ -71,13 +71,13 @@ class DataFileReader(Protocol):
     def close(self) -> None: ...
 
 
-def open_source(store: ObjectStore, key: str, entry: DataFile) -> pa.NativeFile:
+def open_source(store: StoreReader, key: str, entry: DataFile) -> pa.NativeFile:
     """Open the bytes of a data file. Raises CorruptTable when it is gone or has another size than its entry says."""
     segment = segment_of(key)
     if segment is not None:
         return _open_segment(store, key, segment, entry)
     try:
-        source = store.open_read(key)
+        source = store.open_read(key, entry.file_size)
     except NotFound as error:
         raise CorruptTable.missing(store.uri(key)) from error
     with decoding(key, "its size"):
@@ -88,7 +88,7 @@ def open_source(store: ObjectStore, key: str, entry: DataFile) -> pa.NativeFile:
     return source
 
 
-def _open_segment(store: ObjectStore, key: str, segment: Segment, entry: DataFile) -> pa.NativeFile:
+def _open_segment(store: StoreReader, key: str, segment: Segment, entry: DataFile) -> pa.NativeFile:
     """Read a changelog file that was small enough to share an object with others."""
     if segment.length != entry.file_size:
         raise corrupt_file(key, f"its name says {segment.length} bytes, its manifest entry {entry.file_size}")

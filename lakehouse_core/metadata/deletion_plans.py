@@ -5,7 +5,7 @@ Source: docs/reliability/deletion.md#order.
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.metadata.read_back import readable_file
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.storage.outcomes import created, replaced
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
 from lakehouse_core.table.layout import OWN_FOLDER, is_deletion_plan
@@ -13,14 +13,14 @@ from lakehouse_core.table.layout import OWN_FOLDER, is_deletion_plan
 _ATTEMPTS = 5
 
 
-def load_plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
+def load_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:
     """Return the deletions on their way. Raises CorruptTable; NotFound when one ends meanwhile."""
     names = store.children(OWN_FOLDER).files
     keys = [f"{OWN_FOLDER}/{name}" for name in names if is_deletion_plan(name)]
-    return tuple(parse_plan(store.read(key), key) for key in keys)
+    return tuple(parse_plan(data, key) for key, data in zip(keys, store.read_all(keys), strict=True))
 
 
-def current_plans(store: ObjectStore) -> tuple[DeletionPlan, ...]:
+def current_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:
     """Return the deletions on their way, read again where one ends meanwhile."""
     for _ in range(_ATTEMPTS):
         try:

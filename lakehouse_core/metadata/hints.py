@@ -8,12 +8,12 @@ import re
 from typing import Final
 
 from lakehouse_core.errors import LakehouseError, NotFound
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 
 _ID: Final = re.compile(rb"[1-9]\d{0,18}")
 
 
-def read_hint(store: ObjectStore, key: str) -> int | None:
+def read_hint(store: StoreReader, key: str) -> int | None:
     """Return the id that a hint names; None when the hint is missing or names none."""
     try:
         data = store.read(key)

@@ -12,7 +12,7 @@ from typing import Final
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.read_ahead import in_order
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.checksums import verify_bytes
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import (
@@ -46,7 +46,7 @@ class ManifestReader:
     Every method raises CorruptTable when a file is missing, damaged or not as recorded.
     """
 
-    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
+    def __init__(self, store: StoreReader, layout: TableLayout) -> None:
         self._store = store
         self._layout = layout
         self._lists: Recent[Sequence[ManifestFile]] = Recent(_REMEMBERED_LISTS)

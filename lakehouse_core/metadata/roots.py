@@ -12,7 +12,7 @@ from lakehouse_core.metadata.deletion_plans import load_plans
 from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_log import read_tag, tag_names
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import BRANCH_FOLDER, BRANCH_PREFIX, MAIN, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
@@ -35,7 +35,7 @@ class Roots:
     pending: tuple[tuple[str, StagedCommit], ...]
 
 
-def collect_roots(store: ObjectStore, *, boundary: int) -> Roots:
+def collect_roots(store: StoreReader, *, boundary: int) -> Roots:
     """Return every root there is; snapshots of the main branch below `boundary` count as gone.
 
     Raises CorruptTable, UnsupportedFeature or StorageUnavailable when a single one cannot be read.
@@ -56,27 +56,26 @@ def collect_roots(store: ObjectStore, *, boundary: int) -> Roots:
     )
 
 
-def _roots_on(store: ObjectStore, layout: TableLayout, boundary: int) -> Iterator[Root]:
+def _roots_on(store: StoreReader, layout: TableLayout, boundary: int) -> Iterator[Root]:
     """Yield the snapshots, changelogs and tags of one branch."""
-    for snapshot_id in snapshot_ids(store, layout):
-        if snapshot_id >= boundary:
-            key = layout.snapshot(snapshot_id)
-            yield root_of(parse_snapshot(store.read(key), key), key, RootKind.SNAPSHOT, lineage=layout.prefix)
-    for snapshot_id in changelog_ids(store, layout):
-        key = layout.changelog(snapshot_id)
-        yield root_of(parse_snapshot(store.read(key), key), key, RootKind.CHANGELOG, lineage=layout.prefix)
+    snapshots = [layout.snapshot(id) for id in snapshot_ids(store, layout) if id >= boundary]
+    for key, data in zip(snapshots, store.read_all(snapshots), strict=True):
+        yield root_of(parse_snapshot(data, key), key, RootKind.SNAPSHOT, lineage=layout.prefix)
+    changelogs = [layout.changelog(id) for id in changelog_ids(store, layout)]
+    for key, data in zip(changelogs, store.read_all(changelogs), strict=True):
+        yield root_of(parse_snapshot(data, key), key, RootKind.CHANGELOG, lineage=layout.prefix)
     for name in tag_names(store, layout):
         key = layout.tag(name)
         yield root_of(read_tag(store, key).snapshot, key, RootKind.TAG, lineage=layout.prefix)
 
 
-def branch_names(store: ObjectStore) -> list[str]:
+def branch_names(store: StoreReader) -> list[str]:
     """Return the names of the branches but the main one, sorted."""
     folders = store.children(BRANCH_FOLDER).folders
     return [folder.removeprefix(BRANCH_PREFIX) for folder in folders if _BRANCH.fullmatch(folder)]
 
 
-def _branch_roots(store: ObjectStore) -> Iterator[Root]:
+def _branch_roots(store: StoreReader) -> Iterator[Root]:
     for layout in map(TableLayout, branch_names(store)):
         if not any(map(_SCHEMA.fullmatch, store.children(layout.schema_folder).files)):
             raise CorruptTable(

@@ -223,11 +223,7 @@ class SnapshotLog:
         return snapshot
 
     def _exists(self, key: str) -> bool:
-        try:
-            self._store.size(key)
-        except NotFound:
-            return False
-        return True
+        return key in self._store.infos([key])
 
     def _restless(self, what: str) -> StorageUnavailable:
         return StorageUnavailable(

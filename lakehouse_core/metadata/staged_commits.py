@@ -12,7 +12,7 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.metadata.read_back import readable_file
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.table.layout import PENDING_FOLDER, PINS_FOLDER, TableLayout
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -28,7 +28,7 @@ def keep_pending(store: ObjectStore, staged: StagedCommit) -> None:
     store.write(key, data)
 
 
-def load_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> StagedCommit | None:
+def load_pending(store: StoreReader, commit_user: str, commit_identifier: int) -> StagedCommit | None:
     """Return what was kept, None when nothing is. Raises CorruptTable when it is damaged, UnsupportedFeature."""
     key = TableLayout.staged_commit(commit_user, commit_identifier)
     try:
@@ -74,7 +74,7 @@ def _sealed(staged: StagedCommit) -> bytes:
     return text + b"\ncrc32:%08x" % zlib.crc32(text)
 
 
-def pending_commits(store: ObjectStore) -> tuple[tuple[str, StagedCommit], ...]:
+def pending_commits(store: StoreReader) -> tuple[tuple[str, StagedCommit], ...]:
     """Return the commits that are not made yet. Files that look like anything else are not ours to judge: stop."""
     pins = store.children(PINS_FOLDER).files
     if pins:
@@ -82,8 +82,6 @@ def pending_commits(store: ObjectStore) -> tuple[tuple[str, StagedCommit], ...]:
             f"{store.uri(PINS_FOLDER)}: pin {pins[0]} was set by a newer version, and protects what this one cannot "
             "tell. Nothing was deleted; upgrade, or remove the pin."
         )
-    found = []
-    for name in store.children(PENDING_FOLDER).files:
-        key = f"{PENDING_FOLDER}/{name}"
-        found.append((key, parse_pending(store.read(key), store.uri(key))))
-    return tuple(found)
+    keys = [f"{PENDING_FOLDER}/{name}" for name in store.children(PENDING_FOLDER).files]
+    read = zip(keys, store.read_all(keys), strict=True)
+    return tuple((key, parse_pending(data, store.uri(key))) for key, data in read)

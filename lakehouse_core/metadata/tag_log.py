@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import Tag, parse_tag
 
@@ -20,7 +20,7 @@ _ATTEMPTS: Final = 5
 class TagLog:
     """Reads the tags of one branch. `store` is rooted at the table."""
 
-    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
+    def __init__(self, store: StoreReader, layout: TableLayout) -> None:
         self._store = store
         self._layout = layout
 
@@ -53,18 +53,18 @@ class TagLog:
         )
 
 
-def tag_names(store: ObjectStore, layout: TableLayout) -> list[str]:
+def tag_names(store: StoreReader, layout: TableLayout) -> list[str]:
     """Return the names of the tags of a branch, in no order."""
     names = store.children(layout.tag_folder).files
     return [match[1] for match in map(_NAME.fullmatch, names) if match]
 
 
-def read_tag(store: ObjectStore, key: str) -> Tag:
+def read_tag(store: StoreReader, key: str) -> Tag:
     """Return the tag at `key`, of whichever branch. Raises NotFound, CorruptTable, UnsupportedFeature."""
     return tag_in(store, key, store.read(key))
 
 
-def tag_in(store: ObjectStore, key: str, data: bytes) -> Tag:
+def tag_in(store: StoreReader, key: str, data: bytes) -> Tag:
     """Return the tag in `data`, which `key` holds. Raises CorruptTable, UnsupportedFeature."""
     tag = parse_tag(data, key)
     folder, _, file_name = key.rpartition("/")
@@ -77,7 +77,7 @@ def tag_in(store: ObjectStore, key: str, data: bytes) -> Tag:
     return tag
 
 
-def _is_misplaced(store: ObjectStore, folder: str, name: str, recorded: str, data: bytes) -> bool:
+def _is_misplaced(store: StoreReader, folder: str, name: str, recorded: str, data: bytes) -> bool:
     """Say whether the file of `name`, which records another name, is a copy of that one's, or in a ring of exchanges.
 
     A tag that was renamed is not: nobody has its former name, or somebody who came later.

@@ -4,7 +4,7 @@ from lakehouse_core.storage.faulty import Call, Fault, FaultKind, FaultyStore, P
 from lakehouse_core.storage.keys import child, is_hidden, is_temp
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
-from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
+from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreReader, StoreSpec
 from lakehouse_core.storage.opening import home_expanded, inside, is_there, open_store, parse_location
 
 __all__ = [
@@ -13,11 +13,13 @@ __all__ = [
     "Fault",
     "FaultKind",
     "FaultyStore",
+    "FolderStore",
     "LocalStore",
     "MemoryStore",
     "ObjectInfo",
     "ObjectStore",
     "ProcessDied",
+    "StoreReader",
     "StoreSpec",
     "child",
     "home_expanded",

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakehouse_core.errors import StorageFull, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.storage.keys import joined, key_parts
-from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
+from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreSpec
 
 T = TypeVar("T")
 
@@ -93,6 +93,10 @@ class FaultyStore:
     def spec(self) -> StoreSpec:
         return self._inner.spec
 
+    @property
+    def folders(self) -> "FaultyStore | None":
+        return None if self._inner.folders is None else self
+
     def at(self, prefix: str) -> "FaultyStore":
         deeper = FaultyStore(self._inner.at(prefix))
         deeper._prefix = joined(self._prefix, prefix)
@@ -105,20 +109,27 @@ class FaultyStore:
     def read(self, key: str) -> bytes:
         return self._read("read", key, lambda: self._inner.read(key))
 
-    def open_read(self, key: str) -> pa.NativeFile:
+    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
+        # One object at a time, so that another actor can move in between.
+        return map(self.read, keys)
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         fault = self._next("open_read", key, writes=False)
         if fault is None:
-            return self._inner.open_read(key)
+            return self._inner.open_read(key, size)
         self._before(fault, key, writes=False)
-        file = self._inner.open_read(key)
+        file = self._inner.open_read(key, size)
         self._after(fault, key, writes=False)
         if fault.kind is not FaultKind.FLIP_BIT:
             return file
         with file:
             return pa.BufferReader(_with_flipped_bit(file.read(), fault.position))
 
-    def size(self, key: str) -> int:
-        return self._call("size", key, lambda: self._inner.size(key))
+    def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        found: dict[str, ObjectInfo] = {}
+        for key in keys:
+            found.update(self._call("infos", key, partial(self._inner.infos, [key])))
+        return found
 
     def create_new(self, key: str, data: bytes) -> bool:
         return self._write("create_new", key, data, lambda content: self._inner.create_new(key, content))
@@ -176,13 +187,20 @@ class FaultyStore:
         return [*left, *self._call("delete_folder", prefix, lambda: self._inner.delete_folder(prefix), writes=True)]
 
     def delete_empty_folders(self, prefix: str) -> None:
-        self._call("delete_empty_folders", prefix, lambda: self._inner.delete_empty_folders(prefix), writes=True)
+        folders = self._inner_folders()
+        self._call("delete_empty_folders", prefix, lambda: folders.delete_empty_folders(prefix), writes=True)
 
     def rename_folder(self, source: str, target: str) -> bool:
-        return self._call("rename_folder", source, lambda: self._inner.rename_folder(source, target), writes=True)
+        folders = self._inner_folders()
+        return self._call("rename_folder", source, lambda: folders.rename_folder(source, target), writes=True)
 
     def now_millis(self) -> int:
         return self._call("now_millis", "", self._inner.now_millis)
+
+    def _inner_folders(self) -> FolderStore:
+        folders = self._inner.folders
+        assert folders is not None, "asked past `folders`, which is None"
+        return folders
 
     def _call(self, method: str, key: str, action: Callable[[], T], *, writes: bool = False) -> T:
         fault = self._next(method, key, writes=writes)

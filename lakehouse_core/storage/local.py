@@ -61,6 +61,10 @@ class LocalStore:
     def spec(self) -> StoreSpec:
         return StoreSpec("file", self._root)
 
+    @property
+    def folders(self) -> "LocalStore":
+        return self
+
     def at(self, prefix: str) -> "LocalStore":
         return LocalStore(self._path(prefix), clock=self._clock)
 
@@ -79,19 +83,22 @@ class LocalStore:
                 with suppress(OSError):
                     system_calls.close(descriptor)
 
-    def open_read(self, key: str) -> pa.NativeFile:
+    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
+        return map(self.read, keys)
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         # Not a memory map: mapped pages count as resident memory, and a file cut short under a map kills the process.
         path = self._path(key)
         with reading(path):
             _check_file(system_calls.stat(path))
             return pa.OSFile(path, "rb")
 
-    def size(self, key: str) -> int:
-        path = self._path(key)
-        with reading(path):
-            found = system_calls.stat(path)
-            _check_file(found)
-            return found.st_size
+    def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        found: dict[str, ObjectInfo] = {}
+        for key in keys:
+            with suppress(NotFound):
+                found[key] = self._info(key)
+        return found
 
     def create_new(self, key: str, data: bytes) -> bool:
         path = self._path(key)
@@ -232,6 +239,13 @@ class LocalStore:
             with suppress(OSError):
                 system_calls.close(descriptor)
             remove_files([hidden.name])
+
+    def _info(self, key: str) -> ObjectInfo:
+        path = self._path(key)
+        with reading(path):
+            found = system_calls.stat(path)
+            _check_file(found)
+        return ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def _path(self, key: str) -> str:
         with reading(key):

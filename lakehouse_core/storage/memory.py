@@ -65,6 +65,10 @@ class MemoryStore:
     def spec(self) -> StoreSpec:
         return StoreSpec("memory", joined(self._name, self._prefix))
 
+    @property
+    def folders(self) -> "MemoryStore":
+        return self
+
     def at(self, prefix: str) -> "MemoryStore":
         return MemoryStore(self._name, prefix=joined(self._prefix, prefix))
 
@@ -74,11 +78,15 @@ class MemoryStore:
     def read(self, key: str) -> bytes:
         return self._object(key).data
 
-    def open_read(self, key: str) -> pa.NativeFile:
+    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
+        return map(self.read, keys)
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         return pa.BufferReader(self._object(key).data)
 
-    def size(self, key: str) -> int:
-        return len(self._object(key).data)
+    def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        found = ((key, self._space.objects.get(self._key(key))) for key in keys)
+        return {key: ObjectInfo(key, len(one.data), one.modified_millis) for key, one in found if one is not None}
 
     def create_new(self, key: str, data: bytes) -> bool:
         with self._space.lock:

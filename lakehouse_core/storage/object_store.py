@@ -37,15 +37,15 @@ class Children:
     folders: tuple[str, ...]
 
 
-class ObjectStore(Protocol):
-    """Create-if-absent and compare-and-set are the only locks anyone relies on."""
+class StoreReader(Protocol):
+    """What can be read and not changed. Whoever takes this and no ObjectStore cannot write."""
 
     @property
     def spec(self) -> StoreSpec:
         """How another process opens the same store: `open_store(spec)`."""
         ...
 
-    def at(self, prefix: str) -> "ObjectStore":
+    def at(self, prefix: str) -> "StoreReader":
         """Return this store rooted at `prefix`."""
         ...
 
@@ -57,12 +57,44 @@ class ObjectStore(Protocol):
         """Return the whole object. Raises NotFound, StorageUnavailable."""
         ...
 
-    def open_read(self, key: str) -> pa.NativeFile:
-        """Return the object as a seekable file. Raises NotFound, StorageUnavailable."""
+    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
+        """Yield whole objects, in the order of `keys`. Raises NotFound at the first that is missing."""
         ...
 
-    def size(self, key: str) -> int:
-        """Return the object's size in bytes. Raises NotFound, StorageUnavailable."""
+    def read_versioned(self, key: str) -> tuple[bytes, str] | None:
+        """Return the object and its version for `replace`, or None when there is none."""
+        ...
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+        """Return the object as a seekable file. Raises NotFound, StorageUnavailable.
+
+        `size` in bytes, from whoever knows it: a store that would have to ask for it need not.
+        """
+        ...
+
+    def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        """Return what is known of these objects by key, in this order; those that are missing are left out."""
+        ...
+
+    def children(self, prefix: str) -> Children:
+        """Return the names directly below `prefix`; empty when there is no such prefix. Hidden temp files excluded."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Yield every object below `prefix`, deep, all pages or an error; unsorted. Hidden temp files included."""
+        ...
+
+
+class ObjectStore(StoreReader, Protocol):
+    """Create-if-absent and compare-and-set are the only locks anyone relies on."""
+
+    @property
+    def folders(self) -> "FolderStore | None":
+        """This store as one that can move folders; None where keys alone exist, as on object stores."""
+        ...
+
+    def at(self, prefix: str) -> "ObjectStore":
+        """Return this store rooted at `prefix`."""
         ...
 
     def create_new(self, key: str, data: bytes) -> bool:
@@ -97,20 +129,8 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def read_versioned(self, key: str) -> tuple[bytes, str] | None:
-        """Return the object and its version for `replace`, or None when there is none."""
-        ...
-
     def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
         """Compare-and-set; `if_version` None means "must not exist". False when another version is there."""
-        ...
-
-    def children(self, prefix: str) -> Children:
-        """Return the names directly below `prefix`; empty when there is no such prefix. Hidden temp files excluded."""
-        ...
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Yield every object below `prefix`, deep, all pages or an error; unsorted. Hidden temp files included."""
         ...
 
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
@@ -127,14 +147,21 @@ class ObjectStore(Protocol):
         """
         ...
 
+    def now_millis(self) -> int:
+        """Return the storage's own clock."""
+        ...
+
+
+class FolderStore(ObjectStore, Protocol):
+    """A store whose folders exist by themselves: they can be empty, and move whole. Reached by `ObjectStore.folders`.
+
+    A wrapper has folders where what it wraps has them, so a look at its methods would not tell.
+    """
+
     def delete_empty_folders(self, prefix: str) -> None:
         """Remove folders at and below `prefix` that hold nothing; never a file."""
         ...
 
     def rename_folder(self, source: str, target: str) -> bool:
         """Move a folder within this store; False when `target` exists. Raises NotFound, WriteOutcomeUnknown."""
-        ...
-
-    def now_millis(self) -> int:
-        """Return the storage's own clock."""
         ...

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, WriteOutcomeUnknown
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import FolderStore, ObjectStore, StoreReader
 
 
 def created(store: ObjectStore, key: str, data: bytes) -> bool:
@@ -49,7 +49,7 @@ def replaced(store: ObjectStore, key: str, data: bytes, *, if_version: str | Non
         raise
 
 
-def moved(store: ObjectStore, source: str, target: str, *, witness: str) -> bool:
+def moved(store: FolderStore, source: str, target: str, *, witness: str) -> bool:
     """Move a folder; False when `target` exists. `witness`: an object in it by which it is known, whatever its name.
 
     Raises NotFound, WriteOutcomeUnknown when the store does not tell.
@@ -94,7 +94,7 @@ def begun(rest: str) -> Iterator[None]:
         raise WriteOutcomeUnknown(f"{error} {rest}") from error
 
 
-def _content(store: ObjectStore, key: str) -> bytes | None:
+def _content(store: StoreReader, key: str) -> bytes | None:
     try:
         return store.read(key)
     except NotFound:

@@ -19,6 +19,25 @@ MAKERS = {
 }
 
 
+# What reads names no store that can write.
+READERS = [
+    "data_files/avro/reader",
+    "data_files/deletion_vectors",
+    "data_files/file_index",
+    "data_files/opening",
+    "data_files/orc/reader",
+    "data_files/parquet/reader",
+    "data_files/reader",
+    "execution/expiry/history",
+    "execution/expiry/reachability",
+    "execution/verify/branch",
+    "execution/verify/inspection",
+    "execution/verify/verify",
+    "metadata/manifest_reader",
+    "metadata/roots",
+]
+
+
 def importers(name: str) -> list[str]:
     """Return the modules of the core that import it, sorted."""
     found = []
@@ -32,3 +51,9 @@ def importers(name: str) -> list[str]:
 @pytest.mark.parametrize("name", MAKERS)
 def test_clocks_and_stores_are_made_in_few_places(name):
     assert importers(name) == MAKERS[name]
+
+
+@pytest.mark.parametrize("module", READERS)
+def test_what_reads_cannot_write(module):
+    assert (CORE / f"{module}.py").exists()
+    assert module not in importers("ObjectStore")

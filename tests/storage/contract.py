@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_core.errors import InvalidRequest, NotFound
-from lakehouse_core.storage import Children, ObjectStore, open_store
+from lakehouse_core.storage import Children, FolderStore, ObjectStore, open_store
 
 HOSTILE_KEYS = [
     "..",
@@ -29,6 +29,13 @@ HOSTILE_KEYS = [
 
 class Interrupted(Exception):
     """Leaves a block in the middle."""
+
+
+def folders_of(store: ObjectStore) -> FolderStore:
+    """Return the store as one with folders, which every store of today has."""
+    folders = store.folders
+    assert folders is not None
+    return folders
 
 
 class StoreContract:
@@ -57,9 +64,9 @@ class StoreContract:
         store.write("a/b/c", data)
 
         assert store.read("a/b/c") == data
-        assert store.size("a/b/c") == len(data)
-        with store.open_read("a/b/c") as file:
-            assert file.size() == len(data)
+        assert store.infos(["a/b/c"])["a/b/c"].size == len(data)
+        with store.open_read("a/b/c") as file, store.open_read("a/b/c", len(data)) as sized:
+            assert file.size() == sized.size() == len(data)
             assert file.read_at(4, 256) == bytes([0, 1, 2, 3])
 
     def test_writing_again_replaces(self, store: ObjectStore) -> None:
@@ -89,17 +96,27 @@ class StoreContract:
         assert store.create_new("empty", b"")
 
         assert store.read("empty") == b""
-        assert store.size("empty") == 0
+        assert store.infos(["empty"])["empty"].size == 0
         assert store.open_read("empty").read() == b""
 
     @pytest.mark.parametrize("key", ["nothing", "a/nothing", "a/b/c/d", "a/b"])
     def test_what_is_not_there_is_not_found(self, store: ObjectStore, key: str) -> None:
         store.write("a/b/c", b"x")
 
-        for ask in (store.read, store.size, store.open_read):
+        for ask in (store.read, lambda key: [*store.read_all(["a/b/c", key])], store.open_read):
             with pytest.raises(NotFound, match=key):
                 ask(key)
         assert store.read_versioned(key) is None
+        assert store.infos([key]) == {}
+
+    def test_several_objects_are_read_and_sized_in_the_order_asked_for(self, store: ObjectStore) -> None:
+        store.write_all({"a/1": b"one", "a/2": b"", "b": b"three"})
+
+        assert list(store.read_all(["b", "a/1", "b"])) == [b"three", b"one", b"three"]
+        assert [*store.infos(["b", "a/nothing", "a/1", "a", "a/2"])] == ["b", "a/1", "a/2"]
+        assert {info.key: info for info in store.list("")} == store.infos(["a/1", "a/2", "b"])
+        assert list(store.read_all([])) == []
+        assert store.infos([]) == {}
 
     def test_a_sink_appears_only_when_its_block_ends(self, store: ObjectStore) -> None:
         with store.open_write("bucket-0/data-1") as sink:
@@ -212,8 +229,9 @@ class StoreContract:
         store.write("t/dt=1/bucket-0/data", b"")
         store.write("t/dt=2/bucket-0/data", b"")
         store.delete(["t/dt=1/bucket-0/data"])
-        store.delete_empty_folders("t")
-        store.delete_empty_folders("nowhere")
+        folders = folders_of(store)
+        folders.delete_empty_folders("t")
+        folders.delete_empty_folders("nowhere")
 
         assert store.children("t").folders == ("dt=2",)
         assert store.read("t/dt=2/bucket-0/data") == b""
@@ -236,12 +254,13 @@ class StoreContract:
     def test_a_folder_moves_whole_and_never_onto_another(self, store: ObjectStore) -> None:
         store.write("db/a/x/1", b"1")
         store.write("db/b/y", b"2")
+        folders = folders_of(store)
 
-        assert not store.rename_folder("db/a", "db/b")
-        assert store.rename_folder("db/a", "new/c")
+        assert not folders.rename_folder("db/a", "db/b")
+        assert folders.rename_folder("db/a", "new/c")
         assert sorted(info.key for info in store.list("")) == ["db/b/y", "new/c/x/1"]
         with pytest.raises(NotFound, match="db/a"):
-            store.rename_folder("db/a", "db/d")
+            folders.rename_folder("db/a", "db/d")
 
     def test_a_deeper_store_sees_its_part_only(self, store: ObjectStore) -> None:
         store.write("db/t/snapshot/snapshot-1", b"x")
@@ -265,12 +284,14 @@ class StoreContract:
     @pytest.mark.parametrize("key", HOSTILE_KEYS)
     def test_a_key_that_is_no_plain_relative_path_is_refused_by_every_verb(self, store: ObjectStore, key: str) -> None:
         store.write("a/b", b"x")
+        folders = folders_of(store)
         verbs = [
             lambda: store.at(key),
             lambda: store.uri(key),
             lambda: store.read(key),
             lambda: store.open_read(key),
-            lambda: store.size(key),
+            lambda: [*store.read_all([key])],
+            lambda: store.infos([key]),
             lambda: store.create_new(key, b""),
             lambda: store.write(key, b""),
             lambda: store.write_all({"b": b"", key: b""}),
@@ -281,10 +302,10 @@ class StoreContract:
             lambda: list(store.list(key)),
             lambda: store.delete([key]),
             lambda: store.delete_folder(key),
-            lambda: store.delete_empty_folders(key),
+            lambda: folders.delete_empty_folders(key),
             lambda: store.make_last([key]),
-            lambda: store.rename_folder(key, "c"),
-            lambda: store.rename_folder("a", key),
+            lambda: folders.rename_folder(key, "c"),
+            lambda: folders.rename_folder("a", key),
         ]
         for verb in verbs:
             with pytest.raises(InvalidRequest, match="Key "):

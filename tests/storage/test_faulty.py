@@ -41,14 +41,14 @@ def test_every_call_is_numbered_also_those_of_deeper_stores() -> None:
     store = FaultyStore(MemoryStore())
     table = store.at("db/t")
     table.write("a", b"")
-    store.size("db/t/a")
+    store.infos(["db/t/a"])
     with table.open_write("b") as sink:
         sink.write(b"")
     table.delete(["a", "b"])
 
     assert [(call.number, call.method, call.key) for call in store.calls] == [
         (1, "write", "db/t/a"),
-        (2, "size", "db/t/a"),
+        (2, "infos", "db/t/a"),
         (3, "open_write", "db/t/b"),
         (4, "close", "db/t/b"),
         (5, "delete", "db/t/a"),

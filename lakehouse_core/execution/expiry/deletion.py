@@ -17,7 +17,7 @@ from lakehouse_core.metadata.roots import Roots, collect_roots
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is_due
 from lakehouse_core.progress import NOBODY, Watch
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import FolderStore, ObjectInfo, StoreReader
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
 from lakehouse_core.table.file_refs import FileKind, FileRef
@@ -205,8 +205,8 @@ def _delete(
             piece = batch[start : start + _AT_ONCE]
             delete_all(store, [file.key for file in piece])
             gone(len(piece))
-    if schema.table_options.expiry.clean_empty_folders:
-        _remove_empty_folders(store, files)
+    if schema.table_options.expiry.clean_empty_folders and store.folders is not None:
+        _remove_empty_folders(store.folders, files)
     if held:
         return Deleted(files=batches[0])
     keys = tuple(plan.key for plan in due)
@@ -257,22 +257,20 @@ def _living(roots: Roots, due: Sequence[DeletionPlan], dry_run: DryRun) -> Itera
             yield from as_roots(plan)
 
 
-def _existing(store: ObjectStore, files: Mapping[str, FileRef]) -> tuple[FileRef, ...]:
+def _existing(store: StoreReader, files: Mapping[str, FileRef]) -> tuple[FileRef, ...]:
     """Return those of `files` that are there, all with a size."""
     folders = {key.rpartition("/")[0] for key in files}
     there = {f"{folder}/{name}" for folder in folders for name in store.children(folder).files}
     found = [files[key] for key in sorted(files.keys() & there)]
-    return tuple(file if file.size is not None else replace(file, size=_size(store, file.key)) for file in found)
+    infos = store.infos(file.key for file in found if file.size is None)
+    return tuple(file if file.size is not None else _measured(file, infos.get(file.key)) for file in found)
 
 
-def _size(store: ObjectStore, key: str) -> int:
-    try:
-        return store.size(key)
-    except NotFound:
-        return 0
+def _measured(file: FileRef, info: ObjectInfo | None) -> FileRef:
+    return replace(file, size=0 if info is None else info.size)
 
 
-def _remove_empty_folders(store: ObjectStore, files: Iterable[FileRef]) -> None:
+def _remove_empty_folders(store: FolderStore, files: Iterable[FileRef]) -> None:
     kinds = (FileKind.DATA, FileKind.CHANGELOG)
     folders = {file.key.rpartition("/")[0] for file in files if file.kind in kinds}
     while folders:

@@ -12,7 +12,7 @@ from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, rea
 from lakehouse_core.metadata.ids import changelog_ids
 from lakehouse_core.planning.expiry.retention import Retention, asked_ids
 from lakehouse_core.planning.timestamps import Dated, believed
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import CONSUMER_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
@@ -104,11 +104,11 @@ def _read_history(table: TableContext, snapshots: Retention, changelogs: Retenti
     )
 
 
-def _read(store: ObjectStore, key: str) -> Snapshot:
+def _read(store: StoreReader, key: str) -> Snapshot:
     return parse_snapshot(store.read(key), key)
 
 
-def _consumers(store: ObjectStore, layout: TableLayout) -> tuple[dict[str, int], str | None]:
+def _consumers(store: StoreReader, layout: TableLayout) -> tuple[dict[str, int], str | None]:
     """Return what each consumer reads next, and why one of them cannot be read."""
     found: dict[str, int] = {}
     unreadable = None
@@ -126,7 +126,7 @@ def _consumers(store: ObjectStore, layout: TableLayout) -> tuple[dict[str, int],
 class Dates:
     """The times that count of a table's snapshots and changelogs; files are looked at where a stamp is ahead of now."""
 
-    def __init__(self, store: ObjectStore, *, now_millis: int, max_skew_millis: int) -> None:
+    def __init__(self, store: StoreReader, *, now_millis: int, max_skew_millis: int) -> None:
         self.now_millis = now_millis
         self.max_skew_millis = max_skew_millis
         self._store = store

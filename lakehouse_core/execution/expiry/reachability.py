@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, NotFound
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.checksums import verify_bytes
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
@@ -37,7 +37,7 @@ class FileReader:
     Raises NotFound for what is missing, unlike the log, for which that is always damage.
     """
 
-    def __init__(self, store: ObjectStore, folders: DataLayout) -> None:
+    def __init__(self, store: StoreReader, folders: DataLayout) -> None:
         self._store = store
         self._folders = folders
         self._lists: dict[tuple[str, str | None], list[ManifestFile]] = {}

@@ -107,11 +107,7 @@ def _check_name(name: str) -> None:
 
 
 def _is_taken(table: TableContext, key: str) -> bool:
-    try:
-        table.store.size(key)
-    except NotFound:
-        return False
-    return True
+    return key in table.store.infos([key])
 
 
 def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
@@ -154,10 +150,9 @@ def _is_held(table: TableContext, source_key: str, name: str, tag: Tag) -> bool:
     """Return whether the source of a tag that was just made is there, so that its files are."""
     snapshot_id = tag.snapshot.id
     try:
-        table.store.size(source_key)
+        if source_key not in table.store.infos([source_key]):
+            return False
         return source_key != table.layout.snapshot(snapshot_id) or snapshot_id >= table.snapshots.boundary.first_id()
-    except NotFound:
-        return False
     except StorageUnavailable as error:
         raise WriteOutcomeUnknown(
             f"{error} Tag {shown(name)} was made, but snapshot {snapshot_id} may have expired meanwhile: "

@@ -11,7 +11,7 @@ from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.deletion_plans import current_plans
 from lakehouse_core.metadata.ids import changelog_ids
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.storage.outcomes import begun, created
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
 from lakehouse_core.table.root import Root, RootKind, root_of
@@ -63,7 +63,7 @@ def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], No
             unlinked(1)
 
 
-def read_root(store: ObjectStore, root: Root) -> bytes | None:
+def read_root(store: StoreReader, root: Root) -> bytes | None:
     """Return the file of `root`, or None when it is gone or another state has its name."""
     try:
         data = store.read(root.key)
@@ -74,7 +74,7 @@ def read_root(store: ObjectStore, root: Root) -> bytes | None:
     return data if root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root else None
 
 
-def is_unlinking(store: ObjectStore, plan: DeletionPlan, boundary: int) -> bool:
+def is_unlinking(store: StoreReader, plan: DeletionPlan, boundary: int) -> bool:
     """True when the unlinking of `plan` had begun, and was not noted as done; a plan that was only written is void."""
     if plan.stage is not DeletionStage.UNLINKING:
         return False

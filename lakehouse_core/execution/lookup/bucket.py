@@ -40,7 +40,7 @@ from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.merge.search import SortedKeys, search, sorted_keys
 from lakehouse_core.options import LookupOptions
 from lakehouse_core.planning.read.key_condition import key_condition
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
@@ -81,7 +81,7 @@ class LocalFile:
 class LookupRead:
     """What the lookups of one handle share. `local`: the local files that are open, by their names."""
 
-    store: ObjectStore
+    store: StoreReader
     schema: TableSchema
     columns: tuple[str, ...]
     file_schemas: Mapping[int, TableSchema]
@@ -336,7 +336,7 @@ def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch if kept.all() else batch.filter(pa.array(kept))
 
 
-def data_file_digest(store: ObjectStore, split: Split, file: DataFile) -> str:
+def data_file_digest(store: StoreReader, split: Split, file: DataFile) -> str:
     """Return what the names of all local files of a data file begin with."""
     return _digest(store.uri(split.folder), file.file_name, file.file_size, file.row_count)
 

@@ -22,7 +22,7 @@ from lakehouse_core.format.rows import Rows, take_all
 from lakehouse_core.merge.key_words import fixed_values, key_words
 from lakehouse_core.merge.order import order_rows
 from lakehouse_core.planning.read.key_condition import BucketId, by_bucket, key_condition
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
@@ -171,6 +171,6 @@ def _in_bucket(bucket: BucketLookup, keys: pa.RecordBatch, places: Rows | None, 
     return _Found(pa.Table.from_batches(arrays, schema), row_of)
 
 
-def _data_files(plan: ScanPlan, store: ObjectStore) -> set[str]:
+def _data_files(plan: ScanPlan, store: StoreReader) -> set[str]:
     """What the names of local files of the plan's data files begin with."""
     return {data_file_digest(store, split, file) for split in plan.splits for file in split.files}

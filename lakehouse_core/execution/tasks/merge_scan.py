@@ -21,7 +21,7 @@ from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
 from lakehouse_core.merge.compact import NOWHERE, POSITION_BITS, ROW_ADDRESS
 from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
 from lakehouse_core.merge.reduce import BY_ROW
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
@@ -50,7 +50,7 @@ class BucketFiles:
     `deletions`: by file name, where the vectors of rows that are marked as deleted lie.
     """
 
-    store: ObjectStore
+    store: StoreReader
     folder: str
     schemas: Mapping[int, TableSchema]
     verify: bool = True

@@ -26,7 +26,7 @@ from lakehouse_core.planning.findings import (
     no_schema,
 )
 from lakehouse_core.progress import NOBODY, Watch
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
 from lakehouse_core.table.layout import CONSUMER_PREFIX, OWN_FOLDER, PENDING_FOLDER
 from lakehouse_core.table.root import RootKind, needed, root_of
@@ -57,7 +57,7 @@ class _Verification:
 
     def __init__(self, table: TableContext, *, reads_data: bool, watch: Watch) -> None:
         self._table = table
-        self._store = table.store
+        self._store: StoreReader = table.store
         self._watch = watch
         self._roots_read = 0
         self._inspection = Inspection(table.store, reads_data=reads_data, watch=watch)
@@ -195,7 +195,7 @@ class _Verification:
         return tag_in(self._store, key, data).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
 
 
-def _steady(read: Callable[[ObjectStore], T], store: ObjectStore) -> T:
+def _steady(read: Callable[[StoreReader], T], store: StoreReader) -> T:
     """Read what is listed first: another process may end one of them in between."""
     for _ in range(_ATTEMPTS):
         try:
@@ -205,16 +205,16 @@ def _steady(read: Callable[[ObjectStore], T], store: ObjectStore) -> T:
     return read(store)
 
 
-def _content(store: ObjectStore, key: str) -> bytes | None:
+def _content(store: StoreReader, key: str) -> bytes | None:
     try:
         return store.read(key)
     except NotFound:
         return None
 
 
-def _contents(store: ObjectStore, *keys: str) -> dict[str, bytes | None]:
+def _contents(store: StoreReader, *keys: str) -> dict[str, bytes | None]:
     return {key: _content(store, key) for key in keys}
 
 
-def _consumer(store: ObjectStore, key: str) -> int:
+def _consumer(store: StoreReader, key: str) -> int:
     return parse_consumer(store.read(key), key)

@@ -57,7 +57,8 @@ def test_commits_add_up(table: CommitTable) -> None:
 def test_the_first_base_list_is_there_and_empty(table: CommitTable) -> None:
     (snapshot,) = table.commit(table.append("a")).snapshots
 
-    assert snapshot.base_manifest_list_size == table.store.size(f"manifest/{snapshot.base_manifest_list}")
+    listed = MAIN.manifest(snapshot.base_manifest_list)
+    assert snapshot.base_manifest_list_size == table.store.infos([listed])[listed].size
     assert table.context.manifests.base(snapshot) == []
     assert len(table.context.manifests.delta(snapshot)) == 1
 

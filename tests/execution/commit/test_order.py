@@ -419,4 +419,4 @@ def test_a_commit_that_nothing_overtook_opens_no_data_file() -> None:
     store = FaultyStore(place.store)
     Catalog(store, clock=VirtualClock(seed=3)).table("db.t").commit(staged)
 
-    assert {call.method for call in store.calls if "bucket-0/" in call.key} == {"size"}
+    assert {call.method for call in store.calls if "bucket-0/" in call.key} == {"infos"}
