@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.interop import pypaimon_client
-from tests.interop.judge import VERSIONS, prepare
+from tests.interop.judge import OLDEST, VERSIONS, prepare
 
 NAME = re.compile(r"::test_(?P<cell>\w+)\[(?P<parameters>.*)\]$")
 
@@ -44,7 +44,7 @@ def main() -> int:
             print(f"make interop needs {what}: {tool} is not on the PATH. Install it, then run it again.")
             return 2
     # Once, before processes that share the work would all want to.
-    for version in VERSIONS:
+    for version in (OLDEST, *VERSIONS):
         prepare(version)
     pypaimon_client.python()
     matrix = Matrix()

@@ -20,6 +20,8 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[2] / "build" / "judge"
 # The releases that every kind of table is exchanged with.
 VERSIONS = ("1.4.2", "2.0.0")
+# The oldest release, with which a few of them are.
+OLDEST = "1.0.1"
 Row = dict[str, Any]
 
 
