@@ -94,16 +94,38 @@ def _unchanged(
 
 
 def equal_values(left: pa.Array, right: pa.Array) -> Flags:
-    """Say row by row which values are equal, as Java's comparison of rows does; null equals null."""
+    """Say row by row which values are equal, as Java 2.0.0 compares rows.
+
+    Null equals null, NaN equals NaN, and -0.0 is not 0.0.
+    """
     if pa.types.is_nested(left.type):
         same = _same_map if pa.types.is_map(left.type) else operator.eq
-        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
-        equal: Flags = np.array([same(one, other) for one, other in pairs], dtype=bool)
-        return equal
-    equal = np.array(pc.fill_null(pc.equal(left, right), False).to_numpy(zero_copy_only=False), dtype=bool)
+        pairs = zip(map(_told_apart, left.to_pylist()), map(_told_apart, right.to_pylist()), strict=True)
+        nested: Flags = np.array([same(one, other) for one, other in pairs], dtype=bool)
+        return nested
+    if pa.types.is_floating(left.type):
+        bits = pa.int32() if left.type.bit_width == 32 else pa.int64()
+        both_nan = pc.and_(pc.is_nan(left), pc.is_nan(right))
+        found = pc.or_(both_nan, pc.equal(left.view(bits), right.view(bits)))
+    else:
+        found = pc.equal(left, right)
+    equal: Flags = np.array(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)
     if left.null_count and right.null_count:
         equal |= pc.and_(pc.is_null(left), pc.is_null(right)).to_numpy(zero_copy_only=False)
     return equal
+
+
+def _told_apart(value: Any) -> Any:
+    """Return a value whose floats compare as their bits do."""
+    match value:
+        case float():
+            return value.hex()
+        case dict():
+            return {name: _told_apart(part) for name, part in value.items()}
+        case list() | tuple():
+            return type(value)(map(_told_apart, value))
+        case _:
+            return value
 
 
 def _same_map(left: list[tuple[Any, Any]] | None, right: list[tuple[Any, Any]] | None) -> bool:

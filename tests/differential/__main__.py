@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from zlib import crc32
 
-from tests.differential.compare import Check, against_model, against_reader, failure
+from tests.differential.compare import Check, against_model, against_reader, failure, in_turns
 from tests.differential.executors import Java, Ours, OursInMemory, Overtaking, OvertakingInMemory
-from tests.differential.generate import histories
+from tests.differential.generate import histories, with_expiry, with_odd_floats
 from tests.interop.judge import VERSIONS, Judge, prepare
 from tests.oracle.history import History
 
@@ -33,8 +33,22 @@ def main() -> int:
             return _replayed(checks, History.of(json.loads(arguments.replay.read_text())))
         failed = 0
         for name, check in checks.items():
-            failed += _ran(name, check, histories(arguments.start, arguments.seeds))
+            change = next((one for word, one in _CHANGED.items() if word in name), _unchanged)
+            seeds = histories(arguments.start, arguments.seeds)
+            failed += _ran(name, check, ((seed, change(seed, history)) for seed, history in seeds))
     return int(failed > 0)
+
+
+def _unchanged(_: int, history: History) -> History:
+    return history
+
+
+# By a word in the name of a check: what its histories have beside those of the others.
+_CHANGED = {
+    "expired": with_expiry,
+    "expire": partial(with_expiry, expires_changelogs=False),
+    "odd floats": with_odd_floats,
+}
 
 
 def _checks(stack: ExitStack) -> dict[str, Check]:
@@ -42,6 +56,9 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
     checks: dict[str, Check] = {
         "ours against the model": lambda history: against_model(OursInMemory(), history),
         "ours staged ahead": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
+        "ours expired": partial(against_model, OursInMemory()),
+        "ours staged, then expired": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
+        "ours, odd floats": partial(against_model, OursInMemory()),
     }
     for version in VERSIONS:
         prepare(version)
@@ -50,6 +67,11 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
         checks[f"Java {version} writes, we read"] = partial(against_reader, java, Ours())
         checks[f"we write, Java {version} reads"] = partial(against_reader, Ours(), java)
         checks[f"we stage ahead, Java {version} reads"] = partial(_staged_ahead, java)
+        checks[f"we write, Java {version} and we expire"] = partial(in_turns, Ours(), java)
+        checks[f"Java {version} writes, we and it expire"] = partial(in_turns, java, Ours())
+        checks[f"Java {version} against the model, odd floats"] = partial(against_model, java)
+        checks[f"Java {version} writes odd floats, we read"] = partial(against_reader, java, Ours())
+        checks[f"we write odd floats, Java {version} reads"] = partial(against_reader, Ours(), java)
     return checks
 
 

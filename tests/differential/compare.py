@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from lakehouse_core.errors import LakehouseError
@@ -16,9 +17,11 @@ from tests.differential.shrink import shrunk
 from tests.interop.judge import JudgeError
 from tests.oracle.engines import Schema
 from tests.oracle.history import History, Replay, Step, Trace, by_key, canonical
-from tests.oracle.table import FLUSHES_ASCENDING
+from tests.oracle.table import COMPARES_NUMBERS, FLUSHES_ASCENDING
 
 Check = Callable[[History], list[str]]
+# What an older release does when it writes; the others are how it merges.
+_OF_WRITERS = frozenset({COMPARES_NUMBERS, FLUSHES_ASCENDING})
 FAILURES = Path("build/differential")
 
 
@@ -56,13 +59,30 @@ def against_reader(writer: Executor, reader: Executor, history: History) -> list
         if found:
             return found
         # What the writer left unmerged the reader merges by the rules of its own release: they must be the same here.
-        merging = (writer.quirks & {FLUSHES_ASCENDING}) | (reader.quirks - {FLUSHES_ASCENDING})
+        merging = _merging(writer, reader)
         if merging != writer.quirks and _differences(history, trace, merging):
             return []
         made, read = writer.read(warehouse).operations[0], reader.read(warehouse).operations[0]
         if len(made) != len(read):
             return [f"{len(made)} snapshots, read as {len(read)}"]
         return [text for one, other in zip(made, read, strict=True) for text in _read_apart(history, one, other)]
+
+
+def in_turns(writer: Executor, other: Executor, history: History) -> list[str]:
+    """One engine carries the history out and another does what it leaves to others; the model shows what both show."""
+    with _warehouse() as warehouse:
+        trace = writer.run(history, warehouse, other)
+    found = _differences(history, replace(trace, others=()), writer.quirks)
+    merging = _merging(writer, other)
+    # The other merges what lies unmerged by the rules of its own release: they must be the same here.
+    if found or (merging != writer.quirks and _differences(history, replace(trace, others=()), merging)):
+        return found
+    return _differences(history, trace, writer.quirks)
+
+
+def _merging(writer: Executor, reader: Executor) -> frozenset[str]:
+    """Return by which rules a reader sees what a writer left unmerged."""
+    return (writer.quirks & _OF_WRITERS) | (reader.quirks - _OF_WRITERS)
 
 
 def _differences(history: History, trace: Trace, quirks: frozenset[str]) -> list[str]:

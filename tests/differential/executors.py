@@ -14,14 +14,20 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.storage import MemoryStore
+from lakehouse_core.table.layout import CONSUMER_FOLDER, CONSUMER_PREFIX
+from lakehouse_core.table.snapshot import serialize_consumer
 from tests.interop.judge import Judge, JudgeError
 from tests.interop.values import arrow_rows, java_rows
 from tests.oracle.functions import KEEPS_BLANKS, NESTS_BLINDLY, WRAPS
-from tests.oracle.history import File, History, Json, Step, Trace
-from tests.oracle.table import FLUSHES_ASCENDING
+from tests.oracle.history import File, History, Json, Step, Trace, View
+from tests.oracle.roots import ROOT_VERBS, snapshot_behind
+from tests.oracle.table import COMPARES_NUMBERS, FLUSHES_ASCENDING
 
 # What a release does otherwise than the newest: the model is told so.
-QUIRKS = {"1.4.2": frozenset({FLUSHES_ASCENDING, KEEPS_BLANKS, NESTS_BLINDLY, WRAPS}), "2.0.0": frozenset[str]()}
+QUIRKS = {
+    "1.4.2": frozenset({COMPARES_NUMBERS, FLUSHES_ASCENDING, KEEPS_BLANKS, NESTS_BLINDLY, WRAPS}),
+    "2.0.0": frozenset[str](),
+}
 TABLE = "db.t"
 
 
@@ -30,10 +36,20 @@ class Executor(Protocol):
 
     quirks: frozenset[str]
 
-    def run(self, history: History, warehouse: str) -> Trace: ...
+    def run(self, history: History, warehouse: str, other: Executor | None = None) -> Trace:
+        """Carry out a history; `other` does what the history leaves to another engine."""
+        ...
 
     def read(self, warehouse: str) -> Trace:
         """Return what is read of a table that another engine left in `warehouse`, as the steps of one operation."""
+        ...
+
+    def view(self, warehouse: str, operations: int) -> View:
+        """Return what can be read of the table now, after so many operations."""
+        ...
+
+    def change_roots(self, warehouse: str, operation: Json) -> None:
+        """Carry out an operation that changes no row: on tags and consumers, or an expiry."""
         ...
 
 
@@ -43,21 +59,56 @@ class Java:
         self.version = judge.version
         self.quirks = QUIRKS[judge.version]
 
-    def run(self, history: History, warehouse: str) -> Trace:
+    def run(self, history: History, warehouse: str, other: Executor | None = None) -> Trace:
         call = _caller(self._judge, warehouse)
         doc = history.to_json()
         call("create", **{name: doc[name] for name in ("fields", "primaryKeys", "partitionKeys", "options")})
-        made, refused = [], None
+        log = _Log(self, warehouse, other)
+        refused = None
         for operation in history.operations:
+            if operation["verb"] in ROOT_VERBS:
+                log.changed_roots(operation)
+                continue
             request = {name: value for name, value in operation.items() if name != "verb"}
             try:
                 result = call(operation["verb"], **request)
             except JudgeError as refusal:
                 refused = f"{refusal.root_exception}: {refusal.root_error}"
                 break
-            made.append([snapshot["id"] for snapshot in result.get("snapshots", [])])
-        seen = {step.snapshot_id: step for step in self.read(warehouse).operations[0]}
-        return Trace([[seen[snapshot_id] for snapshot_id in ids] for ids in made], refused)
+            log.made.append([snapshot["id"] for snapshot in result.get("snapshots", [])])
+        return log.trace(refused)
+
+    def change_roots(self, warehouse: str, operation: Json) -> None:
+        call = _caller(self._judge, warehouse)
+        known = call("snapshots")
+        if not known["snapshots"]:
+            return
+        snapshot_id = snapshot_behind(operation.get("behind") or 0, known["earliest"], known["latest"])
+        match operation["verb"]:
+            case "create-tag":
+                call("create-tag", tag=operation["tag"], snapshot=snapshot_id)
+            case "delete-tag" if operation["tag"] in known["tags"]:
+                call("delete-tag", tag=operation["tag"])
+            case "consumer" if operation["behind"] is None:
+                call("consumer", delete=operation["consumer"])
+            case "consumer":
+                call("consumer", consumer=operation["consumer"], nextSnapshot=snapshot_id)
+            case "expire":
+                call("expire", retainMax=operation["retainMax"], retainMin=1)
+
+    def view(self, warehouse: str, operations: int) -> View:
+        call = _caller(self._judge, warehouse)
+        known = call("snapshots")
+        snapshot_ids = [snapshot["id"] for snapshot in known["snapshots"]]
+        change_ids = [*(each for each in known["changelogs"] if each < known["earliest"]), *snapshot_ids]
+        streamed = call("stream-read", **{"from": change_ids[0]})["snapshots"] if change_ids else []
+        told = {step["snapshot"]: step["rows"] for step in streamed}
+        return View(
+            operations,
+            rows={each: _read(call, {"scan.snapshot-id": str(each)}) for each in snapshot_ids},
+            tagged={tag: _read(call, {"scan.tag-name": tag}) for tag in known["tags"]},
+            changes={each: told.get(each, []) for each in change_ids},
+        )
 
     def read(self, warehouse: str) -> Trace:
         call = _caller(self._judge, warehouse)
@@ -75,10 +126,7 @@ class Java:
                 place = tuple(str(value) for value in entry["partition"].values()), entry["bucket"]
                 files = added if entry["kind"] == "ADD" else removed
                 files[place, entry["file"]["fileName"]] = entry["file"]["level"]
-            try:
-                rows = call("read", options={"scan.snapshot-id": str(snapshot_id)})["rows"]
-            except JudgeError:
-                rows = None
+            rows = _read(call, {"scan.snapshot-id": str(snapshot_id)})
             kind = snapshot["snapshot"]["commitKind"]
             steps.append(Step(snapshot_id, kind, added, removed, rows, changes.get(snapshot_id, [])))
         return Trace([steps])
@@ -86,6 +134,14 @@ class Java:
 
 def _caller(judge: Judge, warehouse: str) -> Callable[..., Any]:
     return lambda verb, **request: judge.call(verb, table=TABLE, warehouse=warehouse, **request)
+
+
+def _read(call: Callable[..., Any], options: Mapping[str, str]) -> Sequence[Json] | None:
+    try:
+        rows: Sequence[Json] = call("read", options=dict(options))["rows"]
+    except JudgeError:
+        return None
+    return rows
 
 
 class Ours:
@@ -102,7 +158,7 @@ class Ours:
         self._connect = connect
         self._given = given
 
-    def run(self, history: History, warehouse: str) -> Trace:
+    def run(self, history: History, warehouse: str, other: Executor | None = None) -> Trace:
         catalog = self._connect(warehouse)
         catalog.create_database("db", exist_ok=True)
         table = catalog.create_table(
@@ -112,23 +168,58 @@ class Ours:
             partition_keys=list(history.partition_keys),
             options=dict(history.options),
         )
-        made: list[list[int]] = []
+        log = _Log(self, warehouse, other)
         before = 0
         refused = None
         for number, operation in enumerate(history.operations):
+            if operation["verb"] in ROOT_VERBS:
+                log.changed_roots(operation)
+                continue
             try:
                 self._prepare(table, history.operations, number)
                 table = self._operated(catalog, table, operation)
             except (lc.InvalidRequest, lc.TaskFailed) as refusal:
                 refused = str(refusal)
                 break
-            made.append([snapshot.id for snapshot in table.snapshots()[before:]])
-            before += len(made[-1])
-        steps = {step.snapshot_id: step for step in _steps(table)}
-        return Trace([[steps[snapshot_id] for snapshot_id in ids] for ids in made], refused)
+            log.made.append([snapshot.id for snapshot in table.snapshots() if snapshot.id > before])
+            before = max([before, *log.made[-1]])
+        return log.trace(refused)
 
     def read(self, warehouse: str) -> Trace:
         return Trace([_steps(self._connect(warehouse).table(TABLE))])
+
+    def change_roots(self, warehouse: str, operation: Json) -> None:
+        table = self._connect(warehouse).table(TABLE)
+        ids = [snapshot.id for snapshot in table.snapshots()]
+        if not ids:
+            return
+        snapshot_id = snapshot_behind(operation.get("behind") or 0, ids[0], ids[-1])
+        match operation["verb"]:
+            case "create-tag":
+                table.create_tag(operation["tag"], at=snapshot_id)
+            case "delete-tag" if operation["tag"] in [tag.name for tag in table.tags()]:
+                table.delete_tag(operation["tag"])
+            case "consumer":
+                # There is no verb for it yet.
+                key = f"{CONSUMER_FOLDER}/{CONSUMER_PREFIX}{operation['consumer']}"
+                store = table._context.store
+                store.delete([key])
+                if operation["behind"] is not None:
+                    store.write(key, serialize_consumer(snapshot_id))
+            case "expire":
+                table.expire_snapshots(retain_max=operation["retainMax"], retain_min=1)
+
+    def view(self, warehouse: str, operations: int) -> View:
+        table = self._connect(warehouse).table(TABLE)
+        snapshot_ids = [snapshot.id for snapshot in table.snapshots()]
+        change_ids = [*(changelog.id for changelog in table.changelogs()), *snapshot_ids]
+        return View(
+            operations,
+            rows={each: _rows(table, lc.AtSnapshot(each)) for each in snapshot_ids},
+            tagged={tag.name: _rows(table, lc.AtTag(tag.name)) for tag in table.tags()},
+            changes={each: _changes(table, each) for each in change_ids},
+            damage=[str(finding) for finding in table.verify(data=True).findings],
+        )
 
     def _operated(self, catalog: lc.Catalog, table: lc.Table, operation: Json) -> lc.Table:
         match operation["verb"]:
@@ -163,12 +254,12 @@ class Ours:
 class OursInMemory(Ours):
     """The front door on stores in memory, each for one history."""
 
-    def run(self, history: History, warehouse: str) -> Trace:
+    def run(self, history: History, warehouse: str, other: Executor | None = None) -> Trace:
         clock = SystemClock()
         catalog = Catalog(MemoryStore(clock=clock), clock=clock)
         self._connect = lambda _: catalog
         try:
-            return super().run(history, warehouse)
+            return super().run(history, warehouse, other)
         finally:
             catalog.drop_database("db", cascade=True)
 
@@ -184,7 +275,8 @@ class Overtaking(Ours):
     def _prepare(self, table: lc.Table, operations: Sequence[Json], number: int) -> None:
         if operations[number]["verb"] != "write" or id(operations[number]) in self._staged:
             return
-        together = list(takewhile(lambda operation: operation["verb"] == "write", operations[number:]))
+        near = takewhile(lambda operation: operation["verb"] in ("write", *ROOT_VERBS), operations[number:])
+        together = [operation for operation in near if operation["verb"] == "write"]
         together = together[: self._chance.randint(1, 4)]
         for operation in self._chance.sample(together, len(together)):
             try:
@@ -206,6 +298,48 @@ class OvertakingInMemory(Overtaking, OursInMemory):
     """The same on stores in memory."""
 
 
+class _Log:
+    """What one engine shows while it carries a history out, on its own or in turns with another."""
+
+    def __init__(self, engine: Executor, warehouse: str, other: Executor | None) -> None:
+        self._engine = engine
+        self._warehouse = warehouse
+        self._other = other
+        # The steps of what has expired, as they were seen first: before what they stand on had expired.
+        self._steps: dict[int, Step] = {}
+        self._views: list[View] = []
+        self._others: list[View] = []
+        # The ids of the snapshots of each operation.
+        self.made: list[list[int]] = []
+
+    def changed_roots(self, operation: Json) -> None:
+        """Let the engine whose turn it is carry out an operation that changes no row."""
+        if operation["verb"] == "expire":
+            self._look()
+            for step in self._engine.read(self._warehouse).operations[0]:
+                self._steps.setdefault(step.snapshot_id, replace(step, has_expired=True))
+        by_other = self._other is not None and operation["by"] == "other"
+        engine = self._other if by_other and self._other is not None else self._engine
+        engine.change_roots(self._warehouse, operation)
+        self.made.append([])
+        if operation["verb"] == "expire":
+            self._look()
+
+    def trace(self, refused: str | None) -> Trace:
+        if self._views:
+            self._look()
+        for step in self._engine.read(self._warehouse).operations[0]:
+            first = self._steps.get(step.snapshot_id, step)
+            self._steps[step.snapshot_id] = replace(step, added=first.added, removed=first.removed)
+        made = [[self._steps[snapshot_id] for snapshot_id in ids] for ids in self.made]
+        return Trace(made, refused, self._views, self._others)
+
+    def _look(self) -> None:
+        self._views.append(self._engine.view(self._warehouse, len(self.made)))
+        if self._other is not None:
+            self._others.append(self._other.view(self._warehouse, len(self.made)))
+
+
 def _schema_change(change: Json) -> Any:
     match change["op"]:
         case "add-column":
@@ -223,7 +357,7 @@ def _schema_change(change: Json) -> Any:
 
 def _steps(table: lc.Table) -> list[Step]:
     return [
-        replace(step, rows=_rows(table, step.snapshot_id), changes=_changes(table, step.snapshot_id))
+        replace(step, rows=_rows(table, lc.AtSnapshot(step.snapshot_id)), changes=_changes(table, step.snapshot_id))
         for step in bare_steps(table)
     ]
 
@@ -249,8 +383,8 @@ def _levels(table: lc.Table, snapshot_id: int) -> Mapping[tuple[File, int], None
     }
 
 
-def _rows(table: lc.Table, snapshot_id: int) -> Sequence[Json] | None:
-    scan = table.scan(at=lc.AtSnapshot(snapshot_id))
+def _rows(table: lc.Table, at: lc.AtSnapshot | lc.AtTag) -> Sequence[Json] | None:
+    scan = table.scan(at=at)
     try:
         return java_rows(scan.to_arrow(), scan.plan().schema.fields)
     except (lc.InvalidRequest, lc.TaskFailed):

@@ -61,6 +61,62 @@ def stored_otherwise(seed: int, history: History) -> History:
     return replace(history, options={**options, **history.options})
 
 
+def with_expiry(seed: int, history: History, *, expires_changelogs: bool = True) -> History:
+    """Return the history with tags, consumers and expiry between its steps, some of it by the other engine.
+
+    `behind` counts snapshots from the latest back. Where Java takes part, which lets changelogs expire with each commit
+    and not when it is asked, none may be old enough.
+    """
+    random = Random(f"expiry {seed}")
+    options = {"lakehouse.read.grace": "0 s"}
+    if random.random() < 0.6:
+        # Longer than snapshots, so changelogs outlive them.
+        count = random.choice(["4", "5", "7", "100"])
+        options |= {"changelog.time-retained": "2 h", "changelog.num-retained.min": "1"}
+        options["changelog.num-retained.max"] = count if expires_changelogs else "100"
+    tags: list[str] = []
+    operations: list[Json] = []
+    for number, operation in enumerate(history.operations):
+        operations.append(operation)
+        for verb, chance in (("create-tag", 0.25), ("delete-tag", 0.1), ("consumer", 0.25), ("expire", 0.45)):
+            if random.random() >= chance:
+                continue
+            made: Json = {"verb": verb, "by": random.choice(["writer", "other"])}
+            match verb:
+                case "create-tag":
+                    tags.append(f"t{number}")
+                    made |= {"tag": tags[-1], "behind": random.choice([0, 0, 1, 2])}
+                case "delete-tag" if tags:
+                    made["tag"] = tags.pop(random.randrange(len(tags)))
+                case "consumer":
+                    # One that has read all waits for the next snapshot; None: it is given up.
+                    made |= {"consumer": random.choice("xy"), "behind": random.choice([-1, 0, 1, 2, None])}
+                case "expire":
+                    made["retainMax"] = random.choice([1, 1, 2, 3])
+                case _:
+                    continue
+            operations.append(made)
+    return replace(history, operations=operations, options={**history.options, **options})
+
+
+def with_odd_floats(seed: int, history: History) -> History:
+    """Return the history with NaN, infinities and zeros of both signs among its FLOAT and DOUBLE values."""
+    random = Random(f"floats {seed}")
+
+    def odd(value: Any) -> Any:
+        if not isinstance(value, float) or random.random() < 0.4:
+            return value
+        return random.choice(["NaN", "NaN", "NaN", "Infinity", "-Infinity", 0.0, -0.0])
+
+    operations = [
+        operation | {"rows": [{name: odd(value) for name, value in row.items()} for row in operation["rows"]]}
+        if "rows" in operation
+        else operation
+        for operation in history.operations
+    ]
+    return replace(history, operations=operations)
+
+
 def generate(seed: int) -> History:
     """Return the history of a seed, always the same one."""
     random = Random(seed)

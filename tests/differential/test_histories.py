@@ -11,7 +11,7 @@ import pytest
 
 from tests.differential.compare import against_model, failure
 from tests.differential.executors import OursInMemory, OvertakingInMemory
-from tests.differential.generate import generate, histories, stored_otherwise
+from tests.differential.generate import generate, histories, stored_otherwise, with_expiry, with_odd_floats
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 
@@ -68,6 +68,29 @@ def test_who_staged_first_changes_no_answer() -> None:
         assert found is None, found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in range(1, 10))])
+def test_expiry_leaves_what_its_roots_keep_and_changes_no_answer(share: int) -> None:
+    """Snapshots, tags and changelogs that outlive theirs show the same before and after; nothing else is left."""
+    for seed, plain in histories(70_000_000 + share * 100_000, SHARE // 5):
+        history = with_expiry(seed, plain)
+        # Writers may have staged before an expiry what they commit after it.
+        for name, ours in (("ours expired", OursInMemory()), ("ours staged, then expired", OvertakingInMemory(seed))):
+            found = failure(name, lambda other, ours=ours: against_model(ours, other), seed, history)
+
+            assert found is None, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in range(1, 4))])
+def test_numbers_that_are_none_are_merged_and_told_as_the_model_does(share: int) -> None:
+    for seed, plain in histories(80_000_000 + share * 100_000, SHARE):
+        history = with_odd_floats(seed, plain)
+        found = failure("ours, odd floats", lambda other: against_model(OursInMemory(), other), seed, history)
+
+        assert found is None, found
+
+
 @pytest.mark.parametrize("case", sorted(CASES.glob("*.json")), ids=lambda case: case.stem)
 def test_a_history_that_once_failed_fails_no_more(case: Path) -> None:
     assert against_model(OursInMemory(), History.of(json.loads(case.read_text()))) == []
@@ -113,6 +136,44 @@ def test_a_row_or_a_change_that_is_missing_is_told() -> None:
             for steps in trace.operations
         ]
         assert any(name in text for text in Replay(history).differences(Trace(spoiled)))
+
+
+def test_histories_with_expiry_have_every_root() -> None:
+    seen: Counter[str] = Counter()
+    for seed, plain in histories(70_000_000, 12):
+        history = with_expiry(seed, plain)
+        trace = OursInMemory().run(history, "")
+        last = trace.views[-1] if trace.views else None
+        if last is None or trace.refused is not None:
+            continue
+        seen["expired"] += sum(step.has_expired for steps in trace.operations for step in steps)
+        seen["changelogs"] += len(last.changes.keys() - last.rows.keys())
+        seen["tags"] += len(last.tagged)
+        seen["held back"] += sum(
+            len(view.rows) > operation["retainMax"]
+            for view in trace.views
+            for operation in history.operations[view.operations - 1 : view.operations]
+            if operation["verb"] == "expire"
+        )
+
+    assert [name for name in ("expired", "changelogs", "tags", "held back") if not seen[name]] == []
+
+
+@pytest.mark.parametrize("what", ["rows", "changes", "tagged"])
+def test_what_an_expiry_took_too_much_or_left_is_told(what: str) -> None:
+    for seed, plain in histories(70_000_000, 12):
+        history = with_expiry(seed, plain)
+        trace = OursInMemory().run(history, "")
+        if not trace.views or not getattr(trace.views[-1], what):
+            continue
+        *views, last = trace.views
+        less = dict(list(getattr(last, what).items())[1:])
+
+        told = Replay(history).differences(replace(trace, views=[*views, replace(last, **{what: less})]))
+
+        assert any("to be read" in text for text in told)
+        return
+    raise AssertionError(f"no history has {what} at its end")
 
 
 def test_a_refusal_without_a_reason_is_told() -> None:

@@ -1,12 +1,12 @@
-"""Real Java against the model, and both ways between Java and us: 200 random histories, the same on every run."""
+"""Real Java against the model, and both ways between Java and us: random histories, the same on every run."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.compare import against_model, against_reader, failure
+from tests.differential.compare import against_model, against_reader, failure, in_turns
 from tests.differential.executors import Java, Ours
-from tests.differential.generate import histories
+from tests.differential.generate import histories, with_expiry, with_odd_floats
 from tests.interop.judge import VERSIONS, Judge
 
 pytestmark = pytest.mark.interop
@@ -44,5 +44,34 @@ def test_java_and_we_read_what_the_other_wrote(java: Java, share: int) -> None:
                 seed,
                 history,
             )
+
+            assert found is None, found
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_java_and_we_expire_in_turns_and_show_the_same(java: Java, share: int) -> None:
+    ours = Ours()
+    for seed, plain in histories(200 + share * 100_000, SHARE // 4):
+        history = with_expiry(seed, plain, expires_changelogs=False)
+        for name, writer, other in (
+            (f"Java {java.version} writes, we and it expire", java, ours),
+            (f"we write, Java {java.version} and we expire", ours, java),
+        ):
+            found = failure(name, lambda told, writer=writer, other=other: in_turns(writer, other, told), seed, history)
+
+            assert found is None, found
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_java_and_we_show_numbers_that_are_none_as_the_model_does(java: Java, share: int) -> None:
+    ours = Ours()
+    for seed, plain in histories(share * 100_000, SHARE // 4):
+        history = with_odd_floats(seed, plain)
+        for name, check in (
+            (f"Java {java.version} against the model, odd floats", lambda told: against_model(java, told)),
+            (f"Java {java.version} writes odd floats, we read", lambda told: against_reader(java, ours, told)),
+            (f"we write odd floats, Java {java.version} reads", lambda told: against_reader(ours, java, told)),
+        ):
+            found = failure(name, check, seed, history)
 
             assert found is None, found

@@ -1,7 +1,8 @@
 """A table's history as plain data, what an engine did with it, and the model's answer to the same.
 
 The form is that of the judge: fields, keys, options, then operations `write` (rows with `_kind`; `compact`: none, minor
-or full, of the buckets touched), `compact` (`strategy`: minor or full) and `alter` (`changes`).
+or full, of the buckets touched), `compact` (`strategy`: minor or full) and `alter` (`changes`); `create-tag` and
+`consumer` (`behind`: how many snapshots before the latest), `delete-tag`, `expire` (`retainMax`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lakehouse_core.format.data_types import parse_type, to_internal, with_nulla
 from tests.interop.values import java_value, python_value
 from tests.oracle.engines import Field, Schema
 from tests.oracle.functions import Refused
+from tests.oracle.roots import ROOT_VERBS, Roots
 from tests.oracle.table import Pick, Place, Row, Snapshot, Table
 
 Json = dict[str, Any]
@@ -53,7 +55,8 @@ File = tuple[Place, str]
 class Step:
     """One snapshot: the files that came (with their level) and went, what a read of it shows, and its changelog.
 
-    Rows are in the judge's JSON; `rows` is None where the read was refused.
+    Rows are in the judge's JSON; `rows` is None where the read was refused. `has_expired`: neither rows nor changes
+    could be read at the end.
     """
 
     snapshot_id: int
@@ -62,14 +65,34 @@ class Step:
     removed: Mapping[File, int]
     rows: Sequence[Json] | None = None
     changes: Sequence[Json] = ()
+    has_expired: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """What could be read after so many operations: rows of snapshots and tags, changes of snapshots and changelogs.
+
+    `damage`: what is wrong with the files, in words.
+    """
+
+    operations: int
+    rows: Mapping[int, Sequence[Json] | None]
+    tagged: Mapping[str, Sequence[Json] | None]
+    changes: Mapping[int, Sequence[Json]]
+    damage: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What an engine made of a history: the steps of each operation, and why it refused the last one, if it did."""
+    """What an engine made of a history: the steps of each operation, and why it refused the last one, if it did.
+
+    `views`: before and after each expiry, and at the end; `others` are those of the engine that took turns with it.
+    """
 
     operations: Sequence[Sequence[Step]]
     refused: str | None = None
+    views: Sequence[View] = ()
+    others: Sequence[View] = ()
 
 
 @dataclass
@@ -84,16 +107,20 @@ class Replay:
     def differences(self, trace: Trace) -> list[str]:
         """Return where the model shows something else than `trace`, or refuses something else."""
         self.table = Table(self._created(), self._place, self.quirks)
+        self.roots = Roots(self.history.options)
         done: list[Step] = []
+        found = []
         reason = None
-        for operation, steps in zip(self.history.operations, trace.operations, strict=False):
+        for number, (operation, steps) in enumerate(zip(self.history.operations, trace.operations, strict=False)):
+            found += self._viewed(trace, number)
             try:
                 self._operated(operation, steps)
             except Refused as refusal:
                 reason = str(refusal)
                 break
             done += steps
-        found = []
+        else:
+            found += self._viewed(trace, len(trace.operations))
         if trace.refused is not None and reason is None:
             reason = self._reason_to_refuse(self.history.operations[len(trace.operations)])
         if (reason is None) != (trace.refused is None):
@@ -103,6 +130,9 @@ class Replay:
         return found
 
     def _operated(self, operation: Json, steps: Sequence[Step]) -> None:
+        if operation["verb"] in ROOT_VERBS:
+            self.roots.operated(operation, len(self.table.snapshots))
+            return
         if operation["verb"] == "alter":
             self.table.alter(self._altered(self.table.schema, operation["changes"]))
             return
@@ -160,21 +190,48 @@ class Replay:
         return None
 
     def _compared(self, step: Step, snapshot: Snapshot) -> list[str]:
-        found = []
+        if step.has_expired:
+            return []
+        rows = self._rows_apart(f"snapshot {step.snapshot_id}", step.rows, snapshot)
+        return [*rows, *self._changes_apart(step.snapshot_id, step.changes, snapshot)]
+
+    def _rows_apart(self, what: str, seen: Sequence[Json] | None, snapshot: Snapshot) -> list[str]:
         try:
             rows = canonical(_json(self.table.rows(snapshot), snapshot.schema), snapshot.schema)
         except Refused:
             rows = None
-        seen = None if step.rows is None else canonical(step.rows, snapshot.schema)
-        if rows != seen:
-            found.append(f"rows of snapshot {step.snapshot_id}: {seen}\n  model: {rows}")
+        found = None if seen is None else canonical(seen, snapshot.schema)
+        return [] if rows == found else [f"rows of {what}: {found}\n  model: {rows}"]
+
+    def _changes_apart(self, snapshot_id: int, seen: Sequence[Json], snapshot: Snapshot) -> list[str]:
         schema = self.table.schema
         changed = self.table.changes(snapshot)
         changes = by_key([kind for kind, _ in changed], _json([row for _, row in changed], schema), schema)
-        seen_changes = by_key([row["_kind"] for row in step.changes], step.changes, schema)
-        if changes != seen_changes:
-            found.append(f"changes of snapshot {step.snapshot_id}: {seen_changes}\n  model: {changes}")
-        return found
+        found = by_key([row["_kind"] for row in seen], seen, schema)
+        return [] if changes == found else [f"changes of snapshot {snapshot_id}: {found}\n  model: {changes}"]
+
+    def _viewed(self, trace: Trace, number: int) -> list[str]:
+        """Return where what could be read after `number` operations is not what has to be there."""
+        found = []
+        for view in (view for view in (*trace.views, *trace.others) if view.operations == number):
+            found += view.damage
+            latest, tags = len(self.table.snapshots), self.roots.tags
+            for what, seen, wanted in (
+                ("snapshots", set(view.rows), self.roots.snapshot_ids(latest)),
+                ("changes", set(view.changes), self.roots.snapshot_ids(latest) | self.roots.changelog_ids),
+                ("tags", set(view.tagged), set(tags)),
+            ):
+                if seen != wanted:
+                    found.append(f"{what} to be read: {sorted(seen)}\n  model: {sorted(wanted)}")
+            # Ids are given without gaps, and what is not there was told above.
+            for snapshot_id, snapshot in enumerate(self.table.snapshots, 1):
+                if snapshot_id in view.rows:
+                    found += self._rows_apart(f"snapshot {snapshot_id}", view.rows[snapshot_id], snapshot)
+                if snapshot_id in view.changes:
+                    found += self._changes_apart(snapshot_id, view.changes[snapshot_id], snapshot)
+            for tag in tags.keys() & view.tagged.keys():
+                found += self._rows_apart(f"tag {tag}", view.tagged[tag], self.table.snapshots[tags[tag] - 1])
+        return [f"after {number} operations, {text}" for text in found]
 
     # -- schemas
 

@@ -26,6 +26,7 @@ Row = dict[str, Any]
 Place = Hashable
 # What an older release does otherwise: rows of one write are ordered ascending whatever the table says.
 FLUSHES_ASCENDING = "a flush ignores sort-order"
+COMPARES_NUMBERS = "row-deduplicate compares floats as numbers: NaN is not NaN, -0.0 is 0.0"
 
 
 @dataclass(frozen=True)
@@ -254,9 +255,17 @@ class Table:
         if self.schema.is_on("changelog-producer.row-deduplicate"):
             ignored = self.schema.options.get("changelog-producer.row-deduplicate-ignore-fields", "").split(",")
             watched = [i for i, name in enumerate(self.schema.names) if name not in ignored]
-            if all(_same(before.values[i], after.values[i]) for i in watched):
+            if all(self._same(before.values[i], after.values[i]) for i in watched):
                 return []
         return [replace(before, kind="-U"), replace(after, kind="+U")]
+
+    def _same(self, left: Any, right: Any) -> bool:
+        """Row-deduplicate's equality: in Java a map with a null among its values does not even equal itself."""
+        if isinstance(left, list) and left and isinstance(left[0], tuple):
+            return right is not None and dict(left) == dict(right) and None not in dict(left).values()
+        if isinstance(left, float) and isinstance(right, float) and COMPARES_NUMBERS not in self._quirks:
+            return left.hex() == right.hex()
+        return left == right
 
     def _found(self, key, runs: Sequence[Run], level: int) -> tuple[Run, int] | None:
         """Return the record of `key` in the first level above `level` that has one."""
@@ -309,13 +318,6 @@ class Table:
 
 _LEVEL = attrgetter("level")
 _KEY = cmp_to_key(lambda left, right: compare_keys(left.key, right.key))
-
-
-def _same(left: Any, right: Any) -> bool:
-    """Row-deduplicate's equality: in Java a map with a null among its values does not even equal itself."""
-    if isinstance(left, list) and left and isinstance(left[0], tuple):
-        return right is not None and dict(left) == dict(right) and None not in dict(left).values()
-    return left == right
 
 
 def _converted(record: Record, source: Schema, target: Schema) -> Record:
