@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.commit.loop import CommitResult, commit
+from lakehouse_core.execution.commit.loop import commit
+from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.context import table_context
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime

@@ -118,7 +118,7 @@ def make_shape(root: Path, name: str, *, runs: int, rows: int, deletes: float = 
         task = WriteTask(
             store=store.spec,
             schema=schema,
-            restored={(EMPTY_ROW, 0): next_number},
+            next_sequence_numbers={(EMPTY_ROW, 0): next_number},
             rowkind_column=_KIND if deletes else None,
         )
         (message,) = write_batches(task, data.to_batches(), TaskRuntime(SystemClock(), open_store))

@@ -54,7 +54,7 @@ def make_append_shape(root: Path, name: str, *, files: int, rows: int) -> Shape:
     made: list[DataFile] = []
     for number in range(files):
         data = columns_of(name, np.arange(number * rows, (number + 1) * rows, dtype=np.int64), random)
-        task = WriteTask(store=store.spec, schema=schema, restored={(EMPTY_ROW, 0): number * rows})
+        task = WriteTask(store=store.spec, schema=schema, next_sequence_numbers={(EMPTY_ROW, 0): number * rows})
         (message,) = write_batches(task, pa.Table.to_batches(data), TaskRuntime(SystemClock(), open_store))
         made += message.new_files
     return Shape(str(root), name, schema, tuple(made))

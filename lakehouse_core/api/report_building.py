@@ -12,7 +12,7 @@ from lakehouse_core.api.reports import (
     TagReport,
 )
 from lakehouse_core.execution.commit.compact_manifests import ManifestCompaction
-from lakehouse_core.execution.commit.loop import CommitResult
+from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.compaction.compact import BucketCompaction, CompactionResult
 from lakehouse_core.execution.expiry.expire import ExpiryResult
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
@@ -61,7 +61,7 @@ def compaction_report(table: str, result: CompactionResult, before: int | None, 
     """Return the report of compact; of a dry run, the plan. `before`: the latest snapshot when it was asked for."""
     made = result.commit
     effects = effects_of(() if made is None else made.changes)
-    lost = 0 if made is None else len({(conflict.partition, conflict.bucket) for conflict in made.lost})
+    lost = 0 if made is None else len({(conflict.partition, conflict.bucket) for conflict in made.conflicts})
     last = None if made is None or not made.snapshots else made.snapshots[-1]
     return CompactionReport(
         table=table,
@@ -176,12 +176,12 @@ def _bucket(one: BucketCompaction) -> dict[str, Any]:
 
 def _why_not_compacted(result: CommitResult) -> str | None:
     """Why a compaction that was staged with the rows is not applied, or not everywhere."""
-    if result.compaction_failure is not None or not result.lost:
+    if result.compaction_failure is not None or not result.conflicts:
         return result.compaction_failure
-    buckets = len({(conflict.partition, conflict.bucket) for conflict in result.lost})
+    buckets = len({(conflict.partition, conflict.bucket) for conflict in result.conflicts})
     return (
         f"the rows are committed; the compaction staged with them left out {buckets} of its buckets, where another "
-        f"commit was faster: {result.lost[0].reason}"
+        f"commit was faster: {result.conflicts[0].reason}"
     )
 
 

@@ -19,8 +19,9 @@ from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.reports import CommitReport, SchemaReport, timed
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.alter import alter as alter_schema
-from lakehouse_core.execution.commit.loop import CommitResult, commit_once
 from lakehouse_core.execution.commit.loop import commit as commit_staged
+from lakehouse_core.execution.commit.loop import commit_or_discard
+from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import stage as stage_files
@@ -158,7 +159,7 @@ def _write(
         missing=missing,
     )
     watch.at("committing")
-    result = commit_once(table, staged, named_by="the write")
+    result = commit_or_discard(table, staged, named_by="the write")
     return _committed(table, staged, result, watch)
 
 

@@ -1,6 +1,6 @@
-"""Writes the manifests and lists of one commit and remembers them, so that those that nobody came to name can go.
+"""Manifest writer: write the manifests and lists of one commit, and delete those that no snapshot came to name.
 
-Nothing may be published that names them before `flush`.
+Rule: call `flush` before publishing a snapshot that names these files.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,12 @@ from lakehouse_core.table.manifest import (
     IndexManifestEntry,
     ManifestEntry,
     ManifestFile,
+    ManifestListRef,
     encode_index_manifest,
     encode_manifest,
     encode_manifest_list,
     summarize_manifest,
 )
-from lakehouse_core.table.manifest.entry import NamedListFile
 
 # Avro's name of each codec that tables may ask for.
 AVRO_CODECS: Final = {
@@ -86,12 +86,12 @@ class ManifestWriter:
         self._write(name, data)
         return name
 
-    def write_list(self, manifests: Iterable[ManifestFile]) -> NamedListFile:
+    def write_list(self, manifests: Iterable[ManifestFile]) -> ManifestListRef:
         """Write a manifest list; it may be empty."""
         data = encode_manifest_list(manifests, codec=self._codec)
         name = f"manifest-list-{self._uuid}-{len(self._checksums)}"
         self._write(name, data)
-        return NamedListFile(name=name, size=len(data))
+        return ManifestListRef(name=name, size=len(data), checksum=self._checksums[name])
 
     def write_index_manifest(self, entries: Iterable[IndexManifestEntry]) -> str:
         """Write an index manifest: all index files that are live. Return its name."""
@@ -100,7 +100,7 @@ class ManifestWriter:
         return name
 
     def flush(self) -> None:
-        """Make sure that everything written so far lasts. Raises StorageUnavailable when it does not."""
+        """Make everything written so far durable. Raises StorageUnavailable."""
         pending, self._pending, self._pending_bytes = self._pending, {}, 0
         if not pending:
             return
@@ -114,6 +114,8 @@ class ManifestWriter:
         """Delete what was written and is not `named` by a snapshot. What cannot be deleted is left to cleaning."""
         self._pending, self._pending_bytes = {}, 0
         going = self._checksums.keys() - set(named)
+        if not going:
+            return
         try:
             self._store.delete([TableLayout.manifest(name) for name in sorted(going)])
         except (StorageUnavailable, InvalidRequest):

@@ -45,6 +45,14 @@ def partition_name(partition: bytes, schema: TableSchema) -> str:
     return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
+def bucket_name(partition: bytes, bucket: int | None, schema: TableSchema) -> str:
+    """Return a bucket of a stored partition as people write it; `bucket` None: the whole partition."""
+    places = [f"partition {partition_name(partition, schema)}"] if schema.partition_keys else []
+    if bucket is not None:
+        places.append(f"bucket {bucket}")
+    return ", ".join(places) or "the table"
+
+
 def partition_condition(partition: Mapping[str, Any], schema: TableSchema) -> Predicate | None:
     """Return the condition, already bound, that a row lies in the partition; None when none is named."""
     condition = all_of(

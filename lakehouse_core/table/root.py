@@ -7,16 +7,11 @@ Source: docs/reliability/deletion.md#what-keeps-files.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, TypeAlias
-
-from pydantic import Field
 
 from lakehouse_core.table.file_refs import FileKind, FileRef, plain_name
 from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.manifest.list_ref import ManifestListRef, UnstoredChecksum
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
-
-# No part of what a root is: plans are written without it, as earlier releases read them.
-_Checksum: TypeAlias = Annotated[str | None, Field(exclude=True)]
 
 
 class RootKind(StrEnum):
@@ -25,18 +20,6 @@ class RootKind(StrEnum):
     SNAPSHOT = "snapshot"
     TAG = "tag"
     CHANGELOG = "changelog"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedList:
-    """A manifest list as a snapshot names it; the size in bytes is unknown in files before Java 1.1.
-
-    `checksum`: what the snapshot's writer recorded, None where another engine wrote it.
-    """
-
-    name: str
-    size: int | None = None
-    checksum: _Checksum = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +33,15 @@ class Root:
     kind: RootKind
     lineage: str
     snapshot_id: int
-    base: NamedList | None = None
-    delta: NamedList | None = None
-    changelog: NamedList | None = None
+    base: ManifestListRef | None = None
+    delta: ManifestListRef | None = None
+    changelog: ManifestListRef | None = None
     index_manifest: str | None = None
-    index_manifest_checksum: _Checksum = field(default=None, compare=False)
+    index_manifest_checksum: UnstoredChecksum = field(default=None, compare=False)
     statistics: str | None = None
 
     @property
-    def lists(self) -> tuple[NamedList, ...]:
+    def lists(self) -> tuple[ManifestListRef, ...]:
         return tuple(named for named in (self.base, self.delta, self.changelog) if named is not None)
 
     def same_files(self, other: "Root") -> bool:
@@ -70,8 +53,8 @@ def root_of(snapshot: Snapshot, key: str, kind: RootKind, *, lineage: str = "") 
     """Return everything that the file at `key` names, needed or not. Raises CorruptTable."""
     checksums = snapshot_checksums(snapshot, key)
 
-    def named(name: str, size: int | None) -> NamedList:
-        return NamedList(name=name, size=size, checksum=checksums.get(name))
+    def named(name: str, size: int | None) -> ManifestListRef:
+        return ManifestListRef(name=name, size=size, checksum=checksums.get(name))
 
     changelog = None
     if snapshot.changelog_manifest_list is not None:

@@ -175,7 +175,7 @@ def test_a_compaction_goes_on_in_the_buckets_where_nobody_overtook_it():
 
     result = overtaken_by(overtake)
 
-    (lost,) = result.commit.lost
+    (lost,) = result.commit.conflicts
     assert "another commit replaced it" in lost.reason
     assert len(result.commit.changes[0].entries) == 2 * (3 + 1)
     assert rows(table.scan()) == before

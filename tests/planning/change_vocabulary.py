@@ -5,7 +5,7 @@ from typing import Any
 
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.planning.commit.file_changes import Changes
+from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, SimpleStats
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
@@ -123,7 +123,7 @@ WORKED = message(
 JAN, FEB, NULL = partition("2024-01"), partition("2024-02"), partition(None)
 
 
-CHANGES = Changes(
+CHANGES = FileChanges(
     kind=CommitKind.COMPACT,
     entries=(delete(data_file("a", row_count=30)), add(data_file("b", row_count=20))),
     changelog=(add(data_file("c", row_count=5)),),

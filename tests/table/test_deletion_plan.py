@@ -5,7 +5,8 @@ import pytest
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.planning.expiry.deletion import as_roots, is_due
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
-from lakehouse_core.table.root import NamedList, Root, RootKind
+from lakehouse_core.table.manifest import ManifestListRef
+from lakehouse_core.table.root import Root, RootKind
 from tests.damage import damaged, survivors
 
 
@@ -15,8 +16,8 @@ def root(snapshot_id: int) -> Root:
         kind=RootKind.SNAPSHOT,
         lineage="",
         snapshot_id=snapshot_id,
-        base=NamedList(name=f"manifest-list-{snapshot_id}-0", size=1000),
-        delta=NamedList(name=f"manifest-list-{snapshot_id}-1"),
+        base=ManifestListRef(name=f"manifest-list-{snapshot_id}-0", size=1000),
+        delta=ManifestListRef(name=f"manifest-list-{snapshot_id}-1"),
     )
 
 

@@ -9,7 +9,8 @@ from lakehouse_core.planning.expiry.deletion import deletion_order
 from lakehouse_core.table.data_file import EMPTY_ROW
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, plain_name
-from lakehouse_core.table.root import NamedList, Root, RootKind, lineages, metadata_files, needed
+from lakehouse_core.table.manifest import ManifestListRef
+from lakehouse_core.table.root import Root, RootKind, lineages, metadata_files, needed
 from lakehouse_core.table.schema import TableSchema, new_schema
 
 
@@ -19,9 +20,9 @@ def root(snapshot_id: int = 1, kind: RootKind = RootKind.SNAPSHOT, lineage: str 
         kind=kind,
         lineage=lineage,
         snapshot_id=snapshot_id,
-        base=NamedList(name="base", size=1),
-        delta=NamedList(name="delta", size=2),
-        changelog=NamedList(name="changelog", size=3),
+        base=ManifestListRef(name="base", size=1),
+        delta=ManifestListRef(name="delta", size=2),
+        changelog=ManifestListRef(name="changelog", size=3),
         index_manifest="index-manifest",
         statistics="stat",
     )

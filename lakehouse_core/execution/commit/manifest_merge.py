@@ -12,8 +12,8 @@ from lakehouse_core.planning.commit.manifest_merge import (
     FullMerge,
     combined,
     entries_per_manifest,
+    manifests_to_rewrite,
     minor_groups,
-    must_change,
     plan_full,
 )
 from lakehouse_core.table.manifest import (
@@ -42,7 +42,7 @@ def merge_full(
 
     Two passes, a manifest at a time: memory holds the deletes and what fills one new manifest.
     """
-    changing = must_change(manifests, target_bytes=writer.target_bytes)
+    changing = manifests_to_rewrite(manifests, target_bytes=writer.target_bytes)
     deleting = [manifest for manifest in changing if manifest.num_deleted_files > 0]
     deletions = Deletions(entry for entries in table.manifests.entries_of_each(deleting) for entry in entries)
     plan = plan_full(manifests, deletions.partitions, writer.partition_types, target_bytes=writer.target_bytes)

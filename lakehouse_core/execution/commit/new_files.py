@@ -1,12 +1,12 @@
-"""Makes sure that the files which a snapshot is to name are there, before it names them."""
+"""New files: verify that the files which a snapshot will name are in the store."""
 
 from lakehouse_core.errors import CommitConflict, CorruptTable
-from lakehouse_core.planning.commit.file_changes import Changes, new_files
+from lakehouse_core.planning.commit.file_changes import FileChanges, new_files
 from lakehouse_core.storage import StoreReader
 from lakehouse_core.table.data_layout import DataLayout
 
 
-def check_new_files(store: StoreReader, changes: Changes, folders: DataLayout) -> None:
+def check_new_files(store: StoreReader, changes: FileChanges, folders: DataLayout) -> None:
     """Raise CommitConflict when a file is missing that the changes add, CorruptTable at a wrong size."""
     files = list(new_files(changes, folders))
     infos = store.infos(file.key for file in files)

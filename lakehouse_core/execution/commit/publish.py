@@ -1,170 +1,113 @@
-"""Publishing a snapshot: claim the next id, find out what became of the claim, and make sure that the id still counts.
+"""Publishing: create the file of a snapshot, resolve an uncertain answer, and verify that the id still counts.
 
-Create-if-absent forgets a name once it was deleted. So after the claim the boundary is read: an id below it had been
-used and expired while we slept.
-Source: docs/reliability/commit.md#steps.
+Rule: create-if-absent forgets a deleted name, so the boundary is read afterwards: an id below it was used and expired.
+Source: docs/reliability/commit.md#steps, docs/reliability/commit.md#why-the-boundary.
 """
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final, assert_never
 
-from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
     CommitOutcomeUnknown,
-    CommitTimeout,
     InvalidRequest,
     LakehouseError,
     NotFound,
     StorageUnavailable,
     WriteOutcomeUnknown,
 )
-from lakehouse_core.execution.commit.queue import CommitQueue
+from lakehouse_core.execution.commit.outcome import LostRace, Published
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.options import CommitOptions
-from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, Ledger
+from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, ledger_answer
+from lakehouse_core.retry import Attempt, Retry
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 
-# Another wait than this makes no attempt likelier to win.
-_LONGEST_WAIT_SECONDS = 2.0
-_PAUSE_SECONDS = 0.05
-# So often in a row a commit that queues may lose before it sleeps: the race that it queued for, and some in its turn.
-_LOSSES_WITHOUT_SLEEP = 4
+# How a store is asked again that does not answer, until the deadline of the commit.
+_OUTCOME: Final = Retry(None, min_wait_millis=100, max_wait_millis=100)
+_NO_ANSWER: Final = "the store did not tell before the deadline whether it was written"
 
 
-class Patience:
-    """How long one commit goes on trying: until its deadline, and no more often than the table allows."""
+class SnapshotOwner(Enum):
+    """Whose snapshot has the id: ours has our nonce."""
 
-    def __init__(self, options: CommitOptions, clock: Clock, *, max_retries: int | None) -> None:
-        self._options = options
-        self._clock = clock
-        self._max_retries = max_retries
-        self._deadline = clock.monotonic_seconds() + options.timeout_millis / 1000
-        self._started = clock.monotonic_seconds()
-        self.attempts = 0
-
-    @property
-    def is_over(self) -> bool:
-        return self._clock.monotonic_seconds() >= self._deadline
-
-    def start(self) -> None:
-        """Count an attempt, which starts now."""
-        self.attempts += 1
-        self._started = self._clock.monotonic_seconds()
-
-    def has_stalled(self, since: float) -> bool:
-        """Return whether so much time has passed that what was read at `since` may be long gone."""
-        return self._clock.monotonic_seconds() - since > self._options.max_stall_millis / 1000
-
-    def wait_after_loss(self, who: str, queue: CommitQueue) -> None:
-        """Wait for a turn before the next attempt. Raises CommitTimeout when there is none."""
-        exhausted = self._max_retries is not None and self.attempts > self._max_retries
-        if exhausted or self.is_over:
-            raise CommitTimeout(
-                f"{who}: lost {self.attempts} races in a row, nothing was applied. "
-                "Commit the same again, or let fewer writers commit at once."
-            )
-        took = self._clock.monotonic_seconds() - self._started
-        shortest = max(self._options.min_retry_wait_millis / 1000, took)
-        longest = min(self._options.max_retry_wait_millis / 1000, _LONGEST_WAIT_SECONDS)
-        queue.join()
-        if queue.is_joined:
-            # Few run at once, and whoever sleeps in one of the first places holds up all behind it. Only one that loses
-            # again and again, to writers that do not queue, lets them pass.
-            late = self.attempts - _LOSSES_WITHOUT_SLEEP
-            factor = 2 ** min(late - 1, 20) if late > 0 else 0
-        else:
-            # A slow commit waits longer, or it would meet the same quick winners; and every loser waits for several
-            # commits of its own length, or the next race would have as many runners.
-            factor = 4 ** min(self.attempts, 10)
-        self._clock.sleep(self._clock.uniform(0, min(longest, shortest * factor)))
-        self.wait_in(queue)
-
-    def wait_in(self, queue: CommitQueue) -> None:
-        """Wait for a turn; the attempt starts then."""
-        queue.wait(self._deadline)
-        self._started = self._clock.monotonic_seconds()
-
-    def pause(self) -> None:
-        """Wait a little for a store that does not answer."""
-        self._clock.sleep(self._clock.uniform(0, 2 * _PAUSE_SECONDS))
-
-
-class _Found(Enum):
     OURS = "ours"
-    ANOTHERS = "another's"
-    NOTHING = "nothing"
+    OTHER = "other"
+    ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
+    """A snapshot that is to have its id, and the deadline of its commit on the monotonic clock."""
+
     table: TableContext
     snapshot: Snapshot
-    patience: Patience
+    deadline: float
 
 
-def publish(table: TableContext, snapshot: Snapshot, patience: Patience, *, since: float) -> bool:
-    """Return True when `snapshot` is applied, False when it certainly is not.
+def publish(table: TableContext, snapshot: Snapshot, attempt: Attempt) -> Published | LostRace:
+    """Publish `snapshot` under its id; after LostRace it certainly is not applied.
 
-    `since`: when the attempt read the latest snapshot. Raises CommitOutcomeUnknown when the store does not tell before
-    the deadline, StorageUnavailable when it refused and nothing was applied.
+    Raises CommitOutcomeUnknown when the store does not tell before the deadline of the attempt, StorageUnavailable or
+    InvalidRequest when the store refused and nothing was applied.
     """
-    claim = _Claim(table, snapshot, patience)
-    if patience.has_stalled(since) or not _claimed(claim):
-        return False
-    if not _id_counts(claim):
-        return False
+    claim = _Claim(table, snapshot, attempt.deadline)
+    if not _is_created(claim) or not _counts(claim):
+        return LostRace()
     table.snapshots.write_latest_hint(snapshot.id)
-    return True
+    return Published()
 
 
-def _claimed(claim: _Claim) -> bool:
-    """Steps 8 and 9: create the snapshot's file, and when the answer is not plain, look whose it is."""
-    unsure = False
-    while True:
+def _is_created(claim: _Claim) -> bool:
+    """Steps 8 and 9: create the snapshot's file; where the answer is uncertain, read whose it is."""
+    is_uncertain = False
+    for attempt in _OUTCOME.attempts(claim.table.clock, until=claim.deadline):
         try:
             if claim.table.snapshots.create(claim.snapshot):
                 return True
         except WriteOutcomeUnknown:
-            unsure = True
+            is_uncertain = True
         except StorageUnavailable:
-            if not unsure:
+            if not is_uncertain:
                 raise
         except InvalidRequest as error:
-            if not unsure:
+            if not is_uncertain:
                 raise
             raise _unknown(claim, f"its name cannot be looked at any more ({error})") from error
-        match _whose(claim):
-            case _Found.OURS:
-                if _lasts(claim):
+        match _snapshot_owner(claim):
+            case SnapshotOwner.OURS:
+                if _is_durable(claim):
                     return True
-                unsure = True
-            case _Found.ANOTHERS:
+                is_uncertain = True
+            case SnapshotOwner.OTHER:
                 return False
-            case _Found.NOTHING if not unsure:
-                # The name was taken and is free again: its snapshot expired, ours was not written.
-                return False
-        _wait_or_give_up(claim)
+            case SnapshotOwner.ABSENT:
+                if not is_uncertain:
+                    # The name was taken and is free again: its snapshot expired, ours was not written.
+                    return False
+        attempt.wait()
+    raise _unknown(claim, _NO_ANSWER)
 
 
-def _whose(claim: _Claim) -> _Found:
+def _snapshot_owner(claim: _Claim) -> SnapshotOwner:
     key = claim.table.layout.snapshot(claim.snapshot.id)
-    while True:
+    for attempt in _OUTCOME.attempts(claim.table.clock, until=claim.deadline):
         try:
             found = parse_snapshot(claim.table.store.read(key), key)
         except NotFound:
-            return _Found.NOTHING
+            return SnapshotOwner.ABSENT
         except StorageUnavailable:
-            _wait_or_give_up(claim)
+            attempt.wait()
             continue
         except InvalidRequest as error:
             raise _unknown(claim, f"what has its name cannot be looked at ({error})") from error
-        ours = found.properties.get(NONCE_PROPERTY) == claim.snapshot.properties[NONCE_PROPERTY]
-        return _Found.OURS if ours else _Found.ANOTHERS
+        is_ours = found.properties.get(NONCE_PROPERTY) == claim.snapshot.properties[NONCE_PROPERTY]
+        return SnapshotOwner.OURS if is_ours else SnapshotOwner.OTHER
+    raise _unknown(claim, _NO_ANSWER)
 
 
-def _lasts(claim: _Claim) -> bool:
-    """Return whether the snapshot, which was found to be ours, is sure to outlive a power cut."""
+def _is_durable(claim: _Claim) -> bool:
+    """Make the snapshot durable, which was found to be ours; False when the store does not confirm it."""
     try:
         claim.table.store.make_last([claim.table.layout.snapshot(claim.snapshot.id)])
     except StorageUnavailable:
@@ -172,44 +115,33 @@ def _lasts(claim: _Claim) -> bool:
     return True
 
 
-def _id_counts(claim: _Claim) -> bool:
-    """Step 10: an id below the boundary had been used before. Then the ledger of the latest snapshot decides."""
-    while True:
+def _counts(claim: _Claim) -> bool:
+    """Step 10: an id below the boundary was used before. Then the ledger of the latest snapshot decides."""
+    snapshots = claim.table.snapshots
+    for attempt in _OUTCOME.attempts(claim.table.clock, until=claim.deadline):
         try:
-            if claim.table.snapshots.boundary.first_id() <= claim.snapshot.id:
+            if snapshots.boundary.first_id() <= claim.snapshot.id:
                 return True
-            ledger = ledger_at(claim.table.snapshots, claim.table.snapshots.latest())
-            match _noted(claim.snapshot, ledger):
-                case True:
+            answer = ledger_answer(claim.snapshot, ledger_at(snapshots, snapshots.latest()))
+            match answer:
+                case LedgerAnswer.APPLIED:
                     return True
-                case None:
+                case LedgerAnswer.FORGOTTEN:
                     raise _unknown(claim, "its id expired meanwhile, and so did what was noted about it")
-            if _whose(claim) is _Found.OURS:
-                claim.table.store.delete([claim.table.layout.snapshot(claim.snapshot.id)])
-            return False
+                case LedgerAnswer.NOT_APPLIED:
+                    if _snapshot_owner(claim) is SnapshotOwner.OURS:
+                        claim.table.store.delete([claim.table.layout.snapshot(claim.snapshot.id)])
+                    return False
+                case _:
+                    assert_never(answer)
         except (StorageUnavailable, NotFound):
-            _wait_or_give_up(claim)
+            attempt.wait()
         except CommitOutcomeUnknown:
             raise
         except LakehouseError as error:
-            # Whoever hears that the request or the table is wrong may take it that nothing was applied.
+            # After an error about the request or the table a caller may assume that nothing was applied.
             raise _unknown(claim, f"it was written, and whether its id counts cannot be looked at ({error})") from error
-
-
-def _noted(ours: Snapshot, ledger: Ledger) -> bool | None:
-    """Return whether the ledger says that `ours` was applied; None when it has forgotten."""
-    entry = ledger.entries.get(ours.commit_user)
-    if entry is None:
-        return None if ledger.dropped_until >= ours.id else False
-    if entry.identifier > ours.commit_identifier:
-        return None
-    return entry.identifier == ours.commit_identifier and entry.snapshots.get(ours.commit_kind) == ours.id
-
-
-def _wait_or_give_up(claim: _Claim) -> None:
-    if claim.patience.is_over:
-        raise _unknown(claim, "the store did not tell before the deadline whether it was written")
-    claim.patience.pause()
+    raise _unknown(claim, _NO_ANSWER)
 
 
 def _unknown(claim: _Claim, reason: str) -> CommitOutcomeUnknown:

@@ -1,14 +1,18 @@
-"""Recognises a commit that was applied before: by the ledger, and by a walk where the ledger does not reach.
+"""Replay: recognise a commit that was applied before, by the ledger, or by a walk where the ledger does not reach.
 
-A pair of user and identifier is applied at most once per kind, also after a crash, a lost answer, expiry
-(docs/reliability/invariants.md#i4-a-commit-is-applied-once).
+Rule: a pair of user and identifier is applied at most once per kind, also after a crash, a lost answer or expiry.
+Source: docs/reliability/invariants.md#i4-a-commit-is-applied-once, docs/reliability/commit.md#steps.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 
-from lakehouse_core.errors import StaleCommit
+from lakehouse_core.errors import CommitOutcomeUnknown, NotFound, StaleCommit, StorageUnavailable
+from lakehouse_core.execution.commit.outcome import AlreadyCommitted
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.ledger import Ledger, ledger_of, rebuilt
+from lakehouse_core.planning.commit.steps import CommitStep
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.snapshot import Snapshot
@@ -16,9 +20,9 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 
 def ledger_at(snapshots: SnapshotLog, latest: Snapshot | None) -> Ledger:
-    """Return who has committed what up to `latest`.
+    """Return the ledger of `latest`; without one, rebuild it from the last snapshot that has one.
 
-    Foreign writers do not carry the ledger on: then the snapshots since the last one that has it are walked.
+    Foreign writers do not carry the ledger on.
     """
     if latest is None:
         return Ledger()
@@ -28,16 +32,35 @@ def ledger_at(snapshots: SnapshotLog, latest: Snapshot | None) -> Ledger:
         if ledger is not None:
             return rebuilt(ledger, reversed(later))
         later.append(snapshot)
-    # What expired before anybody kept a ledger is not known any more.
+    # Commits that expired before there was a ledger are not known any more.
     return rebuilt(Ledger(dropped_until=later[-1].id - 1), reversed(later))
 
 
-def applied_before(
+def find_applied(
+    table: TableContext, latest: Snapshot | None, ledger: Ledger, step: CommitStep
+) -> AlreadyCommitted | None:
+    """Return the snapshots of the commit of `step`, durable; None when the step was not applied up to `latest`.
+
+    `ledger`: that of `latest`. Raises StaleCommit when the user has committed a later identifier and the snapshots that
+    would tell are expired, CommitOutcomeUnknown when the store does not confirm that the snapshots last.
+    """
+    snapshot_ids = applied_snapshot_ids(table.snapshots, latest, ledger, step.staged, step.kind)
+    if latest is None or snapshot_ids is None:
+        return None
+    _make_durable(table, latest, step)
+    snapshots = []
+    for snapshot_id in snapshot_ids:
+        with suppress(NotFound):
+            snapshots.append(table.snapshots.snapshot(snapshot_id))
+    return AlreadyCommitted(snapshot_ids=snapshot_ids, snapshots=tuple(snapshots))
+
+
+def applied_snapshot_ids(
     snapshots: SnapshotLog, latest: Snapshot | None, ledger: Ledger, staged: StagedCommit, kind: CommitKind
 ) -> tuple[int, ...] | None:
-    """Return the ids of the snapshots that `staged` made before, None when its part of `kind` was never applied.
+    """Return the ids of all snapshots of `staged`, None when its step of `kind` was not applied up to `latest`.
 
-    Raises StaleCommit when its user has gone on to a later identifier and nobody can tell any more.
+    `ledger`: that of `latest`. Raises StaleCommit as `find_applied` does.
     """
     if latest is None:
         return None
@@ -58,10 +81,21 @@ def applied_before(
     )
 
 
+def _make_durable(table: TableContext, latest: Snapshot, step: CommitStep) -> None:
+    """Make the found snapshot durable: the process that created it may have been killed before it did so."""
+    try:
+        table.store.make_last([table.layout.snapshot(latest.id)])
+    except StorageUnavailable as error:
+        raise CommitOutcomeUnknown(
+            f"{step.name}: it was committed before, but the store did not confirm that this lasts ({error}). "
+            "Commit the same again; never abort."
+        ) from error
+
+
 def _walk_to_base(
     snapshots: SnapshotLog, latest: Snapshot, ledger: Ledger, staged: StagedCommit, kind: CommitKind
 ) -> tuple[int, ...] | None:
-    """Look where the ledger has forgotten users: between what the writer saw and the last that was dropped."""
+    """Search the snapshots for whose users the ledger has no room: from the writer's base to the last dropped one."""
     first = (staged.base_snapshot_id or 0) + 1
     last = min(ledger.dropped_until, latest.id)
     if first > last:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.commit.discard import discard
-from lakehouse_core.execution.commit.loop import CommitResult, commit_once
-from lakehouse_core.execution.commit.state import describer
+from lakehouse_core.execution.commit.loop import commit_or_discard
+from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.compaction.deletion_vectors import without_vectors
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog
 from lakehouse_core.execution.compaction.scope import FilesByBucket, Scope, files_in, why_none
@@ -17,7 +17,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.compact import RewriteTask, run_rewrite
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.planning.commit.conflicts import Conflict, refuse
+from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan, MarkedRows
 from lakehouse_core.planning.compaction.bucket import expired_files, plan_bucket
@@ -125,7 +125,7 @@ def compact(
     )
     if dry_run or not buckets:
         return planned
-    lost: list[Conflict] = []
+    conflicts: list[Conflict] = []
     messages = None
     while messages is None:
         tasks = _tasks(table, schema, buckets, indexes=indexes, expiry=expiry)
@@ -134,11 +134,11 @@ def compact(
         except (CorruptTable, NotFound):
             overtaken = _overtaken(table, schema, snapshot, buckets)
             buckets = _without(buckets, overtaken)
-            lost += overtaken
+            conflicts += overtaken
             if not overtaken:
                 raise
             if not buckets:
-                raise refuse(lost, describer(schema)) from None
+                raise conflict_error(conflicts, schema) from None
     watch.at("committing the compaction")
     commit_user, commit_identifier = identity or (f"compaction-{table.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
@@ -152,7 +152,9 @@ def compact(
         properties=dict(properties or {}),
     )
     made = _commit(table, staged)
-    return replace(planned, commit_user=staged.commit_user, commit=replace(made, lost=(*lost, *made.lost)))
+    return replace(
+        planned, commit_user=staged.commit_user, commit=replace(made, conflicts=(*conflicts, *made.conflicts))
+    )
 
 
 def _plan_buckets(
@@ -348,12 +350,12 @@ def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
 
 
 def _commit(table: TableContext, staged: StagedCommit) -> CommitResult:
-    result = commit_once(table, staged, named_by="the compaction")
-    lost = {(conflict.partition, conflict.bucket) for conflict in result.lost}
+    result = commit_or_discard(table, staged, named_by="the compaction")
+    conflicting = {(conflict.partition, conflict.bucket) for conflict in result.conflicts}
     overtaken = [
         message
         for message in staged.messages
-        if (message.partition, message.bucket) in lost or (message.partition, None) in lost
+        if (message.partition, message.bucket) in conflicting or (message.partition, None) in conflicting
     ]
     discard(table.store, table.schemas.schema(staged.schema_id), overtaken, named_by="the compaction")
     return result

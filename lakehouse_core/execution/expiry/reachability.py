@@ -19,12 +19,13 @@ from lakehouse_core.table.manifest import (
     EntryKind,
     ManifestEntry,
     ManifestFile,
+    ManifestListRef,
     decode_index_manifest,
     decode_manifest,
     decode_manifest_list,
     merge_entries,
 )
-from lakehouse_core.table.root import NamedList, Root, RootKind, lineages, metadata_files, needed
+from lakehouse_core.table.root import Root, RootKind, lineages, metadata_files, needed
 from lakehouse_core.table.staged_commit import StagedCommit
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class FileReader:
         """Where the buckets of the table lie."""
         return self._folders
 
-    def manifests(self, named: NamedList) -> list[ManifestFile]:
+    def manifests(self, named: ManifestListRef) -> list[ManifestFile]:
         # A plan names a list without its checksum: what was read for it is not yet proven for a root that has one.
         key = named.name, named.checksum
         if key not in self._lists:
@@ -126,7 +127,7 @@ def _dead_data(reader: FileReader, plan: DeletionPlan) -> Iterator[FileRef]:
 
 
 def _named_data(
-    reader: FileReader, lists: Iterable[NamedList | None], kinds: Container[EntryKind], kind: FileKind
+    reader: FileReader, lists: Iterable[ManifestListRef | None], kinds: Container[EntryKind], kind: FileKind
 ) -> Iterator[FileRef]:
     for named in lists:
         if named is None:
@@ -243,12 +244,14 @@ class _Search:
         else:
             self._added(root, root.delta, FileKind.DATA, unless=FileSource.COMPACT)
 
-    def _added(self, root: Root, named: NamedList | None, kind: FileKind, *, unless: FileSource | None = None) -> None:
+    def _added(
+        self, root: Root, named: ManifestListRef | None, kind: FileKind, *, unless: FileSource | None = None
+    ) -> None:
         for entry in self._entries(root, (named,)):
             if entry.kind is EntryKind.ADD and (unless is None or entry.file.file_source is not unless):
                 self._mark_entry(entry, kind, root)
 
-    def _entries(self, root: Root, lists: Iterable[NamedList | None]) -> list[ManifestEntry]:
+    def _entries(self, root: Root, lists: Iterable[ManifestListRef | None]) -> list[ManifestEntry]:
         """Return the entries of the lists that are about candidates."""
         found: list[ManifestEntry] = []
         for named in lists:

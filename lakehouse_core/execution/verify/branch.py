@@ -27,10 +27,11 @@ from lakehouse_core.table.manifest import (
     IndexManifestEntry,
     ManifestEntry,
     ManifestFile,
+    ManifestListRef,
     file_identifier,
     net_of,
 )
-from lakehouse_core.table.root import NamedList, RootKind, metadata_files
+from lakehouse_core.table.root import RootKind, metadata_files
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -220,7 +221,7 @@ class _BranchCheck:
         return sum(entry.file.row_count for entry in added)
 
     def _entries(
-        self, rooted: Rooted, named: NamedList, manifests: Sequence[ManifestFile] | None
+        self, rooted: Rooted, named: ManifestListRef, manifests: Sequence[ManifestFile] | None
     ) -> list[ManifestEntry] | None:
         """Return the entries of all manifests of a list, or None when one cannot be read."""
         if manifests is None:

@@ -27,11 +27,12 @@ from lakehouse_core.table.manifest import (
     IndexManifestEntry,
     ManifestEntry,
     ManifestFile,
+    ManifestListRef,
     Tally,
     columns_of,
     tally,
 )
-from lakehouse_core.table.root import NamedList, Root
+from lakehouse_core.table.root import Root
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
@@ -106,7 +107,7 @@ class Inspection:
             self.report([unreadable(promise, object, error)], root_key)
             return None
 
-    def manifests(self, rooted: Rooted, named: NamedList) -> list[ManifestFile] | None:
+    def manifests(self, rooted: Rooted, named: ManifestListRef) -> list[ManifestFile] | None:
         """Return the manifests of a list, None where it cannot be read."""
         expected = rooted.checksums.get(named.name)
         return self.read(
@@ -116,7 +117,7 @@ class Inspection:
             rooted.root.key,
         )
 
-    def tally(self, rooted: Rooted, named: NamedList, manifest: ManifestFile) -> Tally | None:
+    def tally(self, rooted: Rooted, named: ManifestListRef, manifest: ManifestFile) -> Tally | None:
         """Return what a manifest comes to, None where it cannot be read.
 
         It is read at its first call only; what its list says of it is checked then.
@@ -131,7 +132,7 @@ class Inspection:
             self._look_at(rooted, named, manifest, columns)
         return self._tallies[manifest]
 
-    def entries(self, rooted: Rooted, named: NamedList, manifest: ManifestFile) -> list[ManifestEntry] | None:
+    def entries(self, rooted: Rooted, named: ManifestListRef, manifest: ManifestFile) -> list[ManifestEntry] | None:
         """Return the entries of a manifest, None where it cannot be read."""
         if manifest in self._tallies and self._tallies[manifest] is None:
             return None
@@ -145,7 +146,9 @@ class Inspection:
             self._look_at(rooted, named, manifest, None if entries is None else columns_of(entries))
         return entries
 
-    def _look_at(self, rooted: Rooted, named: NamedList, manifest: ManifestFile, columns: EntryColumns | None) -> None:
+    def _look_at(
+        self, rooted: Rooted, named: ManifestListRef, manifest: ManifestFile, columns: EntryColumns | None
+    ) -> None:
         self._tallies[manifest] = found = None if columns is None else tally(columns)
         if found is not None:
             self.report(manifest_findings(named.name, manifest, found), rooted.root.key)

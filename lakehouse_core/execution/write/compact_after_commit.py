@@ -1,4 +1,8 @@
-"""The compaction that a write brings along, once its rows are committed. What to compact is decided in `planning`."""
+"""Compaction after a commit: compact what the options of the table ask for, once the rows are committed.
+
+Rule: the rows stay committed whatever happens here. `planning/compaction/trigger` decides what to compact.
+Source: docs/semantics/compaction.md#triggers-of-a-write.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,24 +10,25 @@ from functools import reduce
 from typing import Final
 
 from lakehouse_core.errors import CommitConflict, LakehouseError
-from lakehouse_core.execution.commit.loop import together
+from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.compaction.compact import CompactionResult, compact
 from lakehouse_core.execution.compaction.scope import WrittenBuckets
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.compaction.trigger import Trigger, trigger_after
 from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.retry import Retry
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.staged_commit import StagedCommit
 
-# Whoever overtook a compaction has left less to do; more often than this, the next write may see to it.
-_MOST_ATTEMPTS: Final = 3
+# A concurrent commit leaves less to compact. After three attempts the next write does it.
+_OVERTAKEN: Final = Retry(3)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCompaction:
-    """What became of the compaction after a write: what it did, or why it failed; neither: there was none to do.
+    """The outcome of the compaction after a write: its result, or why it failed; neither where none was due.
 
-    Of one that was tried again where another commit was faster, `result` has all that was done.
+    `result` covers all attempts, where another commit was faster.
     """
 
     result: CompactionResult | None = None
@@ -38,10 +43,10 @@ def compact_written(
     replayed: bool,
     watch: Watch = NOBODY,
 ) -> WriteCompaction:
-    """Compact what the table wants compacted after this commit, again where another commit was faster.
+    """Compact what the options of the table ask for after this commit; again where another commit was faster.
 
-    The rows are committed whatever happens here, so a failure is an answer; the next compaction finds the same to do.
-    `replayed`: the rows were committed before, and maybe compacted: a compaction now is one of its own. Staged again,
+    A failure is a result, because the rows are committed; the next compaction finds the same to do. `replayed`: the
+    rows were committed before, and maybe compacted, so a compaction now gets an identity of its own. Staged again,
     nothing tells where they are, and all buckets are looked at.
     """
     started = table.clock.monotonic_seconds()
@@ -65,7 +70,7 @@ def compact_written(
         above_runs=stop if trigger is Trigger.BACK_PRESSURE else 0,
     )
     identity = None if replayed else (staged.commit_user, staged.commit_identifier)
-    for _ in range(_MOST_ATTEMPTS):
+    for _ in _OVERTAKEN.attempts():
         try:
             made = compact(
                 table,
@@ -84,7 +89,7 @@ def compact_written(
         if made.commit is None:
             break
         done.append(made)
-        if not made.commit.lost:
+        if not made.commit.conflicts:
             break
         # An identity commits one compaction.
         identity = None
@@ -92,9 +97,9 @@ def compact_written(
 
 
 def _all_of(done: Sequence[CompactionResult]) -> CompactionResult | None:
-    """Return one after the other as one: it found what the first found, and its commit is all of their commits."""
+    """Return the results of all attempts as one, with the findings of the first and the commits of all."""
     if not done:
         return None
     commits = [one.commit for one in done if one.commit is not None]
     buckets = tuple(bucket for one in done for bucket in one.buckets)
-    return replace(done[0], buckets=buckets, commit=reduce(together, commits))
+    return replace(done[0], buckets=buckets, commit=reduce(CommitResult.then, commits))

@@ -1,6 +1,7 @@
-"""Staging: rows become files of the table that no snapshot names yet.
+"""Staging: write rows as files of the table that no snapshot names yet.
 
-What can be refused is refused before a file is written; what shows only afterwards takes the files along.
+Rule: a call is refused before a file is written where that is possible; else its files are deleted.
+Source: docs/reliability/commit.md#steps, docs/semantics/writing.md#sequence-numbers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.commit.discard import discard
-from lakehouse_core.execution.commit.replay import applied_before
+from lakehouse_core.execution.commit.replay import applied_snapshot_ids
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.write.task import WriteTask
@@ -52,10 +53,10 @@ def stage(
     """
     schema = table.schemas.latest()
     write_supported(schema, table=table.name)
-    # An overwrite has nothing before it; without buckets or keys nobody asks for the order of rows.
-    goes_on = isinstance(mode, Append) and _has_order(schema)
+    # An overwrite replaces all rows before it; without buckets or keys rows have no order.
+    continues_sequence = isinstance(mode, Append) and _has_order(schema)
     base, live = table.snapshots.of_latest(
-        lambda base: (base, table.manifests.live_entries(base) if base is not None and goes_on else [])
+        lambda base: (base, table.manifests.live_entries(base) if base is not None and continues_sequence else [])
     )
     staged = StagedCommit(
         table=table.name,
@@ -70,7 +71,7 @@ def stage(
     check_staged(staged)
     overwritten(staged, schema)
     if _was_committed(table, base, staged):
-        # The commit finds that out again; files that were written for it nobody would ever name.
+        # The commit finds that out again; no snapshot would ever name files that were written for it.
         return staged
     if rowkind_column is not None and schema.table_options.rowkind_field not in (None, rowkind_column):
         raise InvalidRequest(
@@ -80,7 +81,7 @@ def stage(
     task = WriteTask(
         store=table.store.spec,
         schema=schema,
-        restored=_next_numbers(live, behind),
+        next_sequence_numbers=_next_numbers(live, behind),
         rowkind_column=rowkind_column,
         missing=missing,
         # As in Java, which writes the changelog of an overwrite and lets it lie.
@@ -105,7 +106,7 @@ def stage(
 
 
 def _has_order(schema: TableSchema) -> bool:
-    """Say whether the files of a bucket have an order, which those of later writes go on with."""
+    """Return whether the rows of a bucket have an order, which later writes continue."""
     match schema.bucketing:
         case Fixed():
             return True
@@ -118,18 +119,18 @@ def _has_order(schema: TableSchema) -> bool:
 def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCommit) -> bool:
     """Return whether the ledger says that its user has committed it.
 
-    Nobody looks where another engine wrote last, nor for batch commits, each of which has a user of its own.
+    Not read where another engine wrote last, nor for batch commits, each of which has a fresh user.
     """
     is_named = staged.commit_identifier != BATCH_IDENTIFIER
     ledger = ledger_of(base, table.layout.snapshot(base.id)) if base is not None and is_named else None
     if ledger is None:
         return False
     kind = CommitKind.APPEND if isinstance(staged.mode, Append) else CommitKind.OVERWRITE
-    return applied_before(table.snapshots, base, ledger, staged, kind) is not None
+    return applied_snapshot_ids(table.snapshots, base, ledger, staged, kind) is not None
 
 
 def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit]) -> dict[tuple[bytes, int], int]:
-    """Return by bucket the first sequence number that no file has: as a writer that had written all of them goes on."""
+    """Return by bucket the first sequence number above those of all its files, staged ones included."""
     messages = (message for staged in behind for message in staged.messages)
     files = chain(
         ((entry.partition, entry.bucket, entry.file) for entry in live),
@@ -144,7 +145,7 @@ def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit])
 def _check_bucket_counts(
     table: str, schema: TableSchema, live: Iterable[ManifestEntry], messages: Iterable[CommitMessage]
 ) -> None:
-    """Rows of a partition that is laid out in another number of buckets would be looked for in the wrong ones."""
+    """Raise InvalidRequest for rows of a partition with another bucket count: reads would search other buckets."""
     counts = {entry.partition: entry.total_buckets for entry in live if entry.total_buckets > 0}
     wrong = {}
     for message in messages:
@@ -152,7 +153,7 @@ def _check_bucket_counts(
         if found != message.total_buckets:
             wrong[partition_name(message.partition, schema)] = (found, message.total_buckets)
     if wrong:
-        # Buckets come in no order; the number is one of the whole partition.
+        # Messages come in no order; all buckets of a partition have one count.
         name = min(wrong)
         found, wanted = wrong[name]
         what, whole = (f"partition {name}", "the partition") if schema.partition_keys else ("the table", "it")

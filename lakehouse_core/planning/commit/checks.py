@@ -1,4 +1,4 @@
-"""Checks of a staged commit: what no table can take.
+"""Checks of a staged commit: refuse what no table can take, and what is of another table.
 
 Source: docs/semantics/commit.md#users-and-identifiers, docs/semantics/commit.md#commit-message.
 """
@@ -17,6 +17,7 @@ from lakehouse_core.table.commit_message import (
     DynamicOverwrite,
     StaticOverwrite,
 )
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
 # What the committer itself writes among a snapshot's properties.
@@ -39,9 +40,9 @@ def check_staged(staged: StagedCommit) -> None:
         if number is not None and not is_int64(number):
             raise InvalidRequest(f"staged commit: {name} is {shown(number)}: expected a whole number of 64 bits.")
     if not is_int64(staged.schema_id) or not isinstance(staged.messages, tuple):
-        raise InvalidRequest(f"staged commit: schema_id is {shown(staged.schema_id)}, or its messages are no tuple.")
+        raise InvalidRequest(f"staged commit: schema_id is {shown(staged.schema_id)}, or its messages are not a tuple.")
     if not all(isinstance(message, CommitMessage) for message in staged.messages):
-        raise InvalidRequest("staged commit: its messages are none. Stage the data again.")
+        raise InvalidRequest("staged commit: one of its messages is not a CommitMessage. Stage the data again.")
     if not isinstance(staged.mode, Append) and any(
         message.deleted_files or message.deleted_index_files for message in staged.messages
     ):
@@ -52,6 +53,17 @@ def check_staged(staged: StagedCommit) -> None:
                 raise InvalidRequest(
                     f"{file.file_name} lies outside the table, at {file.external_path}. Write it below."
                 )
+
+
+def check_schema(staged: StagedCommit, latest: TableSchema) -> None:
+    """Raise InvalidRequest when files were written with a schema that the table does not have."""
+    files = (file for message in staged.messages for file in (*message.new_files, *message.compact_after))
+    unknown = sorted(number for number in {staged.schema_id, *(file.schema_id for file in files)} if number > latest.id)
+    if unknown:
+        raise InvalidRequest(
+            f"{staged.table}: the commit was written with schema {unknown[0]}, the table's latest is {latest.id}. "
+            "It is of another table; stage the data again."
+        )
 
 
 def check_commit(commit_user: object, commit_identifier: object) -> None:

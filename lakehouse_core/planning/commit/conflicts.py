@@ -1,7 +1,7 @@
-"""Conflicts: whether a change still fits the table it is committed to.
+"""Conflicts: decide whether file changes still fit the table that they are committed to.
 
-A change is judged against the files that are live now, of the partitions it touches. Two appends to one bucket never
-conflict. A compaction that lost in one bucket may go on in the others, so each finding names its bucket.
+Rule: changes are judged against the files that are live now in their partitions. Two appends to one bucket never
+conflict. A compaction with a conflict in one bucket may fit in the others, so each conflict names its bucket.
 Source: docs/semantics/commit.md#conflict-detection.
 """
 
@@ -14,6 +14,7 @@ from typing import Any, Final, assert_never
 from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
+from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, ManifestFile, file_identifier
@@ -26,7 +27,10 @@ _SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Why the change of one bucket does not fit. `bucket` None: of the whole partition; `file_name`: for one file."""
+    """Why the file changes of one bucket do not fit any more.
+
+    `bucket` None: those of the whole partition; `file_name`: only those of one file.
+    """
 
     partition: bytes
     bucket: int | None
@@ -35,7 +39,7 @@ class Conflict:
 
 
 def check_itself(entries: Sequence[ManifestEntry]) -> None:
-    """Raise InvalidRequest when the change names one file twice, or two bucket counts for one partition."""
+    """Raise InvalidRequest when the entries add one file twice, or name two bucket counts for one partition."""
     added: set[Identifier] = set()
     counts: dict[bytes, int] = {}
     for entry in entries:
@@ -57,10 +61,10 @@ def check_itself(entries: Sequence[ManifestEntry]) -> None:
 def needs_live_files(
     kind: CommitKind, entries: Sequence[ManifestEntry], *, bucketing: Bucketing, bucket_settings: Iterable[str]
 ) -> bool:
-    """Return whether the change must be compared with the live files of its partitions at all.
+    """Return whether the entries must be compared with the live files of their partitions.
 
-    A plain append need not be: but where the option `bucket` has had several values (`bucket_settings`, as texts),
-    partitions may have different bucket counts, and a file must have its partition's.
+    A plain append need not be, unless the option `bucket` has had several values (`bucket_settings`, as texts): then
+    partitions may have different bucket counts, and a file must have that of its partition.
     """
     if kind is not CommitKind.APPEND or any(entry.kind is EntryKind.DELETE for entry in entries):
         return True
@@ -77,9 +81,9 @@ def needs_live_files(
 def find_conflicts(
     live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], schema: TableSchema, *, rescales: bool = False
 ) -> list[Conflict]:
-    """Return what speaks against the change, in the order found. `live`: the files of its partitions, now.
+    """Return the conflicts of the entries, in the order found. `live`: the files of their partitions, now.
 
-    `rescales`: it removes whatever was in its partitions, so it may bring another bucket count.
+    `rescales`: the change removes all files of its partitions, so it may bring another bucket count.
     """
     there = {file_identifier(entry): entry for entry in live}
     found = [] if rescales else _bucket_counts(there.values(), entries)
@@ -99,9 +103,9 @@ def find_conflicts(
 def unseen_files(
     changed: Iterable[tuple[CommitKind, Iterable[ManifestEntry]]], covers: Callable[[bytes], bool]
 ) -> list[ManifestEntry]:
-    """Return the files that came to the partitions that an overwrite `covers` after its writer looked.
+    """Return the files that were added to the partitions that an overwrite `covers` after its writer looked.
 
-    `changed`: kind and delta of each snapshot since. What a compaction adds holds rows that were there before.
+    `changed`: kind and delta of each snapshot since. A compaction adds only rows that were there before.
     """
     return [
         entry
@@ -122,10 +126,10 @@ def manifests_of_partitions(
     return [manifest for manifest in manifests if _may_hold(manifest, wanted, types)]
 
 
-def refuse(conflicts: Sequence[Conflict], describe: Callable[[bytes, int | None], str]) -> CommitConflict:
-    """Return the error that names the first conflicts; `describe` puts partition and bucket into words."""
+def conflict_error(conflicts: Sequence[Conflict], schema: TableSchema) -> CommitConflict:
+    """Return the error that names the first conflicts."""
     in_order = sorted(conflicts, key=lambda one: (one.partition, -1 if one.bucket is None else one.bucket))
-    shown = "; ".join(f"{describe(one.partition, one.bucket)}: {one.reason}" for one in in_order[:_SHOWN])
+    shown = "; ".join(f"{bucket_name(one.partition, one.bucket, schema)}: {one.reason}" for one in in_order[:_SHOWN])
     more = f"; and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
     return CommitConflict(
         f"Another commit changed what this one relies on. {shown}{more}. Nothing was applied: "

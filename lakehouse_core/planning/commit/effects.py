@@ -1,17 +1,17 @@
-"""What a commit did to the set of files, counted."""
+"""Effects: count what a commit did to the set of files."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakehouse_core.planning.commit.file_changes import Changes
+from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """Files that came and went, their rows before any merge and their bytes; changelog files apart.
+    """Counts of added and removed files, with their rows before any merge and their bytes; changelog files apart.
 
-    A file that only changed its level is `upgraded`: it neither came nor went.
+    A file that only changed its level counts as `upgraded`, not as added or removed.
     """
 
     files_added: int = 0
@@ -25,8 +25,8 @@ class Effects:
     changelog_rows_added: int = 0
 
 
-def effects_of(changes: Iterable[Changes]) -> Effects:
-    """Return what `changes`, which were applied in this order, did together."""
+def effects_of(changes: Iterable[FileChanges]) -> Effects:
+    """Return the net effect of `changes`, which were applied in this order."""
     added: dict[tuple[bytes, int, str], ManifestEntry] = {}
     removed: dict[tuple[bytes, int, str], ManifestEntry] = {}
     changelog: list[ManifestEntry] = []

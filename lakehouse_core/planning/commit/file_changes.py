@@ -21,8 +21,8 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What one snapshot does: data and index files that come and go, in order, and the changelog files it adds."""
+class FileChanges:
+    """The data and index files that one snapshot adds and removes, in order, and the changelog files it adds."""
 
     kind: CommitKind
     entries: tuple[ManifestEntry, ...] = ()
@@ -47,10 +47,10 @@ class Changes:
         )
 
 
-def append_changes(staged: StagedCommit) -> Changes:
-    """Return what the first snapshot does, without the files that an overwrite removes: `with_removed` adds them.
+def append_changes(staged: StagedCommit) -> FileChanges:
+    """Return the changes of the first snapshot, without the files that an overwrite removes: `with_removed` adds them.
 
-    Deleting files or rows makes a commit an OVERWRITE. The changelog files of an overwrite are not kept, as in Java.
+    A commit that deletes files or rows is an OVERWRITE. The changelog files of an overwrite are not kept, as in Java.
     """
     overwrites = not isinstance(staged.mode, Append)
     indexes = tuple(
@@ -68,7 +68,7 @@ def append_changes(staged: StagedCommit) -> Changes:
     changelog = (
         _entry(EntryKind.ADD, message, file) for message in staged.messages for file in message.changelog_files
     )
-    return Changes(
+    return FileChanges(
         kind=CommitKind.OVERWRITE if overwrites or deletes else CommitKind.APPEND,
         entries=tuple(entries),
         changelog=() if overwrites else tuple(changelog),
@@ -76,9 +76,9 @@ def append_changes(staged: StagedCommit) -> Changes:
     )
 
 
-def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
-    """Return what the second snapshot does: files that compactions read go, files that they wrote come."""
-    return Changes(
+def compact_changes(messages: Sequence[CommitMessage]) -> FileChanges:
+    """Return the changes of compactions: files that they read are removed, files that they wrote are added."""
+    return FileChanges(
         kind=CommitKind.COMPACT,
         entries=(
             *(_entry(EntryKind.DELETE, message, file) for message in messages for file in message.compact_before),
@@ -98,14 +98,14 @@ def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
 
 
 def conflicts_of(
-    changes: Changes,
+    changes: FileChanges,
     live: Sequence[ManifestEntry],
     schema: TableSchema,
     indexes: Sequence[IndexManifestEntry] = (),
     *,
     rescales: bool = False,
 ) -> list[Conflict]:
-    """Return what speaks against the changes: see `find_conflicts` and `find_index_conflicts`."""
+    """Return the conflicts of the changes: see `find_conflicts` and `find_index_conflicts`."""
     return [
         *find_conflicts(live, changes.entries, schema, rescales=rescales),
         *find_index_conflicts(
@@ -124,13 +124,8 @@ def is_compaction(message: CommitMessage) -> bool:
     )
 
 
-def is_compaction_only(staged: StagedCommit) -> bool:
-    """Return whether the commit adds and replaces nothing, so that its compactions are its only snapshot."""
-    return isinstance(staged.mode, Append) and append_changes(staged).is_empty
-
-
-def new_files(changes: Changes, folders: DataLayout) -> Iterator[FileRef]:
-    """Yield the files that must lie on disk before a snapshot may name them."""
+def new_files(changes: FileChanges, folders: DataLayout) -> Iterator[FileRef]:
+    """Yield the files that must be in the store before a snapshot may name them."""
     for entry in (*changes.entries, *changes.changelog):
         if entry.kind is EntryKind.ADD:
             folder = folders.bucket(entry.partition, entry.bucket)

@@ -1,7 +1,7 @@
-"""Index files in a commit: what becomes of those that are live, and whether the change still fits them.
+"""Index files in a commit: combine the live ones with those of a change, and decide whether the change fits them.
 
-Rule: a vector goes with its data file, and never without whoever changes it having seen it: rows that came back or went
-twice would show nowhere else.
+Rule: a deletion vector is removed with its data file, and only by a writer that has seen it. Else rows would come back
+or be deleted twice unnoticed.
 Source: docs/semantics/commit.md#conflict-detection, docs/semantics/commit.md#index-manifests.
 """
 
@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.planning.commit.conflicts import Conflict
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, ManifestEntry
@@ -30,7 +31,7 @@ def index_entry(kind: EntryKind, partition: bytes, bucket: int, file: IndexFile)
 
 
 def index_file_of(entry: IndexManifestEntry) -> IndexFile:
-    """Return a live index file as a message names it that replaces it."""
+    """Return a live index file in the form in which a message replaces it."""
     return IndexFile(
         index_type=entry.index_type,
         file_name=entry.file_name,
@@ -52,7 +53,7 @@ def vector_files(indexes: Iterable[IndexManifestEntry], partition: bytes, bucket
 def combined_indexes(
     live: Iterable[IndexManifestEntry], changes: Iterable[IndexManifestEntry]
 ) -> list[IndexManifestEntry]:
-    """Return the index files after `changes`, which fit them: those that stay in their order, then those that come."""
+    """Return the index files after `changes`, which fit them: kept ones in their order, then added ones."""
     changes = list(changes)
     gone = {_name(change) for change in changes if change.kind is EntryKind.DELETE}
     return [
@@ -69,9 +70,9 @@ def find_index_conflicts(
     *,
     has_buckets: bool,
 ) -> list[Conflict]:
-    """Return what speaks against the change of index files (`changes`) and data files (`entries`), in order.
+    """Return the conflicts of a change of index files (`changes`) and data files (`entries`), in order.
 
-    `indexes` and `live`: the index and data files now, the latter of all partitions of the change at least.
+    `indexes` and `live`: the index and data files now; `live` of all partitions of the change at least.
     `has_buckets`: a bucket has one index file of a type; otherwise a partition may have several.
     """
     if not indexes and not changes:
@@ -87,6 +88,17 @@ def find_index_conflicts(
     added = {_data_name(entry) for entry in entries if entry.kind is EntryKind.ADD}
     removed = {_data_name(entry) for entry in entries if entry.kind is EntryKind.DELETE} - added
     return [*found, *_vector_conflicts(after, {*changes}, removed, (files - removed) | added)]
+
+
+def check_other_indexes(indexes: Iterable[IndexManifestEntry], entries: Iterable[ManifestEntry]) -> None:
+    """Raise UnsupportedFeature when data files are removed that an index names which this release does not change."""
+    touched = {(entry.partition, entry.bucket) for entry in entries if entry.kind is EntryKind.DELETE}
+    for index in indexes:
+        if index.index_type != DELETION_VECTORS and (index.partition, index.bucket) in touched:
+            raise UnsupportedFeature(
+                f"{index.file_name}: bucket {index.bucket} has a {index.index_type} index, which this release does not "
+                "change. Nothing was applied; use another engine for this table."
+            )
 
 
 def _lost_indexes(there: Iterable[IndexManifestEntry], changes: Iterable[IndexManifestEntry]) -> Iterable[Conflict]:

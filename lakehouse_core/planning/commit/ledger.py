@@ -1,13 +1,13 @@
-"""The ledger: which commits each user has applied, carried from snapshot to snapshot in the property of its name.
+"""Ledger: the commits that each user has applied, carried from snapshot to snapshot in a property.
 
-So a commit that is repeated is recognised without walking through history, also after the snapshots that it made have
-expired.
+Rule: a repeated commit is recognised without a walk through history, also after its snapshots have expired.
 Source: docs/reliability/commit.md#state-in-snapshots.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
@@ -17,14 +17,14 @@ from lakehouse_core.table.snapshot import Snapshot
 # Stored in every snapshot that we write. Never rename.
 LEDGER_PROPERTY = "lakehouse.ledger"
 NONCE_PROPERTY = "lakehouse.nonce"
-# In a snapshot whose commit waited: perhaps others still do. Without it nobody looks for a queue, which costs nothing.
+# In a snapshot whose commit queued: others may still wait. Without it no commit looks for a queue, which saves a call.
 QUEUE_PROPERTY = "lakehouse.queue"
 
 MAX_USERS = 512
-# Batch commits come under a fresh user each, and only while they may be repeated does anyone ask for it.
+# Each batch commit has a fresh user, who is asked for only while the commit may be repeated.
 MAX_BATCH_USERS = 128
 MAX_BYTES = 48 * 1024
-# Whoever is dropped sooner than this may still repeat a commit.
+# A user that is dropped sooner than this may still repeat a commit.
 YOUNG_DAYS = 7
 
 _VERSION = 1
@@ -70,7 +70,7 @@ class Ledger:
     def with_commit(self, snapshot: Snapshot) -> "tuple[Ledger, int]":
         """Return the ledger after `snapshot`, within its bounds, and how many users younger than a week it lost.
 
-        An identifier below the user's highest is not noted: a foreign writer may go back, we never do.
+        An identifier below the user's highest is not noted: a foreign writer may go back, this one never does.
         """
         entry = self.entries.get(snapshot.commit_user)
         day = snapshot.time_millis // _DAY_MILLIS
@@ -82,6 +82,27 @@ class Ledger:
         noted = LedgerEntry(identifier=snapshot.commit_identifier, snapshots=snapshots, day=day)
         others = {user: other for user, other in self.entries.items() if user != snapshot.commit_user}
         return _within_bounds(replace(self, entries={**others, snapshot.commit_user: noted}), day)
+
+
+class LedgerAnswer(Enum):
+    """Whether a snapshot was applied, as far as the ledger of a later one knows."""
+
+    APPLIED = "applied"
+    NOT_APPLIED = "not applied"
+    FORGOTTEN = "forgotten"
+
+
+def ledger_answer(snapshot: Snapshot, ledger: Ledger) -> LedgerAnswer:
+    """Return whether `ledger`, that of a later snapshot, has `snapshot` itself as applied."""
+    entry = ledger.entries.get(snapshot.commit_user)
+    if entry is None:
+        return LedgerAnswer.FORGOTTEN if ledger.dropped_until >= snapshot.id else LedgerAnswer.NOT_APPLIED
+    if entry.identifier > snapshot.commit_identifier:
+        return LedgerAnswer.FORGOTTEN
+    is_noted = (
+        entry.identifier == snapshot.commit_identifier and entry.snapshots.get(snapshot.commit_kind) == snapshot.id
+    )
+    return LedgerAnswer.APPLIED if is_noted else LedgerAnswer.NOT_APPLIED
 
 
 def parse_ledger(text: str, key: str) -> Ledger:
@@ -111,7 +132,7 @@ def ledger_of(snapshot: Snapshot, key: str) -> Ledger | None:
 def rebuilt(start: Ledger, later: Iterable[Snapshot]) -> Ledger:
     """Return the ledger after the snapshots `later`, oldest first, none of which carries one.
 
-    A foreign batch commit has a user of its own, which never comes back: noting it would push out others.
+    A foreign batch commit has a user that never commits again: an entry for it would push out others.
     """
     ledger = start
     for snapshot in later:

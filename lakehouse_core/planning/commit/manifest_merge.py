@@ -1,4 +1,4 @@
-"""Manifest merge: which manifests become one, so that a table of many commits is still planned from few files.
+"""Manifest merge: choose the manifests that become one, so that a table of many commits is read from few files.
 
 Source: docs/semantics/commit.md#manifest-merge; the thresholds are the table's options.
 """
@@ -17,9 +17,9 @@ from lakehouse_core.table.stats import decode_stats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullMerge:
-    """Rewrite what `rewritten` holds without what was deleted; `kept` stay as they are and come first.
+    """Rewrite the entries of `rewritten` without the deleted ones; `kept` stay as they are and come first.
 
-    Those of `spared` are written again only when something of theirs was deleted.
+    A manifest of `spared` is written again only when an entry of it was deleted.
     """
 
     kept: tuple[ManifestFile, ...]
@@ -30,9 +30,9 @@ class FullMerge:
 def minor_groups(
     manifests: Sequence[ManifestFile], *, target_bytes: int, min_count: int
 ) -> list[tuple[ManifestFile, ...]]:
-    """Return the manifests in order, in groups of those to merge; a group of one stays as it is.
+    """Return the manifests in order, in groups to merge; a group of one stays as it is.
 
-    A group ends when it reaches the target size; what is left at the end is merged from `min_count` manifests on.
+    A group ends when it reaches the target size. The rest at the end is merged from `min_count` manifests on.
     """
     groups: list[tuple[ManifestFile, ...]] = []
     candidates: list[ManifestFile] = []
@@ -46,8 +46,8 @@ def minor_groups(
     return [*groups, *((manifest,) for manifest in candidates)]
 
 
-def must_change(manifests: Iterable[ManifestFile], *, target_bytes: int) -> list[ManifestFile]:
-    """Return the manifests that a full merge would rewrite in any case: small ones, and those with deletes."""
+def manifests_to_rewrite(manifests: Iterable[ManifestFile], *, target_bytes: int) -> list[ManifestFile]:
+    """Return the manifests that a full merge rewrites in any case: small ones, and those with deletes."""
     return [manifest for manifest in manifests if manifest.num_deleted_files > 0 or manifest.file_size < target_bytes]
 
 
@@ -62,7 +62,7 @@ def plan_full(
 
     `deleted_partitions`: those of all DELETE entries; only a manifest that may name their files can lose some.
     """
-    changing = {manifest.file_name for manifest in must_change(manifests, target_bytes=target_bytes)}
+    changing = {manifest.file_name for manifest in manifests_to_rewrite(manifests, target_bytes=target_bytes)}
     partitions = set(deleted_partitions)
     affected = set()
     if partitions:
@@ -124,7 +124,7 @@ def replace_inputs(
 ) -> list[ManifestFile] | None:
     """Return `current` with `inputs` replaced by what an earlier merge made of them.
 
-    None when they do not start the list any more: somebody else merged meanwhile. Later commits only append.
+    None when `inputs` do not start the list any more: another commit merged meanwhile. Later commits only append.
     """
     names = [manifest.file_name for manifest in inputs]
     if [manifest.file_name for manifest in current[: len(names)]] != names:

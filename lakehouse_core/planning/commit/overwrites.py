@@ -1,4 +1,4 @@
-"""Overwrites: which partitions they replace, which files they remove, and which level new files may have.
+"""Overwrites: choose the partitions they replace, the files they remove and the level of their new files.
 
 Source: docs/semantics/commit.md#overwrites.
 """
@@ -12,7 +12,7 @@ from typing import assert_never
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import parse_literal
-from lakehouse_core.planning.commit.file_changes import Changes
+from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.table.commit_message import Append, DynamicOverwrite, StaticOverwrite
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, ManifestEntry
@@ -21,7 +21,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 
 def overwritten(staged: StagedCommit, schema: TableSchema) -> Callable[[bytes], bool] | None:
-    """Return which partitions an overwrite replaces, None when it replaces nothing.
+    """Return a predicate for the partitions that an overwrite replaces, None when it replaces none.
 
     Raises InvalidRequest for a partition that does not parse, and for new files outside a static one.
     """
@@ -46,21 +46,21 @@ def overwritten(staged: StagedCommit, schema: TableSchema) -> Callable[[bytes], 
 
 
 def with_removed(
-    changes: Changes, live: Iterable[ManifestEntry], indexes: Iterable[IndexManifestEntry] = ()
-) -> Changes:
-    """Return the overwrite that also removes the `live` files, data and index.
+    changes: FileChanges, live: Iterable[ManifestEntry], indexes: Iterable[IndexManifestEntry] = ()
+) -> FileChanges:
+    """Return the overwrite with the removal of the `live` data files and index files.
 
-    Removals come first: bucket counts may differ.
+    Removals come first, because bucket counts may differ.
     """
     removed = (replace(entry, kind=EntryKind.DELETE) for entry in live)
     unmarked = (replace(entry, kind=EntryKind.DELETE) for entry in indexes)
     return replace(changes, entries=(*removed, *changes.entries), indexes=(*unmarked, *changes.indexes))
 
 
-def upgraded(changes: Changes, schema: TableSchema) -> Changes:
-    """Return the overwrite of a key table with new files at the top level, in buckets where this needs no merge.
+def with_upgraded_files(changes: FileChanges, schema: TableSchema) -> FileChanges:
+    """Return the overwrite with upgraded files: new files of a key table at the top level where this needs no merge.
 
-    That is where all new files are at level 0, hold no deletes and share no key range. Java does it since 1.4.
+    That is in buckets where all new files are at level 0, hold no deletes and share no key range. Java: since 1.4.
     """
     types = [field.type for field in schema.key_fields]
     if not types:
@@ -91,7 +91,7 @@ def _static_scope(partition: Mapping[str, str], schema: TableSchema) -> Callable
     keys = schema.partition_keys
     if unknown := sorted(partition.keys() - set(keys)):
         raise InvalidRequest(
-            f"Column {shown(unknown[0])} is no partition key. The partition keys are: {', '.join(keys) or 'none'}."
+            f"Column {shown(unknown[0])} is not a partition key. The partition keys are: {', '.join(keys) or 'none'}."
         )
     types = [field.type for field in schema.partition_fields]
     default_name = schema.table_options.partition_default_name

@@ -1,4 +1,4 @@
-"""Which compactions of a commit still fit when another commit was faster: the others are lost, one by one.
+"""Partial commits: choose the compactions of a commit that still fit after another commit was faster.
 
 Source: docs/semantics/commit.md#conflict-detection.
 """
@@ -13,27 +13,27 @@ from lakehouse_core.table.manifest import IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 
 
-def surviving(
+def compactions_that_fit(
     messages: Sequence[CommitMessage],
     live: Sequence[ManifestEntry],
     schema: TableSchema,
     indexes: Sequence[IndexManifestEntry] = (),
 ) -> tuple[list[CommitMessage], list[Conflict]]:
-    """Return the compactions that still fit the `live` files of their partitions and the table's index files, and why
-    the others do not."""
-    left, lost = list(messages), []
+    """Return the compactions that fit the `live` files of their partitions and the table's index files; and the
+    conflicts of the others."""
+    left, found = list(messages), []
     while left:
         conflicts = conflicts_of(compact_changes(left), live, schema, indexes)
         if not conflicts:
             break
         conflicts += _torn(left, conflicts)
-        lost.extend(conflicts)
+        found.extend(conflicts)
         left = [message for message in left if not any(_is_hit(message, conflict) for conflict in conflicts)]
-    return left, lost
+    return left, found
 
 
 def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
-    """Return whether the message must go; of an append table many messages share the one bucket of a partition."""
+    """Return whether the conflict is one of the message; in an append table many messages share one bucket."""
     if message.partition != conflict.partition or conflict.bucket not in (None, message.bucket):
         return False
     names = {file.file_name for file in (*message.compact_before, *message.compact_after)}
@@ -42,9 +42,9 @@ def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
 
 
 def _torn(messages: Iterable[CommitMessage], conflicts: Sequence[Conflict]) -> list[Conflict]:
-    """Return why messages are lost beside those that the conflicts hit: they share an object of changelog with them.
+    """Return the conflicts of messages that share a changelog object with messages that the conflicts hit.
 
-    An object lives and dies with the entry of its first segment: without it other engines take it for an orphan.
+    An object is kept by the entry of its first segment: without that entry other engines take it for an orphan.
     """
     hit: list[CommitMessage] = []
     spared: list[CommitMessage] = []

@@ -7,12 +7,11 @@ Source: docs/semantics/commit.md#commit-loop, docs/format/snapshot.md#snapshot-f
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakehouse_core.planning.commit.file_changes import Changes
+from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_to_text
 from lakehouse_core.table.layout import MAIN
-from lakehouse_core.table.manifest import EntryKind, ManifestEntry
-from lakehouse_core.table.manifest.entry import NamedListFile
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestListRef
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 
@@ -23,16 +22,16 @@ class WrittenLists:
     `index_manifest` counts where the changes have index files: None when none is left.
     """
 
-    base: NamedListFile
-    delta: NamedListFile
-    changelog: NamedListFile | None = None
+    base: ManifestListRef
+    delta: ManifestListRef
+    changelog: ManifestListRef | None = None
     index_manifest: str | None = None
     checksums: Mapping[str, str]
 
 
 def next_snapshot(
     previous: Snapshot | None,
-    changes: Changes,
+    changes: FileChanges,
     lists: WrittenLists,
     *,
     schema_id: int,
@@ -81,7 +80,7 @@ def next_snapshot(
     )
 
 
-def _index_manifest(previous: Snapshot | None, changes: Changes, lists: WrittenLists) -> str | None:
+def _index_manifest(previous: Snapshot | None, changes: FileChanges, lists: WrittenLists) -> str | None:
     if changes.indexes:
         return lists.index_manifest
     return None if previous is None else previous.index_manifest

@@ -17,6 +17,7 @@ from lakehouse_core.table.manifest.entry import (
     merge_entries,
 )
 from lakehouse_core.table.manifest.folding import BucketRows, bucket_rows, live_rows, merge_columns
+from lakehouse_core.table.manifest.list_ref import ManifestListRef
 from lakehouse_core.table.manifest.record_decoding import Keep, decode_index_manifest, decode_manifest_list
 from lakehouse_core.table.manifest.summary import summarize_manifest
 from lakehouse_core.table.manifest.tally import Tally, net_of, tally
@@ -36,6 +37,7 @@ __all__ = [
     "Keep",
     "ManifestEntry",
     "ManifestFile",
+    "ManifestListRef",
     "RareFields",
     "Tally",
     "bucket_rows",

@@ -142,11 +142,3 @@ def added_twice(entry: ManifestEntry) -> CorruptTable:
         f"{entry.file.file_name} in bucket {entry.bucket} at level {entry.file.level} is added twice and never deleted "
         "in between. Do not expire snapshots; run `lakehouse verify` and keep its report."
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedListFile:
-    """A manifest list that was written: its name and its size in bytes."""
-
-    name: str
-    size: int

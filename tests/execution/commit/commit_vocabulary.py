@@ -5,7 +5,8 @@ from typing import Any
 from zlib import crc32
 
 from lakehouse_core.clock import Clock, VirtualClock
-from lakehouse_core.execution.commit.loop import CommitResult, commit
+from lakehouse_core.execution.commit.loop import commit
+from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime

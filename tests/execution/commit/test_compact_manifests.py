@@ -221,6 +221,27 @@ def test_a_commit_in_between_is_kept_and_so_is_the_merge() -> None:
         raise AssertionError("it took more calls than were tried")
 
 
+def test_of_two_at_once_the_later_finds_nothing_to_do_and_leaves_nothing_behind() -> None:
+    for moment in range(1, 40):
+        table = filled(4)
+        done = []
+
+        def overtake(call: Call, at: int = moment, one: Any = table, done: Any = done) -> None:
+            if call.number == at:
+                done.append(compact_manifests(one.context))
+
+        view = CommitTable(FaultyStore(table.store, on_call=overtake), VirtualClock(seed=3))
+        result = compact_manifests(view.context)
+        if not done:
+            break
+
+        assert [result.snapshot is None, done[0].snapshot is None].count(True) == 1, f"call {moment}"
+        assert table.context.snapshots.latest_id() == 5
+        assert table.unreferenced() == []
+    else:
+        raise AssertionError("it took more calls than were tried")
+
+
 @pytest.mark.parametrize(
     "kind", [FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER, FaultKind.ENOSPC]
 )

@@ -14,7 +14,7 @@ import pytest
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitConflict, CommitTimeout
-from lakehouse_core.execution.commit.loop import CommitResult
+from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.planning.commit.ledger import ledger_of
 from lakehouse_core.storage import FaultyStore, MemoryStore, ObjectStore
 from lakehouse_core.storage.faulty import Call

@@ -253,7 +253,7 @@ class TestCompaction:
         result = table.commit(staged)
 
         assert result.snapshot_ids == (3,)
-        assert [one.file_name for one in result.lost if one.file_name] == ["f1"]
+        assert [one.file_name for one in result.conflicts if one.file_name] == ["f1"]
         report = commit_report(staged, result, WriteCompaction())
         assert (report.snapshot_ids, report.noop_reason) == ((3,), None)
         assert str(report.compaction_failure).startswith(
@@ -312,7 +312,7 @@ class TestCompaction:
         result = table.commit(mine)
 
         assert table.live() == "theirs@5 x0@5"
-        assert {one.bucket for one in result.lost} == {1}
+        assert {one.bucket for one in result.conflicts} == {1}
 
     def test_new_files_of_others_do_not_hinder_a_compaction(self, table: CommitTable) -> None:
         table.commit(table.append("a"))

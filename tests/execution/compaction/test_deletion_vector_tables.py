@@ -13,7 +13,8 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change_vectors
 from lakehouse_core.errors import CommitConflict, CorruptTable
-from lakehouse_core.execution.commit.loop import CommitResult, commit
+from lakehouse_core.execution.commit.loop import commit
+from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.planning.commit.index_files import index_file_of

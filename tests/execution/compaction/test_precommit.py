@@ -357,10 +357,10 @@ def test_a_compaction_overtaken_in_one_bucket_gives_up_the_buckets_that_share_it
     table = key_table(catalog, **{"changelog-producer": "lookup", "write-only": "true"})
     table.write(rows("x"))
     table.alter(lc.SetOption("write-only", "false"))
-    real = compaction.commit_once
+    real = compaction.commit_or_discard
 
     def overtaken(*args: Any, **named: Any) -> Any:
-        monkeypatch.setattr(compaction, "commit_once", real)
+        monkeypatch.setattr(compaction, "commit_or_discard", real)
         store = LocalStore(table.uri.removeprefix("file://"))
         first = serialize_row((0,), [parse_type("INT")])
         compaction.compact(
@@ -370,7 +370,7 @@ def test_a_compaction_overtaken_in_one_bucket_gives_up_the_buckets_that_share_it
         )
         return real(*args, **named)
 
-    monkeypatch.setattr(compaction, "commit_once", overtaken)
+    monkeypatch.setattr(compaction, "commit_or_discard", overtaken)
     report = table.compact(full=True)
 
     assert (report.buckets_rewritten, report.buckets_conflicted) == (2, 3)

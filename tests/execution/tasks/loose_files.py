@@ -42,13 +42,13 @@ class LooseFiles:
         return local_runtime(self.store, self.clock)
 
     def write(self, data: object, *, rowkind_column: str | None = None, restore: bool = True) -> list[CommitMessage]:
-        restored = {
+        next_sequence_numbers = {
             place: max(file.max_sequence_number for file in files) + 1 for place, files in self.files.items() if files
         }
         task = WriteTask(
             store=self.store.spec,
             schema=self.schema,
-            restored=restored if restore else {},
+            next_sequence_numbers=next_sequence_numbers if restore else {},
             rowkind_column=rowkind_column,
         )
         batches = input_batches(data, self.schema.fields, rowkind_column=rowkind_column)

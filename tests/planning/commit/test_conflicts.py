@@ -8,10 +8,10 @@ from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.options import BucketFunction
 from lakehouse_core.planning.commit.conflicts import (
     check_itself,
+    conflict_error,
     find_conflicts,
     manifests_of_partitions,
     needs_live_files,
-    refuse,
     unseen_files,
 )
 from lakehouse_core.table.bucketing import Fixed, Unaware
@@ -206,8 +206,8 @@ def test_without_partitions_every_manifest_may_hold_any_file() -> None:
 def test_the_error_shows_the_first_findings_and_counts_the_others() -> None:
     found = find_conflicts([], entries("-a@0 -b@0 -c@0 -d@0 -e@0"), key_schema())
 
-    error = refuse(found, lambda _, bucket: f"bucket-{bucket}")
+    error = conflict_error(found, key_schema())
     assert isinstance(error, CommitConflict)
-    assert "bucket-0: a at level 0 is not there any more" in str(error)
+    assert "bucket 0: a at level 0 is not there any more" in str(error)
     assert "and 2 more" in str(error)
     assert "Nothing was applied" in str(error)

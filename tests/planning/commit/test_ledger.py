@@ -13,7 +13,9 @@ from lakehouse_core.planning.commit.ledger import (
     MAX_BYTES,
     MAX_USERS,
     Ledger,
+    LedgerAnswer,
     content_snapshot_id,
+    ledger_answer,
     ledger_of,
     parse_ledger,
     rebuilt,
@@ -165,3 +167,26 @@ def test_the_newest_change_of_rows_is_known_after_its_snapshot_expired() -> None
     assert content_snapshot_id(history, after(history)) == 4
     assert content_snapshot_id(history[1:], after(history)) == 4
     assert content_snapshot_id(history[1:], Ledger()) is None
+
+
+OURS = snapshot(4, "u", 7)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "expected"),
+    [
+        pytest.param(after([OURS]), LedgerAnswer.APPLIED, id="it is noted"),
+        pytest.param(after([OURS, snapshot(5, "u", 7, COMPACT)]), LedgerAnswer.APPLIED, id="with its compaction"),
+        pytest.param(Ledger(), LedgerAnswer.NOT_APPLIED, id="the user is unknown"),
+        pytest.param(after([snapshot(3, "u", 6)]), LedgerAnswer.NOT_APPLIED, id="only an earlier one is noted"),
+        pytest.param(after([snapshot(9, "u", 7)]), LedgerAnswer.NOT_APPLIED, id="the same became another snapshot"),
+        pytest.param(
+            after([snapshot(4, "u", 7, COMPACT)]), LedgerAnswer.NOT_APPLIED, id="only its compaction is noted"
+        ),
+        pytest.param(after([OURS, snapshot(5, "u", 8)]), LedgerAnswer.FORGOTTEN, id="a later one took its place"),
+        pytest.param(Ledger(dropped_until=4), LedgerAnswer.FORGOTTEN, id="its user may have been dropped"),
+        pytest.param(Ledger(dropped_until=3), LedgerAnswer.NOT_APPLIED, id="no user was dropped since"),
+    ],
+)
+def test_a_later_ledger_tells_whether_a_snapshot_was_applied(ledger: Ledger, expected: LedgerAnswer) -> None:
+    assert ledger_answer(OURS, ledger) is expected

@@ -8,8 +8,8 @@ from lakehouse_core.planning.commit.manifest_merge import (
     Deletions,
     combined,
     entries_per_manifest,
+    manifests_to_rewrite,
     minor_groups,
-    must_change,
     plan_full,
     replace_inputs,
 )
@@ -65,7 +65,7 @@ def test_a_minor_merge_keeps_the_order_and_leaves_few_small_ones(sizes: list[int
 
 
 def test_small_manifests_and_those_with_deletes_must_change() -> None:
-    found = must_change(of_sizes("9000 9000- 100 100-"), target_bytes=TARGET)
+    found = manifests_to_rewrite(of_sizes("9000 9000- 100 100-"), target_bytes=TARGET)
 
     assert [one.file_name for one in found] == ["m1", "m2", "m3"]
 

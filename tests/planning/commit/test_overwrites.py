@@ -3,8 +3,8 @@
 import pytest
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.planning.commit.file_changes import Changes, append_changes
-from lakehouse_core.planning.commit.overwrites import overwritten, upgraded, with_removed
+from lakehouse_core.planning.commit.file_changes import FileChanges, append_changes
+from lakehouse_core.planning.commit.overwrites import overwritten, with_removed, with_upgraded_files
 from lakehouse_core.table.commit_message import Append, CommitKind, DynamicOverwrite, StaticOverwrite, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW
 from tests.planning.change_vocabulary import (
@@ -68,7 +68,7 @@ def test_without_partitions_a_dynamic_overwrite_replaces_the_table() -> None:
     ("mode", "expected"),
     [
         (StaticOverwrite({"dt": "2024-02"}), r"The overwrite of dt=2024-02 has rows of other partitions"),
-        (StaticOverwrite({"day": "2024-02"}), r"Column 'day' is no partition key\. The partition keys are: dt"),
+        (StaticOverwrite({"day": "2024-02"}), r"Column 'day' is not a partition key\. The partition keys are: dt"),
     ],
 )
 def test_a_static_overwrite_stays_within_its_partition(mode: WriteMode, expected: str) -> None:
@@ -95,7 +95,7 @@ def test_disjoint_files_of_an_overwrite_go_to_the_top_level(
     files: list[tuple[str, int, int]], levels: list[int]
 ) -> None:
     entries = tuple(add(data_file(*file)) for file in files)
-    changes = upgraded(Changes(kind=CommitKind.OVERWRITE, entries=entries), key_schema())
+    changes = with_upgraded_files(FileChanges(kind=CommitKind.OVERWRITE, entries=entries), key_schema())
 
     assert [one.file.level for one in changes.entries] == levels
 
@@ -106,12 +106,12 @@ def test_files_with_deletes_wait_for_their_merge_and_each_bucket_decides_alone()
         add(data_file("b", 1, 5), bucket=1),
         delete(data_file("c", 1, 5), bucket=1),
     )
-    changes = upgraded(Changes(kind=CommitKind.OVERWRITE, entries=entries), key_schema(num_levels="4"))
+    changes = with_upgraded_files(FileChanges(kind=CommitKind.OVERWRITE, entries=entries), key_schema(num_levels="4"))
 
     assert shown(changes.entries) == "+a@0 +b@3 -c@0"
 
 
 def test_append_tables_have_no_levels_to_go_to() -> None:
-    changes = Changes(kind=CommitKind.OVERWRITE, entries=(add(data_file("a")),))
+    changes = FileChanges(kind=CommitKind.OVERWRITE, entries=(add(data_file("a")),))
 
-    assert upgraded(changes, append_schema()) is changes
+    assert with_upgraded_files(changes, append_schema()) is changes

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from lakehouse_core.planning.commit.file_changes import Changes
+from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
 from lakehouse_core.table.commit_message import CommitKind
-from lakehouse_core.table.manifest.entry import NamedListFile
+from lakehouse_core.table.manifest import ManifestListRef
 from lakehouse_core.table.snapshot import Snapshot
 from tests.planning.change_vocabulary import CHANGES
 
 LISTS = WrittenLists(
-    base=NamedListFile(name="base", size=1),
-    delta=NamedListFile(name="delta", size=2),
-    changelog=NamedListFile(name="changelog", size=3),
+    base=ManifestListRef(name="base", size=1),
+    delta=ManifestListRef(name="delta", size=2),
+    changelog=ManifestListRef(name="changelog", size=3),
     checksums={},
 )
 
@@ -37,7 +37,7 @@ PREVIOUS = Snapshot(
 )
 
 
-def after(previous: Snapshot | None, changes: Changes, **more: Any) -> Snapshot:
+def after(previous: Snapshot | None, changes: FileChanges, **more: Any) -> Snapshot:
     fields: dict[str, Any] = {
         "schema_id": 2,
         "commit_user": "u",
@@ -71,7 +71,7 @@ def test_row_counts_add_up() -> None:
     snapshot = after(PREVIOUS, CHANGES)
 
     assert (snapshot.delta_record_count, snapshot.total_record_count, snapshot.changelog_record_count) == (-10, 90, 5)
-    assert after(PREVIOUS, Changes(kind=CommitKind.APPEND)).changelog_record_count is None
+    assert after(PREVIOUS, FileChanges(kind=CommitKind.APPEND)).changelog_record_count is None
     assert after(replace_count(PREVIOUS, None), CHANGES).total_record_count is None
 
 

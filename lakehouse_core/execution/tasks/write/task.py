@@ -24,7 +24,7 @@ from lakehouse_core.table.schema import TableSchema
 class WriteTask:
     """What every task of one write needs. `store` is rooted at the table.
 
-    `restored`: the next sequence number of each (serialized partition, bucket) that has files; others begin at 0.
+    `next_sequence_numbers`: of each (serialized partition, bucket) that has files; others begin at 0.
     `rowkind_column`: a column of the input that holds +I, -U, +U or -D, else the option `rowkind.field` names one.
     `missing`: what becomes of a column that the input lacks. `tells`: with the changelog of a table whose producer is
     `input`; an overwrite has none.
@@ -32,7 +32,7 @@ class WriteTask:
 
     store: StoreSpec
     schema: TableSchema
-    restored: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
+    next_sequence_numbers: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     rowkind_column: str | None = None
     missing: Missing = "null"
     tells: bool = True
@@ -62,5 +62,7 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
 
 def _writer(task: WriteTask, output: FileOutput, spill_folder: str | None) -> AppendWriter | KeyWriter:
     if task.schema.is_append:
-        return AppendWriter(task.schema, output, next_numbers=task.restored)
-    return KeyWriter(task.schema, output, next_numbers=task.restored, tells=task.tells, spill_folder=spill_folder)
+        return AppendWriter(task.schema, output, next_numbers=task.next_sequence_numbers)
+    return KeyWriter(
+        task.schema, output, next_numbers=task.next_sequence_numbers, tells=task.tells, spill_folder=spill_folder
+    )

@@ -1,0 +1,129 @@
+"""Outcomes of a commit: what became of one attempt, of one step, and of a staged commit with all its steps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from lakehouse_core.planning.commit.conflicts import Conflict
+from lakehouse_core.planning.commit.file_changes import FileChanges
+from lakehouse_core.planning.commit.steps import StepPlan
+from lakehouse_core.table.manifest import ManifestFile
+from lakehouse_core.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The snapshot is applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostRace:
+    """The id was taken, or does not count any more. Nothing is applied: wait, then try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """The latest snapshot changed before the next id was claimed. Nothing is lost: look again at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """A step became `snapshot`, made after `previous`. `manifests_before` and `manifests`: those of their bases.
+
+    `forgotten_users`: users younger than a week whom the ledger lost. `clock_note`: how the snapshot's time was found.
+    """
+
+    previous: Snapshot | None
+    snapshot: Snapshot
+    plan: StepPlan
+    manifests_before: Sequence[ManifestFile]
+    manifests: Sequence[ManifestFile]
+    attempts: int = 0
+    forgotten_users: int = 0
+    clock_note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlreadyCommitted:
+    """The step was committed before. `snapshot_ids`: all snapshots of its commit; `snapshots`: the kept ones."""
+
+    snapshot_ids: tuple[int, ...]
+    snapshots: tuple[Snapshot, ...]
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingToCommit:
+    """The step changes nothing after `previous`, whose manifests are `manifests`, if they were asked for."""
+
+    previous: Snapshot | None
+    plan: StepPlan
+    manifests: Sequence[ManifestFile] = ()
+    attempts: int = 0
+
+
+StepOutcome: TypeAlias = Committed | AlreadyCommitted | NothingToCommit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """What became of a staged commit: the `snapshots` that it made, oldest first; none when nothing was to be done.
+
+    `replayed`: it had been committed before, and nothing was done now; `snapshot_ids` are all snapshots of it,
+    `snapshots` those that have not expired. `changes`: one for each snapshot made now. `conflicts`: of compactions that
+    another commit overtook; their buckets stay as they are. `compaction_failure`: why a compaction that was staged with
+    rows was not applied with them. `forgotten_users`: users younger than a week for whom the ledger had no room; a
+    repeated commit of theirs might not be recognised.
+    """
+
+    snapshots: tuple[Snapshot, ...] = ()
+    snapshot_ids: tuple[int, ...] = ()
+    snapshot_id_before: int | None = None
+    attempts: int = 0
+    replayed: bool = False
+    changes: tuple[FileChanges, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    compaction_failure: str | None = None
+    forgotten_users: int = 0
+    clock_note: str | None = None
+    noop_reason: str | None = None
+
+    def then(self, second: "CommitResult") -> "CommitResult":
+        """Return the result of two steps, `second` after this one."""
+        return CommitResult(
+            snapshots=(*self.snapshots, *second.snapshots),
+            snapshot_ids=(*self.snapshot_ids, *second.snapshot_ids),
+            snapshot_id_before=self.snapshot_id_before,
+            attempts=self.attempts + second.attempts,
+            changes=(*self.changes, *second.changes),
+            conflicts=second.conflicts,
+            compaction_failure=second.compaction_failure,
+            forgotten_users=self.forgotten_users + second.forgotten_users,
+            clock_note=self.clock_note or second.clock_note,
+        )
+
+
+def result_of(outcome: StepOutcome) -> CommitResult:
+    """Return the result of a commit of one step."""
+    match outcome:
+        case Committed(snapshot=snapshot, previous=previous, plan=plan):
+            return CommitResult(
+                snapshots=(snapshot,),
+                snapshot_ids=(snapshot.id,),
+                snapshot_id_before=None if previous is None else previous.id,
+                attempts=outcome.attempts,
+                changes=(plan.changes,),
+                conflicts=plan.conflicts,
+                forgotten_users=outcome.forgotten_users,
+                clock_note=outcome.clock_note,
+            )
+        case AlreadyCommitted(snapshots=snapshots, snapshot_ids=snapshot_ids):
+            return CommitResult(
+                snapshots=snapshots, snapshot_ids=snapshot_ids, attempts=outcome.attempts, replayed=True
+            )
+        case NothingToCommit(plan=plan):
+            return CommitResult(
+                attempts=outcome.attempts, conflicts=plan.conflicts, noop_reason="there is nothing to commit"
+            )
+        case _:
+            assert_never(outcome)

@@ -1,0 +1,241 @@
+"""Snapshot files: the manifests and lists of one new snapshot, kept between attempts as far as they still fit.
+
+Rule: every file that a snapshot names is durable before the snapshot is published.
+Source: docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.execution.commit.manifest_merge import merge_full, merge_minor
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.manifest_reader import ManifestReader
+from lakehouse_core.metadata.manifest_writer import ManifestWriter
+from lakehouse_core.planning.commit.file_changes import FileChanges
+from lakehouse_core.planning.commit.index_files import combined_indexes
+from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, Ledger
+from lakehouse_core.planning.commit.manifest_merge import manifests_to_rewrite, replace_inputs
+from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
+from lakehouse_core.planning.commit.steps import CommitStep, StepPlan
+from lakehouse_core.planning.timestamps import Stamp, is_far, stamp
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.manifest import ManifestFile, ManifestListRef
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+# A full merge of more than this would hold up its writer for seconds; `compact_manifests` does it on its own time.
+_LARGEST_FULL_MERGE_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BaseManifests:
+    """The manifests of the base of a new snapshot; `before`: all manifests of the snapshot before it."""
+
+    before: Sequence[ManifestFile]
+    after: Sequence[ManifestFile]
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.after is self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSnapshot:
+    """A snapshot that may be published: what it names is durable. `file_names`: the metadata files written for it."""
+
+    snapshot: Snapshot
+    file_names: frozenset[str]
+    forgotten_users: int
+    clock_note: str | None
+
+
+class SnapshotFiles:
+    """The files of one snapshot to be. They are written in two phases, `merge` and `write`, in each attempt."""
+
+    def __init__(self, table: TableContext, schema: TableSchema) -> None:
+        self._table = table
+        self._writer = manifest_writer(table.store, table.clock, schema)
+        self._max_skew_millis = schema.table_options.expiry.max_skew_millis
+        self._delta = _Delta(self._writer)
+        self._index = _IndexManifest(table.manifests, self._writer)
+        self._merge: _Merge | None = None
+
+    def write_ahead(self, changes: FileChanges) -> None:
+        """Write the manifests of the changes, durably, before it is known after which snapshot they go."""
+        if not changes.is_empty:
+            self._delta.write(changes)
+            self._writer.flush()
+
+    def merge(self, previous: Snapshot | None, plan: StepPlan, schema: TableSchema) -> BaseManifests:
+        """Write the manifests of the changes, and those of the base that are merged."""
+        before: Sequence[ManifestFile] = () if previous is None else self._table.manifests.of(previous)
+        if plan.rewrites_manifests:
+            base = BaseManifests(before, self._rewritten(before))
+            if base.is_unchanged:
+                return base
+        else:
+            base = BaseManifests(before, self._merged(before, schema))
+        self._delta.write(plan.changes)
+        return base
+
+    def write(
+        self,
+        previous: Snapshot | None,
+        step: CommitStep,
+        changes: FileChanges,
+        base: BaseManifests,
+        *,
+        schema: TableSchema,
+        ledger: Ledger,
+    ) -> NewSnapshot:
+        """Return the snapshot after `previous` that carries `changes`, with all its files durable."""
+        base_list = self._writer.write_list(base.after)
+        index_manifest = self._index.after(previous, changes)
+        names = [base_list.name, *self._delta.list_names, *([] if index_manifest is None else [index_manifest])]
+        time = next_stamp(self._table.store, self._table.clock, previous, max_skew_millis=self._max_skew_millis)
+        snapshot = next_snapshot(
+            previous,
+            changes,
+            WrittenLists(
+                base=base_list,
+                delta=self._delta.delta_list,
+                changelog=self._delta.changelog_list,
+                index_manifest=index_manifest,
+                checksums={name: self._writer.checksum_of(name) for name in names},
+            ),
+            schema_id=schema.id,
+            commit_user=step.staged.commit_user,
+            commit_identifier=step.staged.commit_identifier,
+            properties=step.staged.properties,
+            watermark=step.staged.watermark,
+            uuid=self._table.clock.uuid(),
+            nonce=self._table.clock.uuid(),
+            now_millis=time.time_millis,
+        )
+        noted, forgotten = ledger.with_commit(snapshot)
+        properties = {**snapshot.properties, LEDGER_PROPERTY: noted.to_json()}
+        self._writer.flush()
+        return NewSnapshot(
+            snapshot=snapshot.model_copy(update={"properties": properties}),
+            file_names=frozenset({*names, *self._delta.manifest_names, *(one.file_name for one in base.after)}),
+            forgotten_users=forgotten,
+            clock_note=time.note,
+        )
+
+    def keep(self, new: NewSnapshot) -> None:
+        """Delete what was written and is not a file of `new`, which is published."""
+        self._writer.discard_all_but(new.file_names)
+
+    def discard(self) -> None:
+        """Delete all files. REQUIRES: certainly no snapshot names them."""
+        self._writer.discard_all_but(())
+
+    def _merged(self, current: Sequence[ManifestFile], schema: TableSchema) -> Sequence[ManifestFile]:
+        """Return the base of a step; it is merged in the first attempt, and the merge is kept while it fits."""
+        if self._merge is None:
+            self._merge = _Merge(tuple(current), tuple(self._merge_some(current, schema)))
+        replaced = replace_inputs(current, self._merge.inputs, self._merge.outputs)
+        return current if replaced is None else replaced
+
+    def _rewritten(self, current: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
+        """Return the base of a rewrite: `current` itself where nothing changes. Later appends leave a merge valid."""
+        if self._merge is not None:
+            replaced = replace_inputs(current, self._merge.inputs, self._merge.outputs)
+            if replaced is not None:
+                return replaced
+        merged = merge_full(self._table, self._writer, current)
+        if merged is None:
+            return current
+        self._merge = _Merge(tuple(current), tuple(merged))
+        return merged
+
+    def _merge_some(self, current: Sequence[ManifestFile], schema: TableSchema) -> Sequence[ManifestFile]:
+        options = schema.table_options
+        small = manifests_to_rewrite(current, target_bytes=options.manifest_target_bytes)
+        size_bytes = sum(manifest.file_size for manifest in small)
+        if options.manifest_full_compaction_bytes <= size_bytes <= _LARGEST_FULL_MERGE_BYTES:
+            merged = merge_full(self._table, self._writer, current)
+            if merged is not None:
+                return merged
+        return merge_minor(self._table, self._writer, current, min_count=options.manifest_merge_min_count)
+
+
+def manifest_writer(store: ObjectStore, clock: Clock, schema: TableSchema) -> ManifestWriter:
+    """Return a writer of manifests as the table's options ask for them."""
+    types = [field.type for field in schema.partition_fields]
+    return ManifestWriter(store, clock, options=schema.table_options, partition_types=types)
+
+
+def next_stamp(store: ObjectStore, clock: Clock, previous: Snapshot | None, *, max_skew_millis: int) -> Stamp:
+    """Return the time of the snapshot after `previous`; it may still be raised to that of `previous`.
+
+    The storage's clock is asked only where the writer's is far from the time of `previous`.
+    """
+    now_millis = clock.now_millis()
+    previous_millis = None if previous is None else previous.time_millis
+    if not is_far(now_millis, previous_millis, max_skew_millis=max_skew_millis):
+        return Stamp(time_millis=now_millis)
+    return stamp(now_millis, store.now_millis(), max_skew_millis=max_skew_millis)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """A merge of the manifests at the start of the list."""
+
+    inputs: tuple[ManifestFile, ...]
+    outputs: tuple[ManifestFile, ...]
+
+
+class _Delta:
+    """The manifests of the changes and their lists, written again only when the changes are others."""
+
+    def __init__(self, writer: ManifestWriter) -> None:
+        self._writer = writer
+        self._changes: FileChanges | None = None
+        self._delta_list: ManifestListRef | None = None
+        self.changelog_list: ManifestListRef | None = None
+        self.manifest_names: frozenset[str] = frozenset()
+
+    @property
+    def delta_list(self) -> ManifestListRef:
+        """REQUIRES: `write` was called."""
+        assert self._delta_list is not None
+        return self._delta_list
+
+    @property
+    def list_names(self) -> list[str]:
+        return [one.name for one in (self._delta_list, self.changelog_list) if one is not None]
+
+    def write(self, changes: FileChanges) -> None:
+        if changes == self._changes:
+            return
+        delta = self._writer.write_entries(changes.entries)
+        changelog = self._writer.write_entries(changes.changelog)
+        self._delta_list = self._writer.write_list(delta)
+        self.changelog_list = self._writer.write_list(changelog) if changelog else None
+        self.manifest_names = frozenset(manifest.file_name for manifest in (*delta, *changelog))
+        self._changes = changes
+
+
+class _IndexManifest:
+    """The index manifest after some changes, written again only when the one before it or the changes are others."""
+
+    def __init__(self, manifests: ManifestReader, writer: ManifestWriter) -> None:
+        self._manifests = manifests
+        self._writer = writer
+        self._written_for: tuple[str | None, FileChanges] | None = None
+        self._name: str | None = None
+
+    def after(self, previous: Snapshot | None, changes: FileChanges) -> str | None:
+        """Return its name, None where the changes have no index files or leave none."""
+        if not changes.indexes:
+            return None
+        wanted = (None if previous is None else previous.index_manifest, changes)
+        if wanted != self._written_for:
+            live = [] if previous is None else self._manifests.index_entries(previous)
+            entries = combined_indexes(live, changes.indexes)
+            self._name = self._writer.write_index_manifest(entries) if entries else None
+            self._written_for = wanted
+        return self._name

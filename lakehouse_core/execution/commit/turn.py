@@ -1,0 +1,100 @@
+"""Turn: when an attempt of a commit may start, and after which snapshot; where others queue, it waits behind them.
+
+Rule: a commit that lost a race takes a ticket and keeps it until it ends.
+Source: docs/reliability/commit.md#waiting-and-fairness.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from lakehouse_core.execution.commit.queue import CommitQueue
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.options import CommitOptions
+from lakehouse_core.planning.commit.ledger import QUEUE_PROPERTY
+from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsStep
+from lakehouse_core.retry import Attempt, Retry
+from lakehouse_core.table.snapshot import Snapshot
+
+# A longer wait makes no attempt likelier to win.
+_LONGEST_WAIT_MILLIS: Final = 2_000
+# So often in a row a commit that queues may lose before it sleeps: the race that it queued for, and some in its turn.
+_LOSSES_WITHOUT_SLEEP: Final = 4
+_MOST_DOUBLINGS: Final = 20
+
+
+def commit_retry(options: CommitOptions, step: CommitStep) -> Retry:
+    """Return the policy for the attempts of one step: until the deadline, and no more often than the table allows."""
+    # Manifests are rewritten beside all commits of others; only the deadline ends that.
+    retries = None if isinstance(step, RewriteManifestsStep) else options.max_retries
+    return Retry(
+        max_attempts=None if retries is None else retries + 1,
+        timeout_millis=options.timeout_millis,
+        min_wait_millis=options.min_retry_wait_millis,
+        max_wait_millis=min(options.max_retry_wait_millis, _LONGEST_WAIT_MILLIS),
+    )
+
+
+class CommitTurn:
+    """The turns of one commit."""
+
+    def __init__(self, table: TableContext, options: CommitOptions) -> None:
+        self._clock = table.clock
+        self._snapshots = table.snapshots
+        self._queue = CommitQueue(table.store, table.clock)
+        self._max_stall_seconds = options.max_stall_millis / 1000
+        self._looked_at = 0.0
+        self._latest: Snapshot | None = None
+
+    @property
+    def has_stalled(self) -> bool:
+        """Whether so much time has passed since `latest` that the snapshot may be long gone."""
+        return self._clock.monotonic_seconds() - self._looked_at > self._max_stall_seconds
+
+    @property
+    def base_has_expired(self) -> bool:
+        """Whether the snapshot that `latest` returned counts as gone by now; its files may be missing then."""
+        return self._snapshots.has_expired(self._latest)
+
+    def latest(self, attempt: Attempt, prepare: Callable[[Snapshot], object]) -> Snapshot | None:
+        """Return the latest snapshot, after which the next is made. Waits for its turn where others queue.
+
+        `prepare` is called before the wait, with the latest snapshot of then: what is made there takes no time from the
+        other commits.
+        """
+        latest = self._look()
+        if latest is not None and QUEUE_PROPERTY in latest.properties and not self._queue.is_joined:
+            if self._queue.join(if_any=True):
+                prepare(latest)
+            self._queue.wait(attempt.deadline)
+            attempt.restart()
+            latest = self._look()
+        return latest
+
+    def marked(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with a mark for later writers where this commit queues."""
+        if not self._queue.is_joined:
+            return snapshot
+        return snapshot.model_copy(update={"properties": {**snapshot.properties, QUEUE_PROPERTY: "1"}})
+
+    def wait_after_loss(self, attempt: Attempt) -> None:
+        """Wait for the turn of the next attempt, if there is one."""
+        if attempt.is_last:
+            return
+        self._queue.join()
+        growth = None
+        if self._queue.is_joined:
+            # Few commits run at once, and one that sleeps in one of the first places holds up all behind it. It lets
+            # them pass only when it loses again and again, to writers that do not queue.
+            late = attempt.number - _LOSSES_WITHOUT_SLEEP
+            growth = 2 ** min(late - 1, _MOST_DOUBLINGS) if late > 0 else 0
+        attempt.wait(growth)
+        self._queue.wait(attempt.deadline)
+
+    def leave(self) -> None:
+        """End the commit: the next in the queue has its turn."""
+        self._queue.leave()
+
+    def _look(self) -> Snapshot | None:
+        self._looked_at = self._clock.monotonic_seconds()
+        self._latest = self._snapshots.latest()
+        return self._latest

@@ -1,0 +1,242 @@
+"""Commit steps: split a staged commit into one step for each snapshot, and decide what a step does to the table now.
+
+Rule: a step is a value. What it must know of the table comes as a `StepState`, read anew in each attempt.
+Source: docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop, docs/semantics/commit.md#overwrites.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, assert_never
+
+from lakehouse_core.errors import CommitConflict, SnapshotExpired
+from lakehouse_core.planning.commit.conflicts import Conflict, check_itself, unseen_files
+from lakehouse_core.planning.commit.file_changes import (
+    FileChanges,
+    append_changes,
+    compact_changes,
+    conflicts_of,
+    is_compaction,
+)
+from lakehouse_core.planning.commit.index_files import check_other_indexes
+from lakehouse_core.planning.commit.overwrites import with_removed, with_upgraded_files
+from lakehouse_core.planning.commit.partial import compactions_that_fit
+from lakehouse_core.planning.partitions import bucket_name
+from lakehouse_core.table.bucketing import is_placed
+from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
+from lakehouse_core.table.manifest import DELETION_VECTORS, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.staged_commit import StagedCommit
+
+_NOTHING: Final = FileChanges(kind=CommitKind.COMPACT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendStep:
+    """Add files; delete the files that its messages name, which makes its snapshot an OVERWRITE."""
+
+    staged: StagedCommit
+    changes: FileChanges
+    skips_empty: bool
+
+    @property
+    def kind(self) -> CommitKind:
+        return self.changes.kind
+
+    @property
+    def name(self) -> str:
+        return _name(self.staged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverwriteStep:
+    """Replace what its partitions hold, provided that its writer has seen it. `changes` are without the removals."""
+
+    staged: StagedCommit
+    changes: FileChanges
+    skips_empty: bool
+
+    @property
+    def kind(self) -> CommitKind:
+        return CommitKind.OVERWRITE
+
+    @property
+    def name(self) -> str:
+        return _name(self.staged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactStep:
+    """Replace files by the output of compactions, in the buckets where all input is still live."""
+
+    staged: StagedCommit
+    messages: tuple[CommitMessage, ...]
+    skips_empty: bool = True
+
+    @property
+    def kind(self) -> CommitKind:
+        return CommitKind.COMPACT
+
+    @property
+    def name(self) -> str:
+        return _name(self.staged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteManifestsStep:
+    """Write all manifests anew as few. It names no file, so nothing conflicts; `staged` says who does it."""
+
+    staged: StagedCommit
+    skips_empty: bool = False
+
+    @property
+    def kind(self) -> CommitKind:
+        return CommitKind.COMPACT
+
+    @property
+    def name(self) -> str:
+        return f"compact_manifests by {self.staged.commit_user}"
+
+
+CommitStep: TypeAlias = AppendStep | OverwriteStep | CompactStep | RewriteManifestsStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepState:
+    """The table after `latest_id` (None: no snapshot), as far as a step must know it.
+
+    `live`: the live files of its partitions, None where nothing is compared with them. `covers`: the partitions that
+    an overwrite replaces, None where it replaces none. `since_staged`: kind and files of the snapshots since then.
+    """
+
+    schema: TableSchema
+    latest_id: int | None = None
+    live: Sequence[ManifestEntry] | None = None
+    indexes: Sequence[IndexManifestEntry] = ()
+    covers: Callable[[bytes], bool] | None = None
+    since_staged: Iterable[tuple[CommitKind, Iterable[ManifestEntry]]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPlan:
+    """What a step does now. `conflicts`: what it gave up for it; where nothing is left to do, the step is refused."""
+
+    changes: FileChanges
+    conflicts: tuple[Conflict, ...] = ()
+    rewrites_manifests: bool = False
+
+    @property
+    def is_refused(self) -> bool:
+        return bool(self.conflicts) and self.changes.is_empty
+
+
+def commit_steps(staged: StagedCommit, *, skips_empty: bool) -> tuple[CommitStep, ...]:
+    """Return the steps of a staged commit in order: files that come and go first, then what compactions did.
+
+    `skips_empty`: a commit that changes nothing makes no snapshot. Raises InvalidRequest for messages that contradict
+    each other.
+    """
+    compactions = tuple(filter(is_compaction, staged.messages))
+    check_itself(compact_changes(compactions).entries)
+    changes = append_changes(staged)
+    is_append = isinstance(staged.mode, Append)
+    compact = CompactStep(staged=staged, messages=compactions)
+    if compactions and is_append and changes.is_empty:
+        return (compact,)
+    check_itself(changes.entries)
+    skips_empty = skips_empty or bool(compactions)
+    first = (
+        AppendStep(staged=staged, changes=changes, skips_empty=skips_empty)
+        if is_append
+        else OverwriteStep(staged=staged, changes=changes, skips_empty=skips_empty)
+    )
+    return (first, compact) if compactions else (first,)
+
+
+def with_messages(step: AppendStep, messages: tuple[CommitMessage, ...]) -> AppendStep:
+    """Return the step with other files in place of its own."""
+    staged = replace(step.staged, messages=messages)
+    return replace(step, staged=staged, changes=append_changes(staged))
+
+
+def plan_step(step: CommitStep, state: StepState) -> StepPlan:
+    """Return what `step` does to the table in this state.
+
+    Raises CommitConflict for an overwrite whose writer has not seen everything, UnsupportedFeature.
+    """
+    match step:
+        case AppendStep(changes=changes):
+            return StepPlan(changes=changes) if state.live is None else _unless_conflicting(changes, state.live, state)
+        case OverwriteStep():
+            return _plan_overwrite(step, state)
+        case CompactStep(messages=messages):
+            left, conflicts = compactions_that_fit(messages, state.live or (), state.schema, state.indexes)
+            changes = compact_changes(left)
+            check_other_indexes(state.indexes, changes.entries)
+            return StepPlan(changes=changes, conflicts=tuple(conflicts))
+        case RewriteManifestsStep():
+            return StepPlan(changes=_NOTHING, rewrites_manifests=True)
+        case _:
+            assert_never(step)
+
+
+def expired_error(base_id: int, error: SnapshotExpired) -> CommitConflict:
+    """Return the error of an overwrite when snapshots after `base_id` cannot be read any more."""
+    return CommitConflict(
+        f"The overwrite was staged at snapshot {base_id}, and what came since has expired in part: {error} "
+        "Nothing was applied: stage the overwrite again."
+    )
+
+
+def _name(staged: StagedCommit) -> str:
+    return f"{staged.commit_user}/{staged.commit_identifier}"
+
+
+def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
+    if state.covers is None:
+        return StepPlan(changes=step.changes)
+    _check_seen(step, state, state.covers)
+    added = step.changes
+    # A compaction that was staged with the overwrite names its files at level 0.
+    if state.schema.table_options.overwrite_upgrade and not any(map(is_compaction, step.staged.messages)):
+        added = with_upgraded_files(added, state.schema)
+    live = state.live or ()
+    covered = [entry for entry in state.indexes if is_placed(entry.bucket) and state.covers(entry.partition)]
+    changes = with_removed(added, live, (entry for entry in covered if entry.index_type == DELETION_VECTORS))
+    return _unless_conflicting(changes, live, state, rescales=True)
+
+
+def _unless_conflicting(
+    changes: FileChanges, live: Sequence[ManifestEntry], state: StepState, *, rescales: bool = False
+) -> StepPlan:
+    """Return all of the changes, or none where one of them conflicts."""
+    check_other_indexes(state.indexes, changes.entries)
+    conflicts = conflicts_of(changes, live, state.schema, state.indexes, rescales=rescales)
+    return StepPlan(changes=FileChanges(kind=changes.kind) if conflicts else changes, conflicts=tuple(conflicts))
+
+
+def _check_seen(step: OverwriteStep, state: StepState, covers: Callable[[bytes], bool]) -> None:
+    """Raise CommitConflict when the overwritten partitions hold a file that the writer cannot have seen."""
+    base_id = step.staged.base_snapshot_id or 0
+    if state.latest_id is None:
+        return
+    if base_id > state.latest_id:
+        raise CommitConflict(
+            f"The overwrite was staged at snapshot {base_id}, and the latest is {state.latest_id} now: the table was "
+            "rolled back, so what it would replace is not what it saw. Nothing was applied: stage the overwrite again."
+        )
+    if unseen := unseen_files(state.since_staged, covers):
+        where = bucket_name(unseen[0].partition, unseen[0].bucket, state.schema)
+        raise CommitConflict(
+            f"Since snapshot {base_id}, at which the overwrite was staged, {len(unseen)} files were added to the "
+            f"partitions that it replaces, for example {unseen[0].file.file_name} in {where}. Nothing was applied: "
+            "stage the overwrite again if those rows may go too, or write them again after it."
+            f"{_narrower(step.staged, state.schema)}"
+        )
+
+
+def _narrower(staged: StagedCommit, schema: TableSchema) -> str:
+    """Return how to replace less, where that is a choice."""
+    if not schema.partition_keys or not isinstance(staged.mode, StaticOverwrite):
+        return ""
+    whole = "the partition that was named" if staged.mode.partition else "the whole table"
+    return f" It replaces {whole}; with dynamic=True only the partitions that its data has."
