@@ -1,4 +1,7 @@
-"""What users hand to the verbs of a table → what the core takes. Raises InvalidRequest naming the argument."""
+"""Arguments: turn the values that users pass to the verbs of a table into the values that the core takes.
+
+Rule: a wrong argument raises InvalidRequest, and the message names the argument.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +26,7 @@ C = TypeVar("C", bound=type)
 
 
 def checks_flags(cls: C) -> C:
-    """Let each verb of the class refuse whatever is neither True nor False for a flag: the text "no" would mean yes."""
+    """Make each verb of the class refuse a flag that is neither True nor False: the text "no" would count as true."""
     for name, verb in list(vars(cls).items()):
         if name.startswith("_") or not inspect.isfunction(verb):
             continue
@@ -48,7 +51,10 @@ def _with_checked_flags(verb: Callable[..., Any], flags: Mapping[str, Any]) -> C
 
 
 def mapping_of(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return what was given as the argument `name`, nothing for None. What is in it is looked at where it is used."""
+    """Return the dict given as the argument `name`; an empty one for None.
+
+    Its entries are checked where they are used.
+    """
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -57,7 +63,7 @@ def mapping_of(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def options_of(options: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the options of a read: texts by their names."""
+    """Return the read options. Keys and values are text."""
     found = mapping_of("options", options)
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):
@@ -68,14 +74,14 @@ def options_of(options: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def column_name(name: str, given: str | None) -> str | None:
-    """Return the name of a column given as the argument `name`, which may be left out."""
+    """Return the column name given as the argument `name`; None when the caller leaves it out."""
     if given is not None:
         check_text(name, given)
     return given
 
 
 def checked_missing(missing: object) -> Missing:
-    """Return what becomes of columns that the data lacks."""
+    """Return how to treat columns that the data lacks."""
     match missing:
         case str() if missing == "null":
             return "null"
@@ -85,20 +91,20 @@ def checked_missing(missing: object) -> Missing:
 
 
 def check_staged_commit(verb: str, staged: object) -> None:
-    """Refuse what `stage` did not make."""
+    """Refuse a value that `stage` and `StagedCommit.from_json` did not return."""
     if not isinstance(staged, StagedCommit):
         raise InvalidRequest(f"{verb}({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
 
 
 def check_staged_commits(name: str, given: object) -> None:
-    """Refuse anything but a list of what `stage` made, given as the argument `name`."""
+    """Refuse a value that is not a list of staged commits; `name` is the argument's name."""
     if not isinstance(given, Sequence) or not all(isinstance(each, StagedCommit) for each in given):
         raise InvalidRequest(f"{name}={shown(given)}: expected a list of what stage returned.")
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A condition as it was given; called, it is bound to a schema."""
+    """A condition as the caller gave it. Call it with a schema to bind it."""
 
     given: str | Predicate | None
     condition: Predicate | None
@@ -108,7 +114,7 @@ class Where:
 
 
 def bound_condition(where: str | Predicate | None) -> Where:
-    """Return what binds the condition to a schema. Raises InvalidRequest."""
+    """Return a function that binds the condition to a schema. Raises InvalidRequest."""
     condition: Any = parse_where(where) if isinstance(where, str) else where
     if condition is not None and not is_predicate(condition):
         raise InvalidRequest(f"where={shown(where)}: expected SQL text, or a condition such as col('id') > 10.")
@@ -116,12 +122,17 @@ def bound_condition(where: str | Predicate | None) -> Where:
 
 
 def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, schema: TableSchema) -> WriteMode:
-    """Return what an overwrite replaces; `dynamic` None: what the option of a partitioned table says."""
+    """Return what an overwrite replaces. When `dynamic` is None, the option of a partitioned table decides."""
     if partition is not None:
         if not mapping_of("partition", partition):
-            raise InvalidRequest(f"partition={shown(partition)} names no partition: leave it out, or say which.")
+            raise InvalidRequest(
+                f"partition={shown(partition)}: expected a value for at least one partition column. Add one, or leave "
+                "partition out."
+            )
         if dynamic:
-            raise InvalidRequest("overwrite takes a partition, or dynamic=True for those that the data has: not both.")
+            raise InvalidRequest(
+                "overwrite: partition and dynamic=True are both given, expected at most one. Leave one of them out."
+            )
         return StaticOverwrite(partition_texts(partition, schema))
     if dynamic is None:
         dynamic = bool(schema.partition_keys) and schema.table_options.dynamic_partition_overwrite
@@ -129,18 +140,18 @@ def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, sc
 
 
 def cache_directory(cache: str | PurePath | None) -> str | None:
-    """Return the directory of local lookup files; None: that of this process."""
+    """Return the directory of local lookup files; None means the directory of this process."""
     if cache is None:
         return None
     if not isinstance(cache, str | PurePath) or not str(cache) or "\0" in str(cache) or is_broken(str(cache)):
         raise InvalidRequest(
-            f"cache={shown(cache)}: expected the path of a directory, or nothing for one of this process."
+            f"cache={shown(cache)}: expected the path of a directory, or None for a directory of this process."
         )
     return home_expanded(str(cache))
 
 
 def idle_millis(partition_idle: timedelta | None) -> int:
-    """Return 0 for None: partitions need not be idle."""
+    """Return the idle time in milliseconds; 0 for None, which means that partitions need not be idle."""
     if partition_idle is None:
         return 0
     if not isinstance(partition_idle, timedelta) or partition_idle < timedelta():
@@ -149,14 +160,14 @@ def idle_millis(partition_idle: timedelta | None) -> int:
 
 
 def count_of(name: str, count: int | None) -> int | None:
-    """Return a number of snapshots, given as the argument `name`."""
+    """Return a number of snapshots; `name` is the argument's name."""
     if count is not None and not is_int64(count):
         raise InvalidRequest(f"{name}={shown(count)}: expected a number of snapshots.")
     return count
 
 
 def age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int | None:
-    """Return the age from which on something is old; a time without a zone is UTC."""
+    """Return the age in milliseconds. A point in time becomes its age; a time without a zone is UTC."""
     match older_than:
         case None:
             return None
@@ -170,7 +181,7 @@ def age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int 
 
 
 def retention_millis(retention: timedelta | None) -> int | None:
-    """Return None for None: a tag stays until it is deleted."""
+    """Return the retention in milliseconds. None means that the tag stays until the caller deletes it."""
     if retention is not None and not isinstance(retention, timedelta):
         raise InvalidRequest(f"retention={shown(retention)}: expected a timedelta.")
     return None if retention is None else retention // _MILLISECOND

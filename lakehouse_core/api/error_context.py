@@ -1,4 +1,7 @@
-"""Error context: name the table in errors of its verbs, for what lies below the catalog knows folders only."""
+"""Error context: add the table's name to errors of its verbs.
+
+Rule: layers below the catalog know folders only, so names are added here.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +23,7 @@ R = TypeVar("R")
 
 @contextmanager
 def named(table: str) -> Iterator[None]:
-    """Name the table in errors that do not: what lies below the catalog knows folders only."""
+    """Add the table's name to errors that lack it."""
     try:
         yield
     except LakehouseError as error:
@@ -30,7 +33,7 @@ def named(table: str) -> Iterator[None]:
 
 
 def names_table(verb: Callable[Concatenate[N, P], R]) -> Callable[Concatenate[N, P], R]:
-    """Let a verb's errors name the table, which is `name` of its object."""
+    """Add the table's name to the errors of a verb. The verb's object has it as `name`."""
 
     @wraps(verb)
     def call(self: N, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""The engine of this process, for handles that were given no other."""
+"""Local engine: the engine of handles that were opened without Spark."""
 
 from collections.abc import Callable
 from functools import cache
@@ -11,5 +11,5 @@ from lakehouse_core.storage import ObjectStore
 
 
 def local_engine(store: ObjectStore, clock: Clock) -> Callable[[], Engine]:
-    """Return a function that makes the engine at the first task; `store` and `clock` are those of its tasks."""
+    """Return a function that makes the engine at the first task. Its tasks use `store` and `clock`."""
     return cache(lambda: LocalEngine(local_runtime(store, clock)))

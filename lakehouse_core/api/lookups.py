@@ -1,4 +1,4 @@
-"""Lookups as users hold them: a snapshot planned once, keys asked for as often as they like."""
+"""Lookups: the handle that plans a snapshot once and finds rows by key many times."""
 
 from types import TracebackType
 from typing import Any
@@ -13,9 +13,9 @@ from lakehouse_core.execution.lookup.lookup import TableLookup
 
 @checks_flags
 class Lookups:
-    """Rows of a table by their primary key, from one snapshot until `refresh`. A context manager; for one thread.
+    """Rows of a table by their primary key, from one snapshot until `refresh`. A context manager for one thread.
 
-    Data files are copied to local lookup files as far as they are asked for, and these answer from then on.
+    A lookup copies the parts of data files that it needs to local lookup files. Later lookups read the local files.
     """
 
     def __init__(self, lookup: TableLookup, *, table: str) -> None:
@@ -26,7 +26,9 @@ class Lookups:
         return f"Lookups({self.name!r}, {'closed' if self._lookup is None else f'snapshot {self.snapshot_id}'})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise InvalidRequest(f"{self.name}: lookups are not pickled: open them where they are used, with lookups().")
+        raise InvalidRequest(
+            f"{self.name}: a lookup handle cannot be pickled. Call lookups() in the process that uses it."
+        )
 
     def __enter__(self) -> "Lookups":
         return self
@@ -39,33 +41,33 @@ class Lookups:
     @property
     @names_table
     def snapshot_id(self) -> int | None:
-        """The snapshot whose rows are found; None where the table has none yet."""
+        """The snapshot whose rows are found; None while the table has no snapshot."""
         return self._opened.snapshot_id
 
     @names_table
     def get(self, keys: object, *, aligned: bool = False) -> pa.Table:
-        """Return the rows of `keys`, as `Table.lookup` does. Nothing is planned.
+        """Return the rows of `keys`, as `Table.lookup` does, without planning again.
 
-        Raises InvalidRequest for keys that do not fit; SnapshotExpired where the snapshot has gone and a data file is
-        needed: call `refresh`.
+        Raises InvalidRequest for keys that do not fit the table. Raises SnapshotExpired when the snapshot is expired
+        and the lookup needs one of its data files; call `refresh` then.
         """
         return self._opened.rows(keys, aligned=aligned)
 
     @names_table
     def refresh(self) -> int | None:
-        """Move on to the newest snapshot (or what `at` means now) and return its id. Reads metadata only.
+        """Move to the newest snapshot, or to the one that `at` means now, and return its id. Reads metadata only.
 
-        Files that both snapshots have stay as they are, for data files never change; local files of others are removed.
+        Local files of data files that both snapshots have stay; the others are removed.
         """
         self._opened.refresh()
         return self._opened.snapshot_id
 
     def close(self) -> None:
-        """Let go of the local files, which stay in their directory."""
+        """Release the local files. They stay in their directory."""
         self._lookup = None
 
     @property
     def _opened(self) -> TableLookup:
         if self._lookup is None:
-            raise InvalidRequest("these lookups are closed: open others with lookups().")
+            raise InvalidRequest("This lookup handle is closed. Call lookups() for a new one.")
         return self._lookup

@@ -1,4 +1,4 @@
-"""From the metadata of a table to the records that users look at."""
+"""Record building: turn the metadata of a table into the records that users see."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -47,7 +47,7 @@ from lakehouse_core.table.stats import decode_stats
 
 
 def snapshot_records(snapshots: Iterable[Snapshot]) -> Records[Snapshot]:
-    """Return snapshots as records, in the order given."""
+    """Return snapshots as records, in the given order."""
     return Records(snapshots, SNAPSHOT_COLUMNS, SNAPSHOT_BRIEF)
 
 
@@ -56,7 +56,7 @@ def schema_records(schemas: Iterable[TableSchema]) -> Records[TableSchema]:
 
 
 def tag_records(tags: Mapping[str, Tag]) -> Records[TagRecord]:
-    """Return the tags by name."""
+    """Return the tags, sorted by name."""
     records = [
         TagRecord(
             name=name,
@@ -79,7 +79,7 @@ def file_records(
     file_schema: Callable[[int], TableSchema],
     stats: bool,
 ) -> Records[FileRecord]:
-    """Return the live files; `file_schema` gives a schema by its id."""
+    """Return the live files; `file_schema` returns a schema by its id."""
     types = [field.type for field in schema.partition_fields]
     partitions: dict[bytes, tuple[tuple[Any, ...], dict[str, str | None]]] = {}
     records = []
@@ -117,7 +117,10 @@ def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Rec
 
 
 def partition_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Records[PartitionRecord]:
-    """Return the partitions that hold files, by their values; a table without partitions has one without values."""
+    """Return the partitions that hold files, sorted by their values.
+
+    A table without partitions has one, without values.
+    """
     partitions: dict[bytes, list[DataFile]] = {}
     for entry in entries:
         partitions.setdefault(entry.partition, []).append(entry.file)
@@ -137,7 +140,7 @@ def partition_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> 
 
 
 def committer_records(ledger: Ledger) -> Records[CommitterRecord]:
-    """Return who is in the ledger, in the order of their last commits."""
+    """Return the commit users of the ledger, in the order of their last commits."""
     records = [
         CommitterRecord(commit_user=user, commit_identifier=entry.identifier, snapshot_id=entry.last_snapshot_id)
         for user, entry in ledger.entries.items()

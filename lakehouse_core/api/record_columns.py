@@ -1,6 +1,6 @@
-"""The columns of records as tables, and those of them that people are shown.
+"""Record columns: the columns of records as tables, and the columns that people are shown.
 
-Rule: a column is named as the attribute of the record.
+Rule: a column has the name of the record's attribute.
 """
 
 from collections.abc import Callable, Mapping

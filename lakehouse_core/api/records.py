@@ -1,6 +1,6 @@
-"""What a table consists of, as records to look at: snapshots, tags, schemas, files, buckets, manifests, committers.
+"""Records: the parts of a table as users see them: snapshots, tags, schemas, files, buckets, manifests, committers.
 
-A list of records is a sequence, and a table by `to_arrow()`; columns are named as the records' attributes.
+Rule: a list of records is a sequence; `to_arrow()` returns it as a table whose columns are the records' attributes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ _MOST_ROWS: Final = 20
 
 
 class Records(ArrowRows, Sequence[T_co], Generic[T_co]):
-    """Records in order; `to_arrow()` gives them as a table, `to_dicts()` as JSON values.
+    """Records in order. `to_arrow()` returns them as a table, `to_dicts()` as JSON values.
 
-    `brief`: the columns that people are shown, a line for each record.
+    `brief` names the columns that people are shown, one line for each record.
     """
 
     def __init__(self, items: Iterable[T_co], columns: Columns, brief: Sequence[str]) -> None:
@@ -62,11 +62,11 @@ class Records(ArrowRows, Sequence[T_co], Generic[T_co]):
         return grid(f"{len(self._items):,} records", list(self._columns), rows, left_out=left_out)
 
     def schema(self) -> pa.Schema:
-        """Return the Arrow schema: a column for each attribute."""
+        """Return the Arrow schema: one column for each attribute."""
         return pa.schema([pa.field(name, kind) for name, (kind, _) in self._columns.items()])
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the records as one batch, a row for each; none where there are no records."""
+        """Yield the records as one batch, one row for each record; no batch when there are no records."""
         if self._items:
             arrays = [pa.array([read(item) for item in self._items], kind) for kind, read in self._columns.values()]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema())
@@ -78,7 +78,7 @@ class Records(ArrowRows, Sequence[T_co], Generic[T_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagRecord:
-    """A tag. Times are milliseconds; `create_time_millis` is the local clock of who made it, as if UTC."""
+    """A tag. Times are milliseconds; `create_time_millis` is the creator's local clock, encoded as if it were UTC."""
 
     name: str
     snapshot_id: int
@@ -91,10 +91,10 @@ class TagRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecord:
-    """A live data file. `path` is relative to the table; partition, keys and bounds are readable text; `file_size` is
-    bytes, `creation_time_millis` milliseconds since 1970.
+    """A live data file. `path` is relative to the table folder. Partition, keys and bounds are readable text.
+    `file_size` is bytes, `creation_time_millis` is milliseconds since 1970.
 
-    Bounds and null counts are there only when asked for; they may be truncated.
+    Bounds and null counts are present only when the caller asks for them. Bounds may be truncated.
     """
 
     partition: Mapping[str, str | None]
@@ -120,9 +120,10 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketRecord:
-    """What a bucket holds, and whether compaction keeps up with it.
+    """The files of a bucket in figures, and whether compaction keeps up with it.
 
-    `small_file_count`: small files that a full compaction would merge. `sorted_run_count` is 0 in append tables.
+    `small_file_count` counts the small files that a full compaction would merge. `sorted_run_count` is 0 in append
+    tables.
     """
 
     partition: Mapping[str, str | None]
@@ -136,10 +137,10 @@ class BucketRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord:
-    """What the files of a partition hold; values are readable text.
+    """The files of a partition in figures. Values are readable text.
 
-    `row_count` is that of the files: of a key table it counts versions of a key that reads merge, too. `file_size` is
-    bytes, `last_update_time_millis` the time of the newest file.
+    `row_count` counts the rows in files: in a key table also the versions of a key that a read merges. `file_size` is
+    bytes, `last_update_time_millis` is the time of the newest file.
     """
 
     partition: Mapping[str, str | None]
@@ -151,7 +152,7 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitterRecord:
-    """Who committed what last: the highest identifier of a user, and the newest snapshot of it."""
+    """The last commit of a user: its highest identifier and its newest snapshot."""
 
     commit_user: str
     commit_identifier: int
@@ -160,9 +161,9 @@ class CommitterRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRecord:
-    """A manifest of a snapshot: of its base, or of its own delta (`list`).
+    """A manifest of a snapshot, from its base or from its own delta (`list`).
 
-    `file_size` is bytes; the bounds are readable text, a value for each partition column.
+    `file_size` is bytes. The bounds are readable text, one value for each partition column.
     """
 
     file_name: str

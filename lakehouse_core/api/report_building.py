@@ -1,4 +1,4 @@
-"""From what the core did to the reports that users get; how long it took is told by `timed`."""
+"""Report building: turn the results of the core into the reports that users get."""
 
 from dataclasses import asdict, replace
 from typing import Any, Final
@@ -23,7 +23,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 
 def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteCompaction) -> CommitReport:
-    """Return the report of write, overwrite and commit, with that of the compaction that came along."""
+    """Return the report of write, overwrite and commit, with the report of the compaction that followed."""
     counts = asdict(effects_of(result.changes))
     del counts["files_upgraded"]
     # The rows come first; of what was staged with a compaction, that has a snapshot of its own.
@@ -58,7 +58,10 @@ def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteC
 
 
 def compaction_report(table: str, result: CompactionResult, before: int | None, *, dry_run: bool) -> CompactionReport:
-    """Return the report of compact; of a dry run, the plan. `before`: the latest snapshot when it was asked for."""
+    """Return the report of compact; for a dry run, the plan.
+
+    `before` is the latest snapshot at the time of the call.
+    """
     made = result.commit
     effects = effects_of(() if made is None else made.changes)
     lost = 0 if made is None else len({(conflict.partition, conflict.bucket) for conflict in made.conflicts})
@@ -138,7 +141,7 @@ def schema_report(table: str, old: TableSchema, new: TableSchema, latest_id: int
     return SchemaReport(
         table=table,
         snapshot_id_before=latest_id,
-        noop_reason="the changes change nothing" if old.id == new.id else None,
+        noop_reason="the schema already has these values" if old.id == new.id else None,
         schema_id=new.id,
         schema_id_before=old.id,
     )
@@ -147,7 +150,7 @@ def schema_report(table: str, old: TableSchema, new: TableSchema, latest_id: int
 def tag_report(
     table: str, name: str, tag: Tag, latest_id: int | None, *, deleted: ExpiryResult | None = None, dry_run: bool
 ) -> TagReport:
-    """Return the report of create_tag, or of delete_tag with what was `deleted`."""
+    """Return the report of create_tag, or of delete_tag when `deleted` is given."""
     return TagReport(
         table=table,
         snapshot_id_before=latest_id,
@@ -180,14 +183,14 @@ def _why_not_compacted(result: CommitResult) -> str | None:
         return result.compaction_failure
     buckets = len({(conflict.partition, conflict.bucket) for conflict in result.conflicts})
     return (
-        f"the rows are committed; the compaction staged with them left out {buckets} of its buckets, where another "
-        f"commit was faster: {result.conflicts[0].reason}"
+        f"the rows are committed; another commit changed {buckets} of the buckets that the staged compaction "
+        f"rewrites, which stay as they are: {result.conflicts[0].reason}"
     )
 
 
 def _why_nothing_was_committed(staged: StagedCommit, result: CommitResult) -> str | None:
     if result.replayed:
-        return f"{staged.commit_user} committed {staged.commit_identifier} before; nothing was done again"
+        return f"{staged.commit_user} has already committed {staged.commit_identifier}"
     if not result.changes:
         return "the input had no rows to write" if not staged.messages else result.noop_reason
     return None

@@ -1,6 +1,6 @@
-"""What the verbs answer: one family of frozen reports whose fields are JSON.
+"""Reports: the frozen answers of all verbs. Every field is a JSON value.
 
-Nothing done is an answer too: `noop_reason` then says why, and the counts are zero.
+Rule: a verb that does nothing also returns a report; `noop_reason` gives the reason, and the counts are zero.
 """
 
 import logging
@@ -21,10 +21,10 @@ _FEW: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report:
-    """What every verb tells. Rows and files are those of data files, before any merge; sizes are bytes.
+    """The fields that all reports have. Rows and files are counted in data files, before any merge; sizes are bytes.
 
-    `snapshot_id`: the snapshot that the verb made, None when it made none. `dry_run`: the figures are those of
-    the plan, and nothing was done.
+    `snapshot_id` is the snapshot that the verb made, None when it made none. With `dry_run`, the figures are those of
+    the plan, and the verb changed nothing.
     """
 
     table: str
@@ -58,19 +58,20 @@ class Report:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values, fields in their order, and the verb's name first."""
+        """Return the report as JSON values: the verb's name first, then the fields in their order."""
         return {"report": type(self).__name__, **{each.name: plain(getattr(self, each.name)) for each in fields(self)}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CommitReport(Report):
-    """Of write, overwrite and commit. `replayed`: this user had committed this identifier before; nothing is new.
+    """The report of write, overwrite and commit. `replayed`: the user has already committed this identifier; nothing is
+    new.
 
-    All figures are those of the rows that were written, and `snapshot_id` is the snapshot that they came with.
-    `compaction`: what the compaction after it did, with a snapshot of its own; None: there was none, or it failed, and
-    then `compaction_failure` says why, as it does of one that was staged with the rows. `snapshot_ids`: every snapshot
-    made, the compaction's too, in their order; the last of them is the table after it.
-    `clock_note`: how far this machine's clock is ahead of the storage's, where its time was not taken for that.
+    All figures count the written rows, and `snapshot_id` is the snapshot that has them. `compaction` is the report of
+    the compaction that followed, which has its own snapshot. It is None when no compaction ran or when the compaction
+    failed; `compaction_failure` then has the reason, also for a compaction that was staged with the rows.
+    `snapshot_ids` lists every snapshot made, in order, including that of the compaction. `clock_note` says how far this
+    machine's clock is ahead of the storage's clock, if the commit took the storage's time instead.
     """
 
     commit_user: str = ""
@@ -87,10 +88,11 @@ class CommitReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CompactionReport(Report):
-    """Of compact. `buckets_conflicted` lost to another commit and stay as they are; compact again for them.
+    """The report of compact. `buckets_conflicted` lost to another commit and are unchanged; compact again to rewrite
+    them.
 
-    `files_after` is 0 in a dry run, which does not know how many files come out. `clock_note` as in CommitReport.
-    `error`: of many tables, why this one was not compacted.
+    `files_after` is 0 in a dry run, which cannot know how many files the rewrite makes. `clock_note` as in
+    CommitReport. `error` is set when many tables are compacted and this one failed.
     """
 
     commit_user: str = ""
@@ -111,7 +113,10 @@ class CompactionReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ManifestReport(Report):
-    """Of compact_manifests. Entries are the files that manifests say come or go. `clock_note` as in CommitReport."""
+    """The report of compact_manifests.
+
+    Entries are the added and deleted files in manifests. `clock_note` as in CommitReport.
+    """
 
     commit_user: str = ""
     commit_identifier: int | None = None
@@ -125,11 +130,12 @@ class ManifestReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ExpiryReport(Report):
-    """Of expire_snapshots. `reason` says with figures what keeps the rest; `files_deleted` counts by kind.
+    """The report of expire_snapshots. `reason` gives the figures that keep the other snapshots; `files_deleted` counts
+    by kind.
 
-    `changelogs_kept`: expired snapshots that live on as changelogs. `files_waiting` go when nobody can be reading them
-    any more: a later run deletes them; `paths_waiting` names them in the run that let further ones go. `paths`: what
-    was deleted. A dry run tells of each file what the run would tell.
+    `changelogs_kept` are expired snapshots that remain as changelogs. `files_waiting` are files whose readers may still
+    be open; a later run deletes them. `paths_waiting` names these files in the run that unlinked their snapshots.
+    `paths` names the deleted files. A dry run fills the fields as the run would.
     """
 
     snapshots_expired: int = 0
@@ -148,7 +154,10 @@ class ExpiryReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TagReport(Report):
-    """Of create_tag and delete_tag. `files_waiting` as in ExpiryReport: a later expire_snapshots deletes them."""
+    """The report of create_tag and delete_tag.
+
+    `files_waiting` as in ExpiryReport: a later expire_snapshots deletes them.
+    """
 
     tag: str = ""
     tagged_snapshot_id: int | None = None
@@ -158,7 +167,7 @@ class TagReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SchemaReport(Report):
-    """Of alter."""
+    """The report of alter."""
 
     schema_id: int = 0
     schema_id_before: int = 0
@@ -166,7 +175,7 @@ class SchemaReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class VerifyReport(Report):
-    """Of verify: no findings means that everything looked at agrees."""
+    """The report of verify. No findings means that all checked metadata and files agree."""
 
     findings: tuple[Any, ...] = ()
 
@@ -184,7 +193,7 @@ R = TypeVar("R", bound=Report)
 
 
 def timed(verb: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R]:
-    """Let a verb's report say how long it took, by the clock of the table, and log what came of it in one line."""
+    """Add the duration of a verb to its report, by the table's clock, and log the outcome in one line."""
     log = logging.getLogger(f"{LOGGER}.{verb.__name__}")
 
     @wraps(verb)
@@ -218,7 +227,7 @@ _TOLD: Final = (
 
 
 def outcome(report: Report) -> str:
-    """Return in a few words what came of a verb."""
+    """Return the outcome of a verb in a few words."""
     if report.noop_reason is not None:
         # It may quote the user of a commit, who is anything.
         reason = report.noop_reason
@@ -235,7 +244,7 @@ def outcome(report: Report) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON knows it."""
+    """Return `value` as a JSON value."""
     if isinstance(value, Enum):
         return value.value
     if value is None or isinstance(value, str | int | float | bool):

@@ -1,4 +1,4 @@
-"""A scan and a range of changes as users hold them: asked once, read in whichever form is wanted."""
+"""Scans: the handles of a read and of a range of changes, which one plan serves in several forms."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -20,7 +20,10 @@ DataFrame: TypeAlias = Any
 
 
 class Scan(ArrowRows):
-    """Rows of one state of a table. The first call that looks fixes the snapshot; all later ones read the same."""
+    """Rows of one state of a table.
+
+    The first call that needs the snapshot fixes it; all later calls read the same one.
+    """
 
     def __init__(
         self, plan: Callable[[], ScanPlan], table: TableContext, *, asked: Mapping[str, object] | None = None
@@ -49,37 +52,37 @@ class Scan(ArrowRows):
 
     @names_table
     def plan(self) -> ScanPlan:
-        """Return which files are read in which splits. Reads metadata only."""
+        """Return the plan: which files are read in which splits. Reads metadata only."""
         return self._plan
 
     @names_table
     def schema(self) -> pa.Schema:
-        """Return the Arrow schema of the rows: one column for each asked for, in that order."""
+        """Return the Arrow schema of the rows: one column for each requested column, in that order."""
         return scan_schema(self._plan)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches, split by split, in this process; a batch is never empty, and memory stays bounded.
+        """Yield the rows in batches, split by split, in this process. A batch is never empty, and memory stays bounded.
 
-        Raises what the scan is refused for, and SnapshotExpired where the snapshot goes while it is read.
+        Raises the errors of `Table.scan`, and SnapshotExpired when the snapshot expires during the read.
         """
         with named(self.name):
             yield from scan_batches(self._plan, self._table)
 
     @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:
-        """Return the rows as a DataFrame; nothing is read before Spark runs it."""
+        """Return the rows as a DataFrame. No data file is read before Spark runs it."""
         return spark_engine(session).to_spark(self._plan)
 
     @names_table
     def count(self) -> int:
-        """Return how many rows there are; files that need no merge and no test are not opened."""
+        """Return the number of rows. Files that need no merge and no condition are not opened."""
         return count_rows(self._plan, self._table)
 
 
 class ChangesScan(ArrowRows):
-    """What changed in a range of snapshots, or differs between two states.
+    """The changes of a range of snapshots, or the difference of two states.
 
-    The columns of the table stand behind `rowkind`, which is +I, -U, +U or -D.
+    The first column is `rowkind`, which is +I, -U, +U or -D. The columns of the table follow.
     """
 
     def __init__(
@@ -111,14 +114,14 @@ class ChangesScan(ArrowRows):
         return self._plan.arrow_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the changes in batches, in the order of the snapshots, inside a bucket in the order of their files."""
+        """Yield the changes in batches, in the order of the snapshots; within a bucket in the order of its files."""
         with named(self.name):
             yield from change_batches(self._plan, self._table)
 
     @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:
-        """Return the changes as a DataFrame; nothing is read before Spark runs it.
+        """Return the changes as a DataFrame. No data file is read before Spark runs it.
 
-        Its partitions, and the rows in each, are in the order of `to_batches`; a shuffle loses that order, as ever.
+        Its partitions and their rows have the order of `to_batches`. A shuffle loses that order.
         """
         return spark_engine(session).changes(self._plan)

@@ -1,4 +1,4 @@
-"""Spark's engine, imported when it is first asked for: catalogs for sensors, checks and the shell never load Spark."""
+"""Spark engine: imported at the first task, so that catalogs of sensors, checks and the shell never load Spark."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def spark_engine(spark: Any) -> "SparkEngine":
-    """Return the engine of a session, or of a function that makes one. Raises InvalidRequest where Spark is missing."""
+    """Return the engine of a session, or of a function that makes one. Raises InvalidRequest when Spark is missing."""
     try:
         from lakehouse_core.execution.engines.spark import SparkEngine  # noqa: PLC0415
     except ImportError as error:
         raise InvalidRequest(
-            f"Spark cannot be loaded here ({error}). Install it with `pip install 'paimon-lakehouse[spark]'`, or "
-            "connect without spark=… to have tasks run in this process."
+            f"Spark cannot be loaded ({error}). Install it with `pip install 'paimon-lakehouse[spark]'`, or "
+            "connect without spark=… to run tasks in this process."
         ) from error
     return SparkEngine(spark)

@@ -1,6 +1,6 @@
-"""A table and its verbs. A verb is its docstring and one call: what it does is in `table_…`.
+"""Table: the handle whose methods are the verbs. A verb is its docstring and one call of a `table_…` module.
 
-A handle holds nothing of the table's state but schemas, which never change: two handles see the same.
+Rule: a handle caches only schemas, which never change, so two handles see the same state.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ class Table:
 
     @property
     def uri(self) -> str:
-        """The address of the table's folder."""
+        """The address of the table folder."""
         return self._context.store.uri("")
 
     @property
@@ -66,22 +66,22 @@ class Table:
         return table_records.schema(self._context)
 
     def snapshots(self) -> records.Records[Snapshot]:
-        """Return the snapshots that are there, oldest first; times are milliseconds since 1970. Raises CorruptTable."""
+        """Return the existing snapshots, oldest first; times are milliseconds since 1970. Raises CorruptTable."""
         return table_records.snapshots(self._context)
 
     def snapshot(self, snapshot_id: int | None = None) -> Snapshot | None:
-        """Return one snapshot, the latest unless told otherwise; None only when the table has none yet.
+        """Return one snapshot, by default the latest. Return None only when the table has no snapshot.
 
-        Raises NotFound, SnapshotExpired naming the earliest id that is there, InvalidRequest, CorruptTable.
+        Raises NotFound, SnapshotExpired naming the earliest existing id, InvalidRequest, CorruptTable.
         """
         return table_records.snapshot(self._context, snapshot_id)
 
     def changelogs(self) -> records.Records[Snapshot]:
-        """Return the expired snapshots whose changes can still be read, oldest first."""
+        """Return the expired snapshots whose changes are still readable, oldest first."""
         return table_records.changelogs(self._context)
 
     def tags(self) -> records.Records[records.TagRecord]:
-        """Return the tags by name."""
+        """Return the tags, sorted by name."""
         return table_records.tags(self._context)
 
     def schemas(self) -> records.Records[TableSchema]:
@@ -89,30 +89,34 @@ class Table:
         return table_records.schemas(self._context)
 
     def files(self, *, at: ReadPoint = LATEST, stats: bool = False) -> records.Records[records.FileRecord]:
-        """Return the live data files in no order, with `stats` also what is known of their columns.
+        """Return the live data files, unordered; with `stats` also the statistics of their columns.
 
-        No file is opened. Empty for a table without snapshots. Raises NotFound, SnapshotExpired, CorruptTable.
+        Opens no data file. Empty for a table without snapshots. Raises NotFound, SnapshotExpired, CorruptTable.
         """
         return table_records.files(self._context, at=at, stats=stats)
 
     def partitions(self, *, at: ReadPoint = LATEST) -> records.Records[records.PartitionRecord]:
-        """Return the partitions that hold files, by their values. No file is opened. Raises as `files` does."""
+        """Return the partitions that hold files, sorted by their values. Opens no data file. Raises as `files` does."""
         return table_records.partitions(self._context, at=at)
 
     def buckets(self, *, at: ReadPoint = LATEST) -> records.Records[records.BucketRecord]:
-        """Return the buckets that hold files, each with what compaction has to know of it."""
+        """Return the buckets that hold files, each with the figures that compaction uses."""
         return table_records.buckets(self._context, at=at)
 
     def committers(self) -> records.Records[records.CommitterRecord]:
-        """Return who committed what last, also where the snapshot of it has expired; the latest committer last."""
+        """Return the last commit of each user, the latest committer last.
+
+        Users whose snapshots are expired are included.
+        """
         return table_records.committers(self._context)
 
     def content_snapshot_id(self) -> int | None:
-        """Return the newest snapshot that changed rows, expired or not; compactions change none."""
+        """Return the newest snapshot that changed rows, expired or not. A compaction does not change rows."""
         return table_records.content_snapshot_id(self._context)
 
     def manifests(self, *, at: ReadPoint = LATEST) -> records.Records[records.ManifestRecord]:
-        """Return the manifests that list the live files, those of the base before those of the snapshot's own delta.
+        """Return the manifests that list the live files: first those of the base, then those of the snapshot's own
+        delta.
 
         Raises NotFound, SnapshotExpired, CorruptTable.
         """
@@ -122,7 +126,7 @@ class Table:
         """Return the system table that Java calls `<table>$<name>`, with its columns and types.
 
         Names: snapshots, schemas, options, files, manifests, partitions, buckets, tags, branches, consumers,
-        aggregation_fields, statistics, audit_log, binlog, ro. `options`: what state or changes, as `scan` takes them.
+        aggregation_fields, statistics, audit_log, binlog, ro. `options` select the state or the changes, as in `scan`.
         Raises NotFound naming near matches.
         """
         return table_records.system(self._context, name, options=options)
@@ -137,14 +141,15 @@ class Table:
         read_optimized: bool = False,
         options: Mapping[str, str] | None = None,
     ) -> Scan:
-        """Return a scan of some columns (None: all) of the rows that a condition keeps, at a point in time.
+        """Return a scan of the rows that satisfy a condition, at a point in time.
 
-        `where` is SQL text or built with `col`. Without `at` the options say what is read, those of the table and those
-        given here (Paimon's `scan.…` and `incremental-…`); most say nothing, which means the latest. `limit`: at most
-        so many rows, whichever come first. `read_optimized`: of a key table the rows of its top level only, without a
-        merge; what came since the last full compaction is not among them.
-        What fits no table is refused at once, what does not fit this one when the scan is first used: InvalidRequest,
-        NotFound, SnapshotExpired, UnsupportedFeature, CorruptTable.
+        `columns` None means all columns. `where` is SQL text or a predicate built with `col`. Without `at`, the options
+        of the table and `options` select the state (Paimon's `scan.…` and `incremental-…`); without such options it is
+        the latest. `limit` is the highest number of rows; which rows come first is not defined. With `read_optimized`,
+        a scan of a key table reads the top level only, without a merge, and leaves out the rows since the last full
+        compaction. An argument that fits no table is refused at once. An argument that does not fit this table is
+        refused when the scan is first used: InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature,
+        CorruptTable.
         """
         return table_reads.scan(
             self._context, columns, where, at, limit=limit, read_optimized=read_optimized, options=options
@@ -159,42 +164,44 @@ class Table:
         aligned: bool = False,
         cache: str | PurePath | None = None,
     ) -> pa.Table:
-        """Return the rows with these primary keys, as a read of the state `at` gives them, in the order of the keys.
+        """Return the rows with these primary keys, as a read of the state `at` returns them, in the order of the keys.
 
-        `keys`: rows with the columns of the primary key, in any form that `write` takes, a list of tuples, or for a key
-        of one column an Array, a column of pandas or polars, or a list of values. A key that is given twice is answered
-        twice. One that is not there has no row in the answer; with `aligned` each key has one, and those that are not
-        there are all null (ask for a column of the key to tell them from others). `columns` None: all.
-        Data files of which more than a tenth is needed are copied to lookup files in the directory `cache`, which
-        processes may share; None is one of this process, removed when it ends. See `lookups` for asking often.
-        Raises InvalidRequest for a table without a primary key and for keys that do not fit, and what `scan` raises.
+        `keys`: rows with the columns of the primary key, in any form that `write` takes; a list of tuples; or for a key
+        of one column an Array, a column of pandas or polars, or a list of values. A repeated key has a row for each
+        repetition. An absent key has no row. With `aligned`, each key has a row, and the rows of absent keys are all
+        null; request a key column to tell them apart. `columns` None means all columns. When a lookup needs more than a
+        tenth of a data file, it copies the file to a lookup file in the directory `cache`, which processes may share.
+        None means a directory of this process, removed when the process ends. For repeated lookups see `lookups`.
+        Raises InvalidRequest for a table without a primary key and for keys that do not fit, and the errors of `scan`.
         """
         return table_reads.lookup(self._context, self._lookup_caches, keys, columns, at, aligned=aligned, cache=cache)
 
     def lookups(
         self, columns: Sequence[str] | None = None, at: ReadPoint = LATEST, *, cache: str | PurePath | None = None
     ) -> Lookups:
-        """Plan a snapshot once, to look up rows in it many times: `with table.lookups() as rows: rows.get([1, 2])`.
+        """Plan a snapshot once, for many lookups of its rows: `with table.lookups() as rows: rows.get([1, 2])`.
 
-        Takes and raises what `lookup` does. `refresh` moves it to a newer snapshot.
+        Takes the arguments of `lookup` and raises its errors. `refresh` moves the handle to a newer snapshot.
         """
         return table_reads.lookups(self._context, self._lookup_caches, columns, at, cache=cache)
 
     def changes(self, after: int, until: int | None = None) -> ChangesScan:
-        """Return what the snapshots (after, until] changed; `until` None is the latest. `after` 0 starts at the first.
+        """Return the changes of the snapshots (after, until]. `until` None means the latest; `after` 0 starts at the
+        first.
 
-        Files of a changelog where the table has a producer, otherwise the rows of each APPEND as they were written.
-        What cannot be read is told when the range is first used: SnapshotExpired, NotFound, InvalidRequest.
+        A table with a changelog producer answers from its changelog files, another table from the rows of each APPEND
+        as they were written. Errors come when the scan is first used: SnapshotExpired, NotFound, InvalidRequest.
         """
         return table_reads.changes(self._context, after, until)
 
     def diff(self, after: int | str, until: int | str) -> ChangesScan:
-        """Return in what the state of the snapshot `until` differs from that of `after`; or of two tags, by name.
+        """Return the difference between the states of the snapshots `after` and `until`, or of two tags, given by name.
 
-        Of a key table each key that is new or has other values, with its row, and each that is gone, as -D. Of an
-        append table, whose rows have no names, the rows of the files that came. Files that both states have are not
-        read: a table with partial updates or aggregates is told what those files have got, not their merged rows.
-        Raises as `changes` does, and InvalidRequest where the number of buckets is another than before.
+        For a key table: each key that is new or has other values, with its row, and each removed key, as -D. For an
+        append table: the rows of the added files, because rows without a key cannot be compared. Files that both states
+        have are not read. So for a table with partial updates or aggregates, the rows are those of the new files, not
+        the merged rows. Raises the errors of `changes`, and InvalidRequest when the two states have different numbers
+        of buckets.
         """
         return table_reads.diff(self._context, after, until)
 
@@ -207,15 +214,15 @@ class Table:
         missing: Missing = "null",
         progress: Listener | None = None,
     ) -> reports.CommitReport:
-        """Append rows, or merge them in by key, and commit. `properties` go into the snapshot.
+        """Append rows, or merge them by key, and commit. `properties` become properties of the snapshot.
 
-        `data`: what offers an Arrow stream (a scan, pyarrow, polars, DuckDB), a pandas DataFrame, a list of dicts, or a
-        Spark DataFrame; columns go by name. One that is missing is null, so that a key table forgets the value that its
-        row had (the merge engine partial-update keeps it); with `missing="error"` it is refused. `rowkind_column` holds
-        +I, -U, +U or -D for each row. `progress` is called with a Progress from time to time, in this thread; what it
-        raises is logged and stops nothing.
-        Raises InvalidRequest naming row (from 0) and column before anything is committed, UnsupportedFeature,
-        CommitConflict, CommitTimeout, CommitOutcomeUnknown, StorageUnavailable, StorageFull.
+        `data`: an object with an Arrow stream (a scan, pyarrow, polars, DuckDB), a pandas DataFrame, a list of dicts,
+        or a Spark DataFrame. Columns are matched by name. A missing column is null: a key table then loses the value
+        that the row had, except with the merge engine partial-update. With `missing="error"`, a missing column is
+        refused. `rowkind_column` holds +I, -U, +U or -D for each row. `progress` is called from time to time with a
+        Progress, in this thread; an exception that it raises is logged and does not stop the write. Raises
+        InvalidRequest naming row (from 0) and column before anything is committed, UnsupportedFeature, CommitConflict,
+        CommitTimeout, CommitOutcomeUnknown, StorageUnavailable, StorageFull.
         """
         return table_writes.write(
             self._context,
@@ -236,10 +243,12 @@ class Table:
         missing: Missing = "null",
         progress: Listener | None = None,
     ) -> reports.CommitReport:
-        """Replace rows: of one `partition` (some of its columns are enough); with `dynamic` those of the partitions
-        that are in `data`; otherwise the whole table. Left open, a partitioned table's option decides (dynamic).
+        """Replace rows by `data` and commit.
 
-        Raises as `write` does, and CommitConflict where others added rows to what it replaces.
+        With `partition`, the rows of that partition are replaced; some of its columns are enough. With `dynamic=True`,
+        the rows of each partition in `data` are replaced. With `dynamic=False`, all rows are replaced. With neither,
+        the option of a partitioned table decides, which is dynamic by default. Raises the errors of `write`, and
+        CommitConflict when another commit added rows to the replaced partitions.
         """
         return table_writes.overwrite(
             self._context,
@@ -264,12 +273,12 @@ class Table:
         missing: Missing = "null",
         progress: Listener | None = None,
     ) -> StagedCommit:
-        """Write files that nobody sees yet; `commit` makes them a snapshot, once for each user and identifier.
+        """Write data files without a snapshot. `commit` publishes them, once for each user and identifier.
 
-        `commit_identifier` is 0 or more and rises with each commit of a user. `behind`: what is staged already and will
-        be committed first; the new rows count as later than its rows. What is committed under this user and identifier
-        is not written again, nor is its data read; the commit answers as it did. Raises as `write` does until it
-        commits, and StaleCommit.
+        `commit_identifier` is 0 or more and rises with each commit of a user. `behind`: staged commits that the caller
+        will commit first; the new rows count as later than theirs. When this user and identifier are committed already,
+        nothing is written and no data is read; the commit answers as it did before. Raises StaleCommit, and the errors
+        of `write` except those of its commit.
         """
         return table_writes.stage(
             self._context,
@@ -285,30 +294,32 @@ class Table:
         )
 
     def commit(self, staged: StagedCommit, *, progress: Listener | None = None) -> reports.CommitReport:
-        """Make a staged commit a snapshot. Safe to repeat: a user and identifier that were committed change nothing.
+        """Publish a staged commit as a snapshot. A replay of the same user and identifier changes nothing.
 
-        A table that is not `write-only` is then compacted where its options ask for it, which is a snapshot of its own.
-        A failure there is told in the report, for the rows are committed; the next compaction does the same again.
-        Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again), StaleCommit.
+        A table that is not `write-only` is then compacted when its options ask for it; the compaction makes its own
+        snapshot. The report names a failure of that compaction, because the rows are committed; the next compaction
+        covers the same files. Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again),
+        StaleCommit.
         """
         return table_writes.commit(self._context, staged, progress=progress)
 
     def keep_pending(self, staged: StagedCommit) -> None:
-        """Keep a staged commit inside the table until it is committed, so that a killed pipeline can go on."""
+        """Store a staged commit inside the table until it is committed, so that a killed pipeline can continue."""
         table_writes.keep_pending(self._context, staged)
 
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
-        """Return the staged commit that was kept, None when there is none."""
+        """Return the stored staged commit of this user and identifier, None when there is none."""
         return table_writes.pending(self._context, commit_user, commit_identifier)
 
     def forget_pending(self, staged: StagedCommit) -> None:
-        """Forget a kept commit once it is committed."""
+        """Remove a stored staged commit after its commit."""
         table_writes.forget_pending(self._context, staged)
 
     def alter(self, *changes: SchemaChange) -> reports.SchemaReport:
-        """Change the schema, all changes or none: AddColumn(…), RenameColumn(…), SetOption(…) and so on.
+        """Apply schema changes, all or none: AddColumn(…), RenameColumn(…), SetOption(…) and so on.
 
-        No data file is touched. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter too.
+        Changes no data file. Raises InvalidRequest, UnsupportedFeature, and CommitConflict when others alter the table
+        too.
         """
         return table_writes.alter(self._context, *changes)
 
@@ -322,12 +333,14 @@ class Table:
         properties: Mapping[str, str] | None = None,
         progress: Listener | None = None,
     ) -> reports.CompactionReport:
-        """Rewrite files into fewer: with `full` every bucket into its top level, else what the strategy picks in each.
+        """Rewrite files into fewer: with `full` every bucket into its top level, else the files that the strategy
+        picks.
 
-        The strategy picks once a call, and maybe nothing. `partition`: only there, by some of its columns or all.
-        `partition_idle`: only in partitions without a new file for so long. Buckets that another commit changed
-        meanwhile stay as they are, and the report counts them. Raises CommitConflict when that was every bucket,
-        InvalidRequest, UnsupportedFeature, TaskFailed, StorageUnavailable, CorruptTable.
+        The strategy picks once for each bucket in a call, and may pick nothing. `partition` restricts the call to one
+        partition, by some or all of its columns. `partition_idle` restricts the call to partitions without a new file
+        for that time. Buckets that another commit changes meanwhile stay as they are, and the report counts them.
+        Raises CommitConflict when that holds for every bucket, InvalidRequest, UnsupportedFeature, TaskFailed,
+        StorageUnavailable, CorruptTable.
         """
         return table_maintenance.compact(
             self._context,
@@ -342,7 +355,7 @@ class Table:
     def compact_manifests(
         self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
     ) -> reports.ManifestReport:
-        """Rewrite the manifests into few without entries that undo each other; no data file is touched.
+        """Rewrite the manifests into few, without entries that cancel each other. Changes no data file.
 
         Raises CommitTimeout, CommitOutcomeUnknown, UnsupportedFeature, StorageUnavailable, CorruptTable.
         """
@@ -357,12 +370,13 @@ class Table:
         dry_run: bool = False,
         progress: Listener | None = None,
     ) -> reports.ExpiryReport:
-        """Let old snapshots go, and the files that only they needed; what is not given is the table's option.
+        """Expire old snapshots and delete the files that only they need. Table options replace arguments that are not
+        given.
 
-        `retain_max` and `retain_min` count snapshots, 1 <= min <= max; a maximum alone brings down the table's minimum.
-        `older_than`: an age, or the time (UTC unless it has a zone) before which a snapshot is old. A dry run answers
-        as the run would: files that go at once, and those that wait for their readers.
-        Raises InvalidRequest, StorageUnavailable, and CorruptTable before anything is deleted.
+        `retain_max` and `retain_min` count snapshots, 1 <= min <= max; a maximum alone also lowers the table's minimum.
+        `older_than` is an age, or the time before which a snapshot is old (UTC unless it has a zone). A dry run reports
+        the files that the run would delete at once, and those that wait for their readers. Raises InvalidRequest,
+        StorageUnavailable, and CorruptTable before anything is deleted.
         """
         return table_maintenance.expire_snapshots(
             self._context,
@@ -378,22 +392,22 @@ class Table:
     ) -> reports.TagReport:
         """Name a snapshot (None: the latest) and keep its files, for the time of `retention` or until it is deleted.
 
-        `at`: the id of a snapshot, or a point such as AsOf(…) or AtTag(…). Raises InvalidRequest for a bad or taken
-        name, NotFound, SnapshotExpired.
+        `at` is the id of a snapshot, or a point such as AsOf(…) or AtTag(…). Raises InvalidRequest for an invalid or
+        existing name, NotFound, SnapshotExpired.
         """
         return table_maintenance.create_tag(self._context, name, at=at, retention=retention, dry_run=dry_run)
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> reports.TagReport:
-        """Delete a tag, and the files that only it kept. Raises NotFound."""
+        """Delete a tag and the files that only the tag keeps. Raises NotFound."""
         return table_maintenance.delete_tag(self._context, name, dry_run=dry_run)
 
     def verify(self, *, data: bool = False, progress: Listener | None = None) -> reports.VerifyReport:
-        """Check what the table promises, metadata and files. Finding something is an answer, not an error.
+        """Check the promises of the table, in metadata and files. A finding is part of the report, not an error.
 
-        Reads the metadata of every snapshot, tag and changelog, and the size of each file they name; with `data` also
-        every data file among them and its indexes, which takes as long as reading all of the table's history. Avro
-        files of other engines, of the codecs null and deflate, have no checksums: there a changed value may go unseen.
-        Writes nothing. Raises NotFound, StorageUnavailable.
+        Reads the metadata of every snapshot, tag and changelog, and the size of each file that they name. With `data`
+        it also reads every data file and index among them, which takes as long as a read of the table's whole history.
+        Avro files of other engines with the codecs null and deflate have no checksums, so a changed value there may
+        stay undetected. Writes nothing. Raises NotFound, StorageUnavailable.
         """
         return table_maintenance.verify(self._context, data=data, progress=progress)
 

@@ -1,6 +1,6 @@
-"""The verbs of `Table` that keep it small and sound: compaction, expiry, tags, verification.
+"""Maintenance verbs of `Table`: compaction, expiry, tags, verification.
 
-Rule: what is wrong with an argument is told before anything is done.
+Rule: a wrong argument is refused before the verb does anything.
 """
 
 from collections.abc import Mapping

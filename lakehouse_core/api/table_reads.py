@@ -1,6 +1,6 @@
-"""The verbs of `Table` that read rows.
+"""Reading verbs of `Table`.
 
-Rule: what fits no table is refused at once, what does not fit this one when rows are first asked for.
+Rule: an argument that fits no table is refused at once; one that does not fit this table, when rows are first read.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a table consists of, looked at: the verbs of `Table` that answer with records.
+"""Record verbs of `Table`: snapshots, tags, schemas, files, buckets, manifests, committers.
 
 Rule: no data file is opened.
 """
@@ -131,7 +131,7 @@ def system(table: TableContext, name: str, *, options: Mapping[str, str] | None)
 
 
 def html(table: TableContext) -> str:
-    """Return what notebooks show of a handle; nothing is read for it."""
+    """Return the HTML that notebooks show for a handle. Reads nothing."""
     known = table.schemas.known
     facts: dict[str, object] = {"at": table.store.uri("")}
     if known is not None:

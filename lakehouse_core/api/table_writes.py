@@ -1,6 +1,6 @@
-"""The verbs of `Table` that write rows, and that change its schema.
+"""Writing verbs of `Table`: rows and the schema.
 
-Rule: what is wrong with an argument is told before anything is written.
+Rule: a wrong argument is refused before the verb writes anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -104,7 +104,7 @@ def stage(
 def commit(table: TableContext, staged: StagedCommit, *, progress: Listener | None) -> CommitReport:
     check_staged_commit("commit", staged)
     if staged.table != table.name:
-        raise InvalidRequest(f"{table.name}: the commit was staged for {staged.table}. Commit it there.")
+        raise InvalidRequest(f"{table.name}: found a commit staged for {staged.table}. Commit it to that table.")
     watch = Watch("commit", table.name, progress)
     watch.at("committing")
     return _committed(table, staged, commit_staged(table, staged), watch)

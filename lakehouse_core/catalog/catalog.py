@@ -1,7 +1,6 @@
-"""The file-system catalog: databases are folders `<name>.db` of the warehouse, tables are folders with a schema.
+"""The file-system catalog: a database is a folder `<name>.db` of the warehouse, a table is a folder with a schema.
 
-A table is there from the moment its schema 0 is.
-Source: docs/format/catalogs.md#filesystem-catalog.
+Rule: a table exists as soon as its schema 0 exists. Source: docs/format/catalogs.md#filesystem-catalog.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +57,10 @@ _PATTERN: Final = frozenset("*?[")
 
 @checks_flags
 class Catalog:
-    """Names → tables. `store` is rooted at the warehouse; `engine` makes the engine at the first task."""
+    """A catalog: table names → tables.
+
+    `store` is rooted at the warehouse; `engine` makes the engine at the first task.
+    """
 
     def __init__(
         self, store: ObjectStore, *, engine: Callable[[], Engine] | None = None, clock: Clock | None = None
@@ -79,7 +81,7 @@ class Catalog:
 
     @property
     def uri(self) -> str:
-        """The warehouse's address."""
+        """The address of the warehouse."""
         return self._store.uri("")
 
     def databases(self) -> list[str]:
@@ -92,10 +94,15 @@ class Catalog:
         )
 
     def create_database(self, name: str, *, exist_ok: bool = False) -> None:
-        """Create a database. Raises InvalidRequest for bad names, and for existing ones unless `exist_ok`."""
+        """Create a database.
+
+        Raises InvalidRequest for an invalid name, and for an existing database unless `exist_ok`.
+        """
         check_new_name(name, "database")
         if name.casefold() == SYSTEM_DATABASE:
-            raise InvalidRequest(f"Invalid database name {shown(name)}: it is kept for system tables. Choose another.")
+            raise InvalidRequest(
+                f"Invalid database name {shown(name)}: reserved for system tables. Choose another name."
+            )
         known = self.databases()
         if name not in known:
             check_no_twin(name, known, "database")
@@ -107,7 +114,10 @@ class Catalog:
             raise InvalidRequest(f"Database {shown(name)} exists already. Pass exist_ok=True to accept that.")
 
     def drop_database(self, name: str, *, cascade: bool = False, missing_ok: bool = False) -> None:
-        """Drop a database; with `cascade` its tables too. Raises NotFound, InvalidRequest when it has tables."""
+        """Drop a database, with `cascade` also its tables.
+
+        Raises NotFound; InvalidRequest when the database has tables.
+        """
         if not self._has_database(name):
             if missing_ok:
                 return
@@ -118,7 +128,7 @@ class Catalog:
                 f"Database {shown(name)} has {len(tables)} tables ({', '.join(tables[:5])}). "
                 "Drop them first, or pass cascade=True."
             )
-        with begun(f"Some tables of database {shown(name)} may be gone. Drop it again."):
+        with begun(f"Database {shown(name)}: some of its tables may be dropped. Drop the database again."):
             for table in tables:
                 self.drop_table(f"{name}.{table}")
             self._clear_hidden(name)
@@ -126,9 +136,8 @@ class Catalog:
             is_left = self._has_database(name)
         if is_left:
             raise InvalidRequest(
-                f"Database {shown(name)} holds files that belong to no table: {self._store.uri(_folder(name))} was "
-                "kept. "
-                "Look at them, then remove the folder."
+                f"Database {shown(name)}: found files that belong to no table, so the folder "
+                f"{self._store.uri(_folder(name))} stays. Check the files, then remove the folder."
             )
 
     def tables(self, database: str) -> list[str]:
@@ -151,12 +160,12 @@ class Catalog:
         nullable: bool = False,
         exist_ok: bool = False,
     ) -> Table:
-        """Create `database.table` and return it; with `exist_ok` return the one that exists, as it is.
+        """Create `database.table` and return it; with `exist_ok`, return an existing table unchanged.
 
-        `schema` maps column names to SQL types, or is an Arrow schema or a Spark StructType. With `nullable` all
-        columns but those of the primary key may hold nulls, whatever the schema says: Spark takes literals and ranges
-        for NOT NULL, which later data need not be. Raises InvalidRequest, UnsupportedFeature for what the table asks
-        for and nobody would keep, NotFound for the database.
+        `schema` maps column names to SQL types, or is an Arrow schema or a Spark StructType. With `nullable`, all
+        columns except the primary key may hold nulls, whatever the schema says: Spark marks literals and ranges as NOT
+        NULL, although later data may have nulls. Raises InvalidRequest; UnsupportedFeature for an option that the core
+        does not carry out; NotFound for the database.
         """
         database, table = split_name(name)
         known = self.tables(database) if self._has_database(database) else []
@@ -181,8 +190,8 @@ class Catalog:
         # Hidden files are what somebody else writes now, or what a process that died has left.
         if any(not is_hidden(found.key.rpartition("/")[2]) for found in store.list("")):
             raise InvalidRequest(
-                f"{store.uri('')}: the folder of table {name} is not empty and holds no schema. "
-                "Look at what it holds, then remove it or choose another name."
+                f"{store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
+                "remove the folder or choose another name."
             )
         schemas = SchemaLog(store, MAIN)
         with self._cleared(_table_folder(database, table)):
@@ -208,8 +217,8 @@ class Catalog:
     def drop_table(self, name: str, *, missing_ok: bool = False) -> None:
         """Drop a table with all its files, snapshots and tags. Raises NotFound unless `missing_ok`.
 
-        Of symbolic links the links go, and nothing behind them. Raises WriteOutcomeUnknown when the table is gone from
-        the catalog, but not all of its files are.
+        A symbolic link is removed, not its target. Raises WriteOutcomeUnknown when the catalog has dropped the table
+        but some of its files remain.
         """
         database, table = split_name(name)
         folder = _table_folder(database, table)
@@ -221,16 +230,21 @@ class Catalog:
             raise
         # Out of sight at once, so that a crash below leaves hidden rubbish and never half a table.
         hidden = f"{_folder(database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
-        rest = f"Table {shown(name)} is dropped, but files of it are left: remove the folder {self._store.uri(hidden)}."
+        rest = (
+            f"Table {shown(name)} is dropped, but some of its files remain. Remove the folder "
+            f"{self._store.uri(hidden)}."
+        )
         if not moved(self._folders("dropped", name), folder, hidden, witness=witness):
-            raise StorageUnavailable(f"{self._store.uri(hidden)}: a fresh UUID is taken. Drop the table again.")
+            raise StorageUnavailable(
+                f"{self._store.uri(hidden)}: expected a new name, found an existing folder. Drop the table again."
+            )
         with begun(rest):
             if left := self._store.delete_folder(hidden):
-                raise StorageUnavailable(f"{left[0]}: it could not be deleted, and {len(left) - 1} others.")
+                raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
         log_outcome("drop_table", name, "dropped")
 
     def rename_table(self, source: str, target: str) -> Table:
-        """Rename a table, all or nothing, and return it. Raises NotFound, InvalidRequest when `target` exists."""
+        """Rename a table, all or nothing, and return it. Raises NotFound; InvalidRequest when `target` exists."""
         database, table = split_name(target)
         _, _, witness = self._opened(source)
         if not self._has_database(database):
@@ -242,29 +256,30 @@ class Catalog:
         # Opened first: when the table is moved, nothing may fail any more.
         store = self._store.at(new)
         if not moved(self._folders("renamed", source), old, new, witness=witness):
-            raise InvalidRequest(f"Table {shown(target)} exists already, or its folder does. Choose another name.")
+            raise InvalidRequest(f"Table {shown(target)}: the table or its folder already exists. Choose another name.")
         log_outcome("rename_table", source, f"renamed to {target}")
         return Table(target, store, schemas=SchemaLog(store, MAIN), engine=self._engine, clock=self._clock)
 
     def matching(self, tables: str = "*", *, database: str | None = None) -> list[str]:
-        """Return `database.table` of each table whose name and database fit, sorted; `database` None: in all of them.
+        """Return `database.table` of each table whose name and database match, sorted. `database` None means all
+        databases.
 
-        In names `*` stands for any characters, `?` for one and `[…]` for one of some. `tables` may hold both, as in
-        `sales.*`. Raises NotFound when none fits, InvalidRequest.
+        In names `*` stands for any characters, `?` for one character and `[…]` for one of those listed. `tables` may name
+        the database too, as in `sales.*`. Raises NotFound when no table matches, InvalidRequest.
         """
         if database is None and isinstance(tables, str) and "." in tables:
             database, _, tables = tables.partition(".")
         database = "*" if database is None else database
         for noun, pattern in (("database", database), ("tables", tables)):
             if not isinstance(pattern, str):
-                raise InvalidRequest(f"{noun}={shown(pattern)}: expected a name, in which * stands for any characters.")
+                raise InvalidRequest(f"{noun}={shown(pattern)}: expected a name or a pattern, as in 'sales*'.")
         databases = [name for name in self.databases() if fnmatchcase(name, database)]
         if not databases:
-            raise NotFound(f"No database fits {shown(database)} in {self.uri}. {near(database, self.databases())}")
+            raise NotFound(f"No database matches {shown(database)} in {self.uri}. {near(database, self.databases())}")
         found = [f"{name}.{table}" for name in databases for table in self.tables(name) if fnmatchcase(table, tables)]
         if not found:
             known = [table for name in databases for table in self.tables(name)]
-            raise NotFound(f"No table fits {shown(tables)} in {', '.join(databases)}. {near(tables, known)}")
+            raise NotFound(f"No table matches {shown(tables)} in {', '.join(databases)}. {near(tables, known)}")
         return found
 
     def compact(
@@ -278,13 +293,13 @@ class Catalog:
         properties: Mapping[str, str] | None = None,
         progress: Listener | None = None,
     ) -> tuple[CompactionReport, ...]:
-        """Compact each table whose name and database fit, one after the other, as `Table.compact` does.
+        """Compact each table whose name and database match, one after the other, as `Table.compact` does.
 
-        `database` None: in all of them, or in those that `tables` names before a dot, as in `sales.*`. In names `*`
-        stands for any characters, `?` for one and `[…]` for one of some.
-        Returns a report for each table, by name; one that fails says so in `error`, and the others go on. `progress` is
-        told of each table, and of what goes on in it.
-        Raises NotFound when no table fits, InvalidRequest.
+        `database` None means all databases, or the one that `tables` names before a dot, as in `sales.*`. In names `*`
+        stands for any characters, `?` for one character and `[…]` for one of those listed.
+        Returns a report for each table, by name. When one table fails, its report has the `error`, and the other tables
+        continue. `progress` receives the progress of the call and of each table.
+        Raises NotFound when no table matches, InvalidRequest.
         """
         # What no table can take is not each table's own failure.
         idle_millis(partition_idle)
@@ -357,7 +372,7 @@ class Catalog:
             elif name == _DATABASE_MARK or is_temp(name):
                 left += self._store.delete([f"{folder}/{name}"])
         if left:
-            raise StorageUnavailable(f"{left[0]}: it could not be deleted, and {len(left) - 1} others.")
+            raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
 
     @contextmanager
     def _cleared(self, folder: str) -> Iterator[None]:

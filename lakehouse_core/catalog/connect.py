@@ -1,6 +1,6 @@
 """Connect: the front door, from the address of a warehouse to its catalog.
 
-Rule: nothing is read or made before a verb asks for it.
+Rule: connecting reads and creates nothing; the first verb does.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,10 +26,10 @@ def connect(
     storage: Mapping[str, str] | None = None,
     metastore: str | None = None,
 ) -> Catalog:
-    """Open the catalog of a warehouse: a file path (`~` is the home folder) or file:// URI, which need not exist yet.
+    """Open the catalog of a warehouse: a file path (`~` is the home folder) or a file:// URI, which need not exist yet.
 
-    With `spark`, a session or a function that makes one at the first task, tasks run there; else in this process.
-    Raises InvalidRequest, UnsupportedFeature.
+    `spark` is a session, or a function that makes one at the first task: tasks then run on Spark, otherwise in this
+    process. Raises InvalidRequest, UnsupportedFeature.
     """
     if isinstance(warehouse, PurePath):
         warehouse = str(warehouse)
@@ -39,13 +39,13 @@ def connect(
         raise UnsupportedFeature("connect: SQL catalogs (metastore=…) are not supported yet. Leave metastore out.")
     if mapping_of("connect: storage", storage):
         raise InvalidRequest(
-            f"connect: the store of {warehouse} takes no settings, and was given {shown(list(storage or ()))}. "
-            "Leave storage out."
+            f"connect: storage has the settings {shown(list(storage or ()))}, but the store of {warehouse} takes "
+            "none. Leave storage out."
         )
     if spark is not None and not _is_session_or_function(spark):
         raise InvalidRequest(
-            f"connect: spark={shown(spark)} is no Spark session: pass a SparkSession, or a function that returns "
-            "one, as in spark=SparkSession.builder.getOrCreate."
+            f"connect: spark={shown(spark)} is not a Spark session. Pass a SparkSession, or a function that "
+            "returns one, as in spark=SparkSession.builder.getOrCreate."
         )
     engine = None if spark is None else cache(lambda: spark_engine(spark))
     return Catalog(open_store(parse_location(warehouse)), engine=engine)

@@ -1,6 +1,6 @@
-"""Names of databases, tables and tags: what new ones may look like, and how a wrong one is answered.
+"""Names of databases, tables and tags: the check of new names and the advice for unknown ones.
 
-Names made by other engines are opened as long as they are safe as one part of a path; only new ones follow our rules.
+Rule: names from other engines are opened if they are safe as one part of a path; only new names follow our rules.
 """
 
 import difflib
@@ -28,7 +28,7 @@ def split_name(name: str) -> tuple[str, str]:
         raise InvalidRequest(f"Table name {shown(name)}: expected 'database.table'.")
     base, dollar, rest = table.partition("$")
     if dollar and rest.startswith("branch_"):
-        raise UnsupportedFeature(f"{name}: branches cannot be opened yet. Open {database}.{base}.")
+        raise UnsupportedFeature(f"{name}: branches are not supported yet. Open {database}.{base}.")
     if dollar:
         raise InvalidRequest(
             f"{name} is a system table: call system_table({shown(name)}), or open {database}.{base} and call "
@@ -50,7 +50,7 @@ def split_system_name(name: str) -> tuple[str, str]:
 
 
 def check_part(name: str, noun: str) -> None:
-    """Refuse what is no single, visible part of a path; every existing name passes that another engine could make."""
+    """Refuse a name that is not a single, visible part of a path. Every name that another engine can make passes."""
     if not isinstance(name, str):
         raise InvalidRequest(f"Invalid {noun} name {shown(name)}: expected text.")
     if problem := _unsafe(name):
@@ -58,24 +58,24 @@ def check_part(name: str, noun: str) -> None:
 
 
 def check_new_name(name: str, noun: str) -> None:
-    """Refuse a new database or table name that some file system or engine would trip over."""
+    """Refuse a new database or table name that some file system or engine cannot handle."""
     check_part(name, noun)
     if problem := _unportable(name):
         raise InvalidRequest(f"Invalid {noun} name {shown(name)}: {problem}. Use letters, digits, '_' and '-'.")
 
 
 def check_no_twin(name: str, existing: Iterable[str], noun: str) -> None:
-    """Refuse a name that differs from an existing one only by case: some file systems hold one folder for both."""
+    """Refuse a name that differs from an existing one only by case: some file systems keep one folder for both."""
     for other in existing:
         if other != name and other.casefold() == name.casefold():
             raise InvalidRequest(
-                f"Invalid {noun} name {shown(name)}: it differs from the {noun} {shown(other)} only by case. Choose "
-                "another."
+                f"Invalid {noun} name {shown(name)}: the {noun} {shown(other)} differs only by case. Choose "
+                "another name."
             )
 
 
 def near(name: str, existing: Iterable[str]) -> str:
-    """Return advice for a name that does not exist: the nearest ones that do, or all of few."""
+    """Return advice for a name that does not exist: the nearest existing names, or all of them when they are few."""
     known = sorted(existing)
     matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if matches:

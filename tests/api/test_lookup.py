@@ -186,7 +186,7 @@ def test_closed_lookups_answer_no_more(orders):
     with orders.lookups() as lookups:
         assert repr(lookups) == "Lookups('db.orders', snapshot 3)"
 
-    with pytest.raises(lc.InvalidRequest, match="these lookups are closed"):
+    with pytest.raises(lc.InvalidRequest, match="This lookup handle is closed"):
         lookups.get(KEYS)
     assert repr(lookups) == "Lookups('db.orders', closed)"
 

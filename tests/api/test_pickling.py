@@ -119,7 +119,7 @@ def test_what_cannot_go_says_so_in_one_line(orders: lc.Table) -> None:
     memory = Catalog(MemoryStore())
     with orders.lookups() as lookups:
         for handle, message in (
-            (lookups, "db.orders: lookups are not pickled: open them where they are used"),
+            (lookups, "db.orders: a lookup handle cannot be pickled"),
             (memory, "it lies in the memory of one process, and is not pickled. Use a folder."),
         ):
             with pytest.raises(lc.InvalidRequest) as refused:

@@ -210,7 +210,7 @@ def test_what_becomes_of_tables_is_logged_and_what_is_staged(tmp_path: Path, cap
         "create_table db.t: created with 1 columns",
         "stage db.t: 1 files and 2 rows staged",
         "commit db.t: snapshot 1 (APPEND), 1 files added, 2 rows added",
-        r"commit db.t: nothing was done: 'a\nb committed 1 before; nothing was done again'",
+        r"commit db.t: nothing was done: 'a\nb has already committed 1'",
         "rename_table db.t: renamed to db.u",
         "drop_table db.u: dropped",
     ]

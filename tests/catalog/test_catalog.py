@@ -159,11 +159,11 @@ def test_all_tables_of_a_pattern_are_compacted_with_a_report_each(catalog):
         "sales.orders",
         "sales.people",
     ]
-    with pytest.raises(lc.NotFound, match=r"No table fits 'z\*' in sales\. There are: order_items, orders, people"):
+    with pytest.raises(lc.NotFound, match=r"No table matches 'z\*' in sales\. There are: order_items, orders, people"):
         catalog.compact("z*", database="sales")
     with pytest.raises(lc.InvalidRequest, match="partition_idle='1h'"):
         catalog.compact("order*", partition_idle="1h")
-    with pytest.raises(lc.NotFound, match="No database fits 'sale'"):
+    with pytest.raises(lc.NotFound, match="No database matches 'sale'"):
         catalog.compact(database="sale")
 
 

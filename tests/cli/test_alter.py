@@ -166,7 +166,7 @@ def test_findings_in_one_of_many_tables_are_an_exit_code_too(shell, three, home)
 def test_tables_are_listed_by_a_pattern(shell, three):
     assert shell("tables", "sales.?").lines == ["sales.a", "sales.b"]
     assert shell("tables", "*").lines == three
-    assert "No table fits 'x*' in sales" in shell("tables", "sales.x*").err
+    assert "No table matches 'x*' in sales" in shell("tables", "sales.x*").err
 
 
 @pytest.mark.parametrize("words", ["read X", "drop X --yes", "describe X", "rename X sales.y", "write X orders.csv"])

@@ -1,7 +1,7 @@
-"""The rows of system tables that tell of metadata, as Java shows them.
+"""Rows of the system tables about metadata, as Java shows them.
 
-A row is a tuple in the order of `SYSTEM_COLUMNS`; times are milliseconds, those of commits since 1970 in UTC.
-Source: docs/semantics/reading.md#system-tables.
+Rule: a row is a tuple in the order of `SYSTEM_COLUMNS`; times are milliseconds, commit times since 1970 in UTC. Source:
+docs/semantics/reading.md#system-tables.
 """
 
 import json
@@ -79,7 +79,7 @@ def tag_rows(tags: Mapping[str, Tag]) -> Iterator[Row]:
 
 
 def aggregation_rows(schema: TableSchema) -> Iterator[Row]:
-    """Yield for each column every option `fields.<column>.…` that is set, whatever it means."""
+    """Yield a row for each column with every option `fields.<column>.…` that is set, whatever its meaning."""
     set_options: dict[str, list[str]] = {}
     for key in schema.options:
         parts = key.split(".")
@@ -132,7 +132,7 @@ def file_rows(
     file_schema: Callable[[int], TableSchema],
     path_of: Callable[[str], str],
 ) -> Iterator[Row]:
-    """Yield the live files; `path_of` makes a key inside the table a path."""
+    """Yield the live files; `path_of` turns a key inside the table into a path."""
     types = [field.type for field in schema.partition_fields]
     for entry in entries:
         file, written = entry.file, file_schema(entry.file.schema_id)
@@ -163,8 +163,10 @@ def file_rows(
 
 
 def partition_rows(entries: Iterable[ManifestEntry], schema: TableSchema, *, deleted: Mapping[bytes, int]) -> list[Row]:
-    """Return the partitions that hold files, by their text. `entries`: all of a state's manifests, also those that
-    undo each other; `deleted`: rows that deletion vectors mark, by partition.
+    """Return the partitions that hold files, sorted by their text.
+
+    `entries` are those of all manifests of a state, including entries that cancel each other. `deleted` counts the rows
+    that deletion vectors mark, by partition.
     """
     types = [field.type for field in schema.partition_fields]
     default = schema.table_options.partition_default_name
@@ -180,7 +182,7 @@ def partition_rows(entries: Iterable[ManifestEntry], schema: TableSchema, *, del
 
 
 def bucket_rows(entries: Iterable[ManifestEntry], schema: TableSchema) -> list[Row]:
-    """Return the buckets that hold files, by the text of their partition and their number; `entries` as above."""
+    """Return the buckets that hold files, sorted by partition text and number; `entries` as above."""
     types = [field.type for field in schema.partition_fields]
     rows = []
     for (partition, bucket), (_, *told) in _figures(entries, by_bucket=True).items():

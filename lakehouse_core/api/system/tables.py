@@ -1,7 +1,7 @@
-"""System tables: what Java calls `table$snapshots`, `table$files` and so on, with its columns, types and rows.
+"""System tables: the tables that Java calls `table$snapshots`, `table$files` and so on, with its columns, types and
+rows.
 
-Times are in UTC, where Java shows the clock of its own zone.
-Source: docs/semantics/reading.md#system-tables.
+Rule: times are in UTC, while Java shows the clock of its own zone. Source: docs/semantics/reading.md#system-tables.
 """
 
 import difflib
@@ -58,7 +58,7 @@ SYSTEM_TABLES: Final = (*SYSTEM_COLUMNS, *_OF_ROWS)
 
 
 class SystemTable(ArrowRows):
-    """One system table, as it is when it is read; `name` is `database.table$name`."""
+    """One system table at the time of the read; `name` is `database.table$name`."""
 
     def __init__(
         self,
@@ -90,19 +90,19 @@ class SystemTable(ArrowRows):
         return self._schema()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches, none of them empty. Raises what the table cannot be read for."""
+        """Yield the rows in non-empty batches. Raises the errors of the table's own read."""
         with named(self.name):
             yield from self._batches()
 
     @names_table
     def to_spark(self, session: SparkSession) -> DataFrame:
-        """Return the rows as a DataFrame; metadata is read now, rows of the table when Spark runs it."""
+        """Return the rows as a DataFrame. Metadata is read now; rows of the table are read when Spark runs it."""
         return self._frame(session)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSource:
-    """Where the rows of a system table come from. `options`: those of a read, as `Table.scan` takes them."""
+    """The source of a system table's rows. `options` are read options, as `Table.scan` takes them."""
 
     table: TableContext
     options: Mapping[str, str]
@@ -111,17 +111,19 @@ class SystemSource:
 def system_table(name: str, source: SystemSource) -> SystemTable:
     """Return the system table of this name. Raises NotFound naming near matches.
 
-    Raises InvalidRequest for options where there is nothing to choose.
+    Raises InvalidRequest for options of a system table that does not depend on the state.
     """
     if not isinstance(name, str) or name not in SYSTEM_TABLES:
         near = difflib.get_close_matches(name if isinstance(name, str) else "", SYSTEM_TABLES, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"There are: {', '.join(SYSTEM_TABLES)}."
-        raise NotFound(f"{source.table.name}: there is no system table {shown(name)}. {hint}")
+        raise NotFound(f"{source.table.name}: system table {shown(name)} does not exist. {hint}")
     full_name = f"{source.table.name}${name}"
     if name in _OF_ROWS:
         return _of_rows(name, full_name, source)
     if source.options and name not in _STATE_ROWS:
-        raise InvalidRequest(f"{full_name}: it is the same at every point; leave options out.")
+        raise InvalidRequest(
+            f"{full_name}: options are given, but this system table is the same for every snapshot. Leave options out."
+        )
     fields = SYSTEM_COLUMNS[name]
     schema = pa.schema([pa.field(field.name, arrow_type(field.type), field.type.nullable) for field in fields])
 

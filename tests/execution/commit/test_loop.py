@@ -279,8 +279,8 @@ class TestCompaction:
 
         assert table.live() == "b0@0 theirs@5 x0@5"
         assert str(report.compaction_failure).startswith(
-            "the rows are committed; the compaction staged with them left out 1 of its buckets, where another commit "
-            "was faster: a1 at level 0"
+            "the rows are committed; another commit changed 1 of the buckets that the staged compaction rewrites, "
+            "which stay as they are: a1 at level 0"
         )
 
     def test_a_compaction_alone_makes_one_snapshot(self, table: CommitTable) -> None:
