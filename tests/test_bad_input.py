@@ -130,7 +130,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
                 "lpt1": "names a device",
                 "sys": "reserved for system tables",
                 "x" * 256: "it has 256 bytes, at most 200",
-                "DB": "differs from the database 'db' only by case. Choose another",
+                "DB": "the database 'db' differs only by case. Choose another",
                 "db": "exists already. Pass exist_ok=True",
             }.items()
         ),
@@ -146,7 +146,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
                 "t$snapshots": "is a system table: call system_table",
                 "x" * 256: "it has 256 bytes",
                 "nul": "names a device",
-                "Orders": "differs from the table 'orders' only by case. Choose another",
+                "Orders": "the table 'orders' differs only by case. Choose another",
                 "orders": "exists already. Pass exist_ok=True",
             }.items()
         ),

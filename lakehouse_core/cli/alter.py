@@ -1,6 +1,7 @@
-"""alter: steps that change the schema of a table, carried out as one: all of them or none.
+"""alter: apply schema changes to a table in one alteration, all or none.
 
-Each step takes its own words and options, then the next one begins: `add-column note STRING --after status set a=1`.
+Each step takes its own words and options; the next word begins the next step: `add-column note STRING --after status
+set a=1`.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ Make: TypeAlias = Callable[[TableSchema], SchemaChange]
 
 
 class Step(Verb):
-    """A verb that takes no more words than it has arguments; what follows is the next step's."""
+    """A verb that takes exactly its own arguments; the words after them are the next step."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -73,7 +74,7 @@ class Step(Verb):
 
 
 class Steps(VerbGroup):
-    """The steps of one alteration; options may stand behind the table too."""
+    """The steps of one alteration. Options may also follow the table."""
 
     command_class = Step
 
@@ -93,10 +94,10 @@ class Steps(VerbGroup):
 @tables_argument
 @json_option
 def alter(*, table: str) -> None:
-    """Change the schema of TABLE, or of all that fit a pattern: all steps or none.
+    """Change the schema of TABLE, or of all tables that match a pattern: all steps or none.
 
-    A nested field is named by its path, as in address.city; the elements of an array by element, the values of a map by
-    value.
+    A path names a nested field, as in address.city. In a path, `element` is the element of an array and `value` is the
+    value of a map.
     """
 
 
@@ -115,14 +116,14 @@ def _apply(context: click.Context, results: Sequence[Sequence[Make]], *, table: 
 @click.argument("name")
 @click.argument("type", metavar="TYPE")
 @click.option("--first", is_flag=True, help="As the first column.")
-@click.option("--after", type=COLUMN, metavar="NAME", help="Behind this column; at the end unless told otherwise.")
-@click.option("--before", type=COLUMN, metavar="NAME", help="In front of this column.")
-@click.option("--comment", metavar="TEXT", help="What the column is about.")
+@click.option("--after", type=COLUMN, metavar="NAME", help="After this column. Default: at the end.")
+@click.option("--before", type=COLUMN, metavar="NAME", help="Before this column.")
+@click.option("--comment", metavar="TEXT", help="The comment of the column.")
 @json_option
 def add_column(
     *, name: str, type: str, first: bool, after: str | None, before: str | None, comment: str | None
 ) -> list[Make]:
-    """Add a column NAME of the SQL type TYPE; it is null in the rows that are there."""
+    """Add a column NAME of the SQL type TYPE. Existing rows have null in it."""
     return [lambda schema: AddColumn(_path(name), type, comment=comment, first=first, after=after, before=before)]
 
 
@@ -130,7 +131,7 @@ def add_column(
 @click.argument("name", type=COLUMN)
 @json_option
 def drop_column(*, name: str) -> list[Make]:
-    """Leave the column NAME out from now on; files keep it."""
+    """Drop the column NAME. Existing files keep its values."""
     return [lambda schema: DropColumn(_column(schema, name))]
 
 
@@ -139,19 +140,19 @@ def drop_column(*, name: str) -> list[Make]:
 @click.argument("new", metavar="NEW")
 @json_option
 def rename_column(*, name: str, new: str) -> list[Make]:
-    """Give the column NAME the name NEW."""
+    """Rename the column NAME to NEW."""
     return [lambda schema: RenameColumn(_column(schema, name), new)]
 
 
 @alter.command("move-column", epilog="lakehouse alter sales.orders move-column note --after status")
 @click.argument("name", type=COLUMN)
-@click.option("--first", is_flag=True, help="To the beginning.")
-@click.option("--last", is_flag=True, help="To the end.")
-@click.option("--after", type=COLUMN, metavar="NAME", help="Behind this column.")
-@click.option("--before", type=COLUMN, metavar="NAME", help="In front of this column.")
+@click.option("--first", is_flag=True, help="To the first place.")
+@click.option("--last", is_flag=True, help="To the last place.")
+@click.option("--after", type=COLUMN, metavar="NAME", help="After this column.")
+@click.option("--before", type=COLUMN, metavar="NAME", help="Before this column.")
 @json_option
 def move_column(*, name: str, first: bool, last: bool, after: str | None, before: str | None) -> list[Make]:
-    """Give the column NAME another place."""
+    """Move the column NAME."""
     return [lambda schema: MoveColumn(name, first=first, last=last, after=after, before=before)]
 
 
@@ -160,7 +161,7 @@ def move_column(*, name: str, first: bool, last: bool, after: str | None, before
 @click.argument("type", metavar="TYPE")
 @json_option
 def change_type(*, name: str, type: str) -> list[Make]:
-    """Read and write the column NAME as the SQL type TYPE from now on."""
+    """Change the type of the column NAME to the SQL type TYPE, for reads and writes."""
     return [lambda schema: UpdateColumnType(_column(schema, name), type)]
 
 
@@ -168,7 +169,7 @@ def change_type(*, name: str, type: str) -> list[Make]:
 @click.argument("name", type=COLUMN)
 @json_option
 def set_not_null(*, name: str) -> list[Make]:
-    """Let the column NAME hold no nulls any more; an option of the table has to allow it."""
+    """Forbid nulls in the column NAME. An option of the table has to allow this change."""
     return [lambda schema: UpdateColumnNullability(_column(schema, name), False)]
 
 
@@ -176,7 +177,7 @@ def set_not_null(*, name: str) -> list[Make]:
 @click.argument("name", type=COLUMN)
 @json_option
 def drop_not_null(*, name: str) -> list[Make]:
-    """Let the column NAME hold nulls."""
+    """Allow nulls in the column NAME."""
     return [lambda schema: UpdateColumnNullability(_column(schema, name), True)]
 
 
@@ -189,7 +190,7 @@ def drop_not_null(*, name: str) -> list[Make]:
 @click.argument("value")
 @json_option
 def set_default(*, name: str, value: str) -> list[Make]:
-    """Fill nulls of the column NAME with VALUE in later writes."""
+    """Set the default of the column NAME: later writes replace its nulls by VALUE."""
     return [lambda schema: UpdateColumnDefault(name, value)]
 
 
@@ -197,16 +198,16 @@ def set_default(*, name: str, value: str) -> list[Make]:
 @click.argument("name", type=COLUMN)
 @json_option
 def drop_default(*, name: str) -> list[Make]:
-    """Leave nulls of the column NAME as they are in later writes."""
+    """Drop the default of the column NAME: later writes keep its nulls."""
     return [lambda schema: UpdateColumnDefault(name, None)]
 
 
 @alter.command("comment", epilog='lakehouse alter sales.orders comment "One row per order."')
 @click.argument("text")
-@click.option("--column", type=COLUMN, metavar="NAME", help="What this column is about, not the table.")
+@click.option("--column", type=COLUMN, metavar="NAME", help="Comment on this column instead of the table.")
 @json_option
 def comment(*, text: str, column: str | None) -> list[Make]:
-    """Say in TEXT what the table is about; an empty TEXT removes the comment."""
+    """Set the comment of the table to TEXT; an empty TEXT removes it."""
     if column is None:
         return [lambda schema: UpdateComment(text or None)]
     return [lambda schema: UpdateColumnComment(_column(schema, column), text or None)]
@@ -230,7 +231,7 @@ def set_options(*, settings: tuple[str, ...]) -> list[Make]:
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @json_option
 def unset_options(*, keys: tuple[str, ...]) -> list[Make]:
-    """Give options of the table their defaults again."""
+    """Remove options of the table, so that their defaults apply."""
     return [_always(RemoveOption(key)) for key in keys]
 
 

@@ -1,4 +1,4 @@
-"""Arguments that a shell can complete: names of tables, of their tags and of their columns."""
+"""Arguments that a shell can complete: names of tables, tags and columns."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -17,19 +17,19 @@ _PATTERN: Final = frozenset("*?[")
 
 
 def is_pattern(name: str) -> bool:
-    """Return whether the name stands for many tables."""
+    """Return whether the name is a pattern for many tables."""
     return not _PATTERN.isdisjoint(name)
 
 
 def is_system(name: str) -> bool:
-    """Return whether the name is that of a system table, such as sales.orders$files; a branch is none."""
+    """Return whether the name is that of a system table, such as sales.orders$files; a branch is not a system table."""
     return "$" in name and "$branch_" not in name
 
 
 class TableName(click.ParamType[str]):
-    """The name of a table, completed from the warehouse; where a verb takes `many`, also a pattern.
+    """The name of a table, completed from the warehouse. With `many`, the verb also takes a pattern.
 
-    `system`: the verb takes system tables, too.
+    With `system`, the verb also takes a system table.
     """
 
     name = "table"
@@ -39,18 +39,22 @@ class TableName(click.ParamType[str]):
         self._system = system
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse a pattern where one table is meant, and a system table where rows of people's own are."""
+        """Refuse a pattern when the verb takes one table, and a system table when the verb needs a table with its own
+        rows.
+        """
         if is_pattern(value) and not self._many:
-            raise InvalidRequest(f"{shown(value)} stands for many tables, and this verb takes one. Name one.")
+            raise InvalidRequest(
+                f"{shown(value)} is a pattern for many tables, but this verb takes one table. Name one."
+            )
         if is_system(value) and not self._system:
             base, _, _ = value.partition("$")
             raise InvalidRequest(
-                f"{shown(value)} is a system table, which `read` and `count` take. This verb takes {shown(base)}."
+                f"{shown(value)} is a system table, which only `read` and `count` take. Name {shown(base)}."
             )
         return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the tables that begin so; none where there is no warehouse."""
+        """Return the tables that begin with the typed text; none without a warehouse."""
         try:
             catalog = catalog_of(ctx.find_root().params.get("warehouse"))
             names = [f"{database}.{table}" for database in catalog.databases() for table in catalog.tables(database)]
@@ -60,12 +64,12 @@ class TableName(click.ParamType[str]):
 
 
 class TagName(click.ParamType[str]):
-    """The name of a tag of the table that stands before it."""
+    """The name of a tag of the table in the words before it."""
 
     name = "name"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the tags that begin so; none where there is no table."""
+        """Return the tags that begin with the typed text; none without a table."""
         try:
             names = [tag.name for tag in _table_before(ctx).tags()]
         except LakehouseError:
@@ -74,7 +78,10 @@ class TagName(click.ParamType[str]):
 
 
 class ColumnName(click.ParamType[str]):
-    """The name of a column of the table that stands before it; of `many`, with commas between them, the last one."""
+    """The name of a column of the table in the words before it.
+
+    With `many`, the last name of a comma list is completed.
+    """
 
     name = "name"
 
@@ -82,7 +89,7 @@ class ColumnName(click.ParamType[str]):
         self._many = many
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the columns that begin so; none where there is no table."""
+        """Return the columns that begin with the typed text; none without a table."""
         done, comma, begun = incomplete.rpartition(",") if self._many else ("", "", incomplete)
         try:
             names = _table_before(ctx).schema.column_names
@@ -106,20 +113,20 @@ def _table_before(context: click.Context) -> Table:
 
 
 def table_argument(command: F) -> F:
-    """Take TABLE, one."""
+    """Take TABLE, one table."""
     return click.argument("table", type=TableName(many=False, system=False))(command)
 
 
 def tables_argument(command: F) -> F:
-    """Take TABLE, one or a pattern that stands for many."""
+    """Take TABLE, one table or a pattern for many."""
     return click.argument("table", type=TableName(many=True, system=False))(command)
 
 
 def readable_argument(command: F) -> F:
-    """Take TABLE, one, which may be a system table."""
+    """Take TABLE, one table or system table."""
     return click.argument("table", type=TableName(many=False, system=True))(command)
 
 
 def countable_argument(command: F) -> F:
-    """Take TABLE, one or a pattern that stands for many, or a system table."""
+    """Take TABLE, one table, a pattern for many, or a system table."""
     return click.argument("table", type=TableName(many=True, system=True))(command)

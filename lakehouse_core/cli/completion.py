@@ -1,4 +1,4 @@
-"""completion: the script with which a shell completes verbs, flags, tables, tags and columns."""
+"""completion: print the script with which a shell completes verbs, flags, tables, tags and columns."""
 
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from lakehouse_core.cli.program import COMPLETION_VARIABLE, PROGRAM
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, *, shell: str) -> None:
-    """Print the script with which a SHELL completes verbs, flags, tables, tags and columns."""
+    """Print the script with which SHELL completes verbs, flags, tables, tags and columns."""
     made: Any = get_completion_class(shell)
     click.echo(made(context.find_root().command, {}, PROGRAM, COMPLETION_VARIABLE).source(), nl=False)
 

@@ -1,6 +1,6 @@
-"""CSV as fields and back, with null told from an empty text: a null is not quoted, a text that looks like one is.
+"""CSV records: fields from lines and back. A null field is not quoted; a text that looks like null is quoted.
 
-Source: RFC 4180. Python's own reader cannot tell "" from nothing at all.
+Source: RFC 4180. Python's own reader does not tell an empty text from a missing one.
 """
 
 import re
@@ -19,7 +19,7 @@ _TAB_NAMES: Final = ("tab", "\\t")
 
 @dataclass(frozen=True, slots=True)
 class CsvStyle:
-    """What separates the fields, and which text without quotes is null; in a column that is no text nothing is, too."""
+    """The delimiter, and the unquoted text that means null. In columns without text, an empty field is null too."""
 
     delimiter: str = ","
     null: str = ""
@@ -27,14 +27,14 @@ class CsvStyle:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field as it stands in the file, its quotes taken off."""
+    """One field of the file, without its quotes."""
 
     text: str
     is_quoted: bool
 
 
 def parse_delimiter(text: str) -> str:
-    """Return the character that separates fields; `tab` and `\\t` are one. Raises InvalidRequest."""
+    """Return the delimiter character; `tab` and `\t` both mean a tab. Raises InvalidRequest."""
     delimiter = "\t" if text in _TAB_NAMES else text
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise InvalidRequest(f"--delimiter {shown(text)}: expected one character, such as ';', or tab.")
@@ -70,7 +70,8 @@ def read_records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, li
                 parts, end = [], closing.end()
                 if end < len(body) and body[end] != delimiter:
                     raise InvalidRequest(
-                        f"Line {number}: behind a closing quote stands {shown(body[end])}: double the quotes in a text."
+                        f"Line {number}: found {shown(body[end])} after a closing quote, expected a delimiter. "
+                        "Double the quotes inside a text."
                     )
                 fields.append(Field(text, True))
             else:
@@ -82,16 +83,16 @@ def read_records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, li
                 break
             start = end + 1
     if parts:
-        raise InvalidRequest(f"A quote that opens in line {first} or behind is never closed: close it.")
+        raise InvalidRequest(f"Line {first}: a quote that opens in this line or a later one is not closed. Close it.")
 
 
 def _check_length(parts: Sequence[str], first: int) -> None:
     if sum(map(len, parts[-1:])) > _LONGEST_FIELD or (len(parts) % 1024 == 0 and sum(map(len, parts)) > _LONGEST_FIELD):
-        raise InvalidRequest(f"Line {first}: a quoted text of more than {_LONGEST_FIELD >> 20} MiB: close its quote.")
+        raise InvalidRequest(f"Line {first}: a quoted text has more than {_LONGEST_FIELD >> 20} MiB. Close its quote.")
 
 
 def record_line(texts: Iterable[str | None], style: CsvStyle) -> str:
-    """Return a line, its end included, that `read_records` reads back; None is null."""
+    """Return a record as one line that `read_records` can read back; None is null."""
     return style.delimiter.join(style.null if text is None else _field(text, style) for text in texts) + "\n"
 
 

@@ -1,7 +1,7 @@
-"""Errors as a shell tells them: one line on standard error and an exit code.
+"""Failures: errors in a shell, as one line on standard error and an exit code.
 
-The codes are promises: 0 done · 1 verify found something · 2 the request is wrong · 3 conflict, try again ·
-4 storage did not answer · 5 stored bytes are corrupt · 6 feature not supported.
+The codes never change: 0 done · 1 verify found something · 2 the request is wrong · 3 conflict, try again · 4 storage
+did not answer · 5 stored bytes are corrupt · 6 feature not supported.
 """
 
 import re
@@ -48,12 +48,12 @@ def exit_code(error: LakehouseError) -> int:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Return the code that says most of several runs; 0 for none."""
+    """Return the most severe code of several runs; 0 without runs."""
     return min(codes, key=_WORST_FIRST.index, default=0)
 
 
 def error_text(error: LakehouseError) -> str:
-    """Return the message in the shell's words, on one line."""
+    """Return the message on one line, with the shell's names for flags."""
     text = _PYTHON_FLAG.sub(lambda flag: f"--{flag[1].replace('_', '-')}", str(error))
     return " ".join(_MISSING.sub(r"--missing \1", text).split())
 

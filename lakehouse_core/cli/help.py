@@ -1,17 +1,17 @@
-"""How help is laid out: whole sentences in the list of verbs, and an example at the end."""
+"""Help layout: whole sentences in the list of verbs, and an example at the end."""
 
 import click
 
 
 class Verb(click.Command):
-    """A verb whose `epilog` is an example, shown as it is written."""
+    """A verb whose `epilog` is an example, shown unchanged."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_example(self, formatter)
 
 
 class VerbGroup(click.Group):
-    """Verbs, each listed with its whole first sentence."""
+    """A group of verbs, each listed with its whole first sentence."""
 
     command_class = Verb
 

@@ -14,7 +14,7 @@ from lakehouse_core.cli.output import print_report
 from lakehouse_core.cli.records import print_tags
 from lakehouse_core.cli.session import is_json, parse_assignments, progress_bar
 
-_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 
 
 @click.command(
@@ -24,9 +24,13 @@ _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what wo
     "lakehouse compact 'sales.*' --partition-idle 1h",
 )
 @tables_argument
-@click.option("--full", is_flag=True, help="Bring every bucket into its top level, not only what needs it most.")
-@click.option("--partition", multiple=True, metavar="K=V", help="Only this partition; once for each of its columns.")
-@click.option("--partition-idle", metavar="AGE", help="Only partitions without a new file for so long, as in 1h.")
+@click.option(
+    "--full", is_flag=True, help="Rewrite every bucket into its top level, not only the files that the strategy picks."
+)
+@click.option(
+    "--partition", multiple=True, metavar="K=V", help="Only this partition. Repeat for each partition column."
+)
+@click.option("--partition-idle", metavar="AGE", help="Only partitions without a new file for this time, as in 1h.")
 @_DRY_RUN
 @json_option
 @click.pass_context
@@ -39,7 +43,7 @@ def compact(
     partition_idle: str | None,
     dry_run: bool,
 ) -> int:
-    """Rewrite the files of TABLE, or of all that fit a pattern such as 'sales.*', into fewer."""
+    """Rewrite the files of TABLE, or of all tables that match a pattern such as 'sales.*', into fewer."""
     idle = None if partition_idle is None else parse_age(partition_idle, "--partition-idle")
     assignments = parse_assignments(partition)
 
@@ -59,7 +63,7 @@ def compact(
 @json_option
 @click.pass_context
 def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> int:
-    """Rewrite the manifests of TABLE, or of all that fit a pattern, into few; no data file is touched."""
+    """Rewrite the manifests of TABLE, or of all tables that match a pattern, into few. Changes no data file."""
     return on_each(context, table, lambda opened: _told(context, opened.compact_manifests(dry_run=dry_run)))
 
 
@@ -69,15 +73,15 @@ def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> i
     "--retain-max",
     type=int,
     metavar="N",
-    help="Keep at most this many snapshots; alone it also lowers the least number that the table keeps.",
+    help="Keep at most this many snapshots. Without --retain-min it also lowers the table's minimum.",
 )
 @click.option(
     "--retain-min",
     type=int,
     metavar="N",
-    help="Keep at least this many snapshots; what is not given is the table's option.",
+    help="Keep at least this many snapshots. Default: the table's option.",
 )
-@click.option("--older-than", metavar="AGE", help="Snapshots younger than this stay, as in 1h or 7d.")
+@click.option("--older-than", metavar="AGE", help="Keep snapshots younger than this, as in 1h or 7d.")
 @_DRY_RUN
 @json_option
 @click.pass_context
@@ -90,7 +94,7 @@ def expire(
     older_than: str | None,
     dry_run: bool,
 ) -> int:
-    """Let old snapshots of TABLE, or of all that fit a pattern, go, and the files that only they needed."""
+    """Expire old snapshots of TABLE, or of all tables that match a pattern, and delete files that only they need."""
     age = None if older_than is None else parse_age(older_than, "--older-than")
 
     def verb(opened: Table) -> None:
@@ -111,15 +115,15 @@ def tag() -> None:
 @tag.command("create", epilog="lakehouse tag create sales.orders eod --snapshot 12 --retention 30d")
 @tables_argument
 @click.argument("name")
-@click.option("--snapshot", type=int, metavar="N", help="The snapshot to tag; the latest unless given.")
-@click.option("--retention", metavar="AGE", help="How long the tag is kept, as in 30d; for ever unless given.")
+@click.option("--snapshot", type=int, metavar="N", help="The snapshot to tag. Default: the latest.")
+@click.option("--retention", metavar="AGE", help="How long the tag stays, as in 30d. Default: until it is deleted.")
 @_DRY_RUN
 @json_option
 @click.pass_context
 def create_tag(
     context: click.Context, *, table: str, name: str, snapshot: int | None, retention: str | None, dry_run: bool
 ) -> int:
-    """Name a snapshot of TABLE, or of all that fit a pattern, and keep its files."""
+    """Name a snapshot of TABLE, or of all tables that match a pattern, and keep its files."""
     age = None if retention is None else parse_age(retention, "--retention")
     return on_each(
         context,
@@ -135,7 +139,7 @@ def create_tag(
 @json_option
 @click.pass_context
 def delete_tag(context: click.Context, *, table: str, name: str, dry_run: bool) -> int:
-    """Delete a tag of TABLE, or of all that fit a pattern, and the files that only it kept."""
+    """Delete a tag of TABLE, or of all tables that match a pattern, and the files that only the tag keeps."""
     return on_each(context, table, lambda opened: _told(context, opened.delete_tag(name, dry_run=dry_run)))
 
 
@@ -154,7 +158,10 @@ def list_tags(context: click.Context, *, table: str) -> None:
 @json_option
 @click.pass_context
 def verify(context: click.Context, *, table: str, data: bool) -> int:
-    """Check the metadata and files of TABLE, or of all that fit a pattern; exit code 1 when something is found."""
+    """Check the metadata and files of TABLE, or of all tables that match a pattern.
+
+    The exit code is 1 for a finding.
+    """
 
     def verb(opened: Table) -> int:
         with progress_bar(context) as progress:

@@ -1,6 +1,6 @@
-"""Verbs on many tables: in the name of one, `*`, `?` and `[…]` stand for others.
+"""Verbs on many tables: in a table name, `*`, `?` and `[…]` are a pattern.
 
-Tables are taken by name, one after the other; one that fails is told and stops no other.
+Tables are processed by name, one after the other. When one fails, its error is printed and the others continue.
 """
 
 from collections.abc import Callable
@@ -17,16 +17,16 @@ from lakehouse_core.errors import LakehouseError
 
 
 def matching(catalog: Catalog, pattern: str) -> list[str]:
-    """Return the names of the tables that fit, sorted; without a dot those of all databases that fit.
+    """Return the names of the tables that match, sorted. A pattern without a dot matches databases.
 
-    Raises NotFound when there is none.
+    Raises NotFound when no table matches.
     """
     database, _, tables = pattern.partition(".")
     return catalog.matching(tables or "*", database=database)
 
 
 def on_each(context: click.Context, name: str, verb: Callable[[Table], int | None]) -> int:
-    """Run the verb on the table of that name, or on each that the pattern fits; return the worst exit code."""
+    """Run the verb on the named table, or on each table that the pattern matches. Return the most severe exit code."""
     catalog = open_catalog(context)
     if not is_pattern(name):
         return verb(catalog.table(name)) or 0

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and texts that become values."""
+"""Options that several verbs share, and the parsing of their texts."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -20,7 +20,7 @@ def _remember_json(context: click.Context, _: click.Parameter, value: bool) -> N
 
 
 def json_option(command: F) -> F:
-    """Take --json behind the verb too."""
+    """Take --json after the verb too."""
     option = click.option(
         "--json",
         is_flag=True,
@@ -37,16 +37,16 @@ def point_options(command: F) -> F:
         "--as-of",
         "as_of",
         metavar="TIME",
-        help="The newest snapshot at this time, as in 2013-01-31T12:00:00Z; UTC unless it says.",
+        help="The newest snapshot at this time, as in 2013-01-31T12:00:00Z. UTC unless it has a zone.",
     )(command)
-    command = click.option("--tag", type=TAG, metavar="NAME", help="The snapshot that a tag names.")(command)
-    return click.option("--snapshot", type=int, metavar="N", help="The snapshot of this id.")(command)
+    command = click.option("--tag", type=TAG, metavar="NAME", help="The snapshot of this tag.")(command)
+    return click.option("--snapshot", type=int, metavar="N", help="The snapshot with this id.")(command)
 
 
 def given_point(snapshot: int | None, tag: str | None, as_of: str | None) -> ReadPoint | None:
-    """Return what the point options mean, None when there is none. Raises InvalidRequest for more than one."""
+    """Return the read point of the options; None when none is given. Raises InvalidRequest for more than one."""
     if sum(each is not None for each in (snapshot, tag, as_of)) > 1:
-        raise InvalidRequest("Give one of --snapshot, --tag and --as-of.")
+        raise InvalidRequest("Give only one of --snapshot, --tag and --as-of.")
     if snapshot is not None:
         return AtSnapshot(snapshot)
     if tag is not None:
@@ -55,15 +55,18 @@ def given_point(snapshot: int | None, tag: str | None, as_of: str | None) -> Rea
 
 
 def read_point(snapshot: int | None, tag: str | None, as_of: str | None) -> ReadPoint:
-    """Return what the point options mean, the latest when there is none. Raises InvalidRequest for more than one."""
+    """Return the read point of the options; the latest when none is given. Raises InvalidRequest for more than one."""
     return given_point(snapshot, tag, as_of) or Latest()
 
 
 def parse_age(text: str, option: str) -> timedelta:
-    """Return a duration such as 1h, 30 min or 7d. A number alone, which options take for milliseconds, is refused."""
+    """Return a duration such as 1h, 30 min or 7d.
+
+    A number without a unit, which table options read as milliseconds, is refused.
+    """
     if text.strip().isdigit():
-        raise InvalidRequest(f"Option {option} is {text!r}: give a unit too, as in {text.strip()} min.")
+        raise InvalidRequest(f"Option {option} is {text!r}: expected a unit. Write it, as in {text.strip()} min.")
     try:
         return timedelta(milliseconds=parse_duration(option, text))
     except OverflowError as error:
-        raise InvalidRequest(f"Option {option} is {text!r}: at most {timedelta.max.days} d are understood.") from error
+        raise InvalidRequest(f"Option {option} is {text!r}: expected at most {timedelta.max.days} d.") from error

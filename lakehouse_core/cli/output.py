@@ -1,4 +1,4 @@
-"""What verbs print: JSON lines for programs, tables and short texts for people."""
+"""Output of verbs: JSON lines for programs, tables and short texts for people."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ def print_json(value: object) -> None:
 
 
 def print_records(records: Records[Any], *, as_json: bool) -> None:
-    """Print records: with JSON all of their fields, else a table of those that fit on a line."""
+    """Print records: with JSON all of their fields, else a table of the brief columns."""
     rows = records.to_dicts()
     if as_json:
         for row in rows:
@@ -42,9 +42,9 @@ def print_records(records: Records[Any], *, as_json: bool) -> None:
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table for people; on a terminal it is folded to fit, elsewhere wide ones run on.
+    """Print a table for people. On a terminal it is folded to fit; elsewhere the lines may be wide.
 
-    Elsewhere rows are printed as they come, as wide as the first of them are.
+    Outside a terminal, rows are printed as they arrive, with the column widths of the first batch.
     """
     console = _Console(soft_wrap=False)
     if sys.stdout.isatty():
@@ -68,7 +68,7 @@ class _Console(Console):
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
-    """Print what a verb did: a line of JSON, or what is worth saying of it."""
+    """Print the outcome of a verb: one line of JSON, or a short text."""
     if as_json:
         print_json(report.to_dict())
         return
@@ -95,18 +95,16 @@ def _headline(report: Report) -> str:
     if report.noop_reason is not None:
         return f"nothing done: {report.noop_reason}"
     if report.dry_run:
-        return "this is what would be done"
+        return "dry run, nothing changed"
     if isinstance(report, VerifyReport):
-        return f"{len(report.findings)} findings" if report.findings else "everything looked at agrees"
+        return f"{len(report.findings)} findings" if report.findings else "no findings"
     return "done" if report.snapshot_id is None else f"snapshot {report.snapshot_id} ({report.commit_kind})"
 
 
 def _lines(name: str, value: Any) -> list[str]:
     label = name.replace("_", " ")
     if name == "files_waiting":
-        return [
-            f"{label}: {value}; an expire after lakehouse.read.grace deletes them, when no reader needs them any more"
-        ]
+        return [f"{label}: {value}; an expire after lakehouse.read.grace deletes them"]
     if isinstance(value, list) and len(value) > 1:
         rest = [f"  … {len(value) - _MOST_LISTED} more; --json lists all"] if len(value) > _MOST_LISTED else []
         return [f"{label}:", *(f"  {plain_text(item)}" for item in value[:_MOST_LISTED]), *rest]
@@ -116,7 +114,7 @@ def _lines(name: str, value: Any) -> list[str]:
 
 
 def json_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return rows as JSON values that lose nothing: decimals, dates and times as text, binaries as base64."""
+    """Return rows as JSON values without loss: decimals, dates and times as text, binaries as base64."""
     names = batch.schema.names
     columns = [_json_column(column) for column in batch.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if names else []

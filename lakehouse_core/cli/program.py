@@ -1,4 +1,4 @@
-"""`lakehouse`: finds the verb, loads only its module, and turns errors into one line and an exit code."""
+"""`lakehouse`: find the verb, load only its module, and turn errors into one line and an exit code."""
 
 import difflib
 import os
@@ -76,13 +76,13 @@ class _Verbs(VerbGroup):
     "--warehouse",
     envvar="LAKEHOUSE_WAREHOUSE",
     metavar="WAREHOUSE",
-    help="Path or file:// URI of the warehouse; also from LAKEHOUSE_WAREHOUSE.",
+    help="Path or file:// URI of the warehouse. Default: LAKEHOUSE_WAREHOUSE.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on standard output.")
 @click.version_option(package_name="paimon-lakehouse")
 @click.pass_context
 def cli(context: click.Context, warehouse: str | None, as_json: bool) -> None:
-    """Tables in the Apache Paimon format: write, read and maintain them. Tasks run in this process.
+    """Read, write and maintain tables in the Apache Paimon format. Tasks run in this process.
 
     Exit codes: 0 done, 1 verify found something, 2 the request is wrong, 3 conflict: try again, 4 storage did not
     answer, 5 stored bytes are corrupt, 6 not supported.
@@ -99,7 +99,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one verb and return the exit code; errors go to standard error, one line each."""
+    """Run one verb and return the exit code. Errors go to standard error, one line each."""
     try:
         # Not `cli.main`: it answers a closed pipe with 1, which is verify's to say.
         with cli.make_context(PROGRAM, arguments) as context:

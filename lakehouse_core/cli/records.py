@@ -1,4 +1,4 @@
-"""snapshots, partitions, files, manifests, tags, schemas: what a table consists of."""
+"""snapshots, partitions, files, manifests, tags, schemas: the verbs that list the parts of a table."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ def partitions(context: click.Context, *, table: str, snapshot: int | None, tag:
 @click.command("files", cls=Verb, epilog="lakehouse files sales.orders --tag eod")
 @table_argument
 @point_options
-@click.option("--stats", is_flag=True, help="With the bounds and null counts of columns (shown by --json).")
+@click.option("--stats", is_flag=True, help="Add the bounds and null counts of columns (only --json shows them).")
 @json_option
 @click.pass_context
 def files(

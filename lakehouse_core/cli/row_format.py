@@ -1,4 +1,4 @@
-"""The formats of rows in files and pipes: Parquet, CSV, JSON, Arrow, and how a file tells its own."""
+"""Row formats of files and pipes: Parquet, CSV, JSON, Arrow, and the format that a file name means."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,22 +24,26 @@ _ENDINGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFormat:
-    """How rows lie in files. `name` None: as each file's name ends; `delimiter` None: as the format has it."""
+    """The format of rows in files.
+
+    `name` None: by the ending of each file name; `delimiter` None: the format's default.
+    """
 
     name: str | None = None
     delimiter: str | None = None
     null: str = ""
 
     def of(self, file: Path) -> str:
-        """Return the format of a file. Raises InvalidRequest where nothing tells."""
+        """Return the format of a file. Raises InvalidRequest when neither the name nor an option gives it."""
         if self.name is not None:
             return self.name
         if file == PIPE:
-            raise InvalidRequest(f"-: a pipe's name tells no format: give --format {_listed(FORMATS)}.")
+            raise InvalidRequest(f"-: a pipe has no file name that gives the format. Pass --format {_listed(FORMATS)}.")
         ending = suffixes(file)[0]
         if ending not in _ENDINGS:
             raise InvalidRequest(
-                f"{file}: its name ends with none of {', '.join(_ENDINGS)}: rename it, or give --format."
+                f"{file}: expected a name that ends with one of {', '.join(_ENDINGS)}. Rename the file, or pass "
+                "--format."
             )
         return _ENDINGS[ending]
 

@@ -1,6 +1,6 @@
-"""Rows from files and pipes that users bring.
+"""Row input: rows from the files and pipes of users.
 
-Rule: whatever the format, columns go by name and values by the table's types.
+Rule: in every format, columns are matched by name and values are parsed by the table's types.
 """
 
 import base64
@@ -50,25 +50,28 @@ def read_files(
     rowkind_column: str | None,
     missing: Missing = "null",
 ) -> pa.RecordBatchReader:
-    """Return the rows of all files, one after the other, as the table's columns. Raises InvalidRequest per file."""
+    """Return the rows of all files, one file after the other, as the table's columns.
+
+    Raises InvalidRequest naming the file.
+    """
     columns = [pa.field(field.name, arrow_type(field.type)) for field in fields]
     if rowkind_column is not None:
         check_text("--rowkind-column", rowkind_column)
     if rowkind_column is not None and all(field.name != rowkind_column for field in fields):
         columns.append(pa.field(rowkind_column, pa.string()))
     if list(files).count(PIPE) > 1:
-        raise InvalidRequest("-: standard input can be read once only. Name it once.")
+        raise InvalidRequest("-: standard input is named twice, but can be read only once. Name it once.")
     readers = [(file, form.of(file)) for file in files]
     for file in files:
         if file != PIPE and not file.is_file():
-            raise InvalidRequest(f"{file}: there is no such file.")
+            raise InvalidRequest(f"{file}: the file does not exist. Check the path.")
     return pa.RecordBatchReader.from_batches(
         pa.schema(columns), _rows_of(readers, form, fields, rowkind_column, missing)
     )
 
 
 def known_row_count(files: Iterable[Path], form: RowFormat) -> int | None:
-    """Return how many rows the files have together, None where one does not say."""
+    """Return the number of rows of all files, None when a file does not say."""
     count = 0
     for file in files:
         if file == PIPE or form.of(file) != "parquet":
@@ -106,9 +109,9 @@ def _rows_of(
             raise InvalidRequest(f"{shown}: {error}") from error
         except (pa.ArrowException, ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             what = f".{name}" if file == PIPE else "".join(suffixes(file)) or f".{name}"
-            raise InvalidRequest(f"{shown}: it cannot be read as {what} ({error}).") from error
+            raise InvalidRequest(f"{shown}: cannot be read as {what} ({error}).") from error
         except OSError as error:
-            raise InvalidRequest(f"{shown}: it cannot be read ({error.strerror or error}).") from error
+            raise InvalidRequest(f"{shown}: cannot be read ({error.strerror or error}).") from error
 
 
 def _holds_empty_text(data_type: DataType) -> bool:
@@ -124,7 +127,7 @@ def _with_binaries(rows: list[dict[str, Any]], fields: Sequence[DataField], firs
                     row[field.name] = _unpacked(row[field.name], field.type)
             except ValueError as error:
                 raise InvalidRequest(
-                    f"Row {number}, column {field.name!r}: binaries are base64 in text files, this is none ({error})."
+                    f"Row {number}, column {field.name!r}: expected base64, as text files have binaries ({error})."
                 ) from error
     return rows
 

@@ -1,4 +1,4 @@
-"""Options that say how rows lie in files, and where rows go."""
+"""Row options: the format of rows in files, and the target of rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Callback = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where rows go: to a file, `PIPE` for standard output as a format has them, None for what people read."""
+    """The target of rows: a file, `PIPE` for standard output in a format, None for a table that people read."""
 
     file: Path | None
     form: RowFormat
@@ -31,12 +31,12 @@ def csv_options(command: Callback) -> Callback:
         help="What is null in CSV where it is not quoted, as in NA or \\\\N; nothing unless given.",
     )(command)
     return click.option(
-        "--delimiter", metavar="C", help="What separates the fields of CSV: a character, or tab; a comma unless given."
+        "--delimiter", metavar="C", help="The character between the fields of CSV, or tab. Default: a comma."
     )(command)
 
 
 def output_options(command: Callback) -> Callback:
-    """Take -o and how rows lie there; the verb gets one `output`."""
+    """Take -o and the format of the rows. The verb gets them as one `output`."""
 
     @wraps(command)
     def call(
@@ -51,17 +51,17 @@ def output_options(command: Callback) -> Callback:
         "--format",
         "name",
         type=click.Choice(FORMATS),
-        help="What FILE holds, whatever its name ends with; without -o, on standard output.",
+        help="The format of FILE, whatever its name. Without -o, rows go to standard output in this format.",
     )(taking)
     return click.option(
         "-o",
         "output",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Write the rows to a file instead: .parquet, .csv, .tsv, .jsonl, .json or .arrow; - is standard output.",
+        help="Write the rows to a file: .parquet, .csv, .tsv, .jsonl, .json or .arrow; - is standard output.",
     )(taking)
 
 
 def row_format(name: str | None, delimiter: str | None, null: str) -> RowFormat:
-    """Return what the options say. Raises InvalidRequest."""
+    """Return the format that the options give. Raises InvalidRequest."""
     return RowFormat(name=name, delimiter=None if delimiter is None else parse_delimiter(delimiter), null=null)

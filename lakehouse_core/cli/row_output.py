@@ -1,4 +1,4 @@
-"""Rows into files and pipes that users take away.
+"""Row output: rows into the files and pipes of users.
 
 Rule: a file gets its name when it is complete.
 """
@@ -28,7 +28,7 @@ def open_sink(file: Path, schema: pa.Schema, form: RowFormat) -> AbstractContext
     if file == PIPE:
         return _sink(name, _Pipe(sys.stdout.buffer), schema, form, as_stream=True)
     if suffixes(file)[1]:
-        raise InvalidRequest(f"{file}: packed files are read and not written. Leave .gz out.")
+        raise InvalidRequest(f"{file}: a .gz file can be read, but not written. Remove .gz from the name.")
     return _whole(file, name, schema, form)
 
 
@@ -41,7 +41,7 @@ def _whole(file: Path, name: str, schema: pa.Schema, form: RowFormat) -> Iterato
             yield write
         partial.replace(file)
     except OSError as error:
-        raise StorageUnavailable(f"{file}: it cannot be written ({error.strerror or error}).") from error
+        raise StorageUnavailable(f"{file}: cannot be written ({error.strerror or error}).") from error
     finally:
         # Where the folder is none, there is nothing to take away.
         with suppress(OSError):

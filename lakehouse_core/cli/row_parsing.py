@@ -1,6 +1,6 @@
-"""Rows of an opened file or pipe, chunk by chunk.
+"""Row parsing: rows of an opened file or pipe, chunk by chunk.
 
-Rule: CSV and JSON give texts under the names of columns; what they mean is for the types of the table.
+Rule: CSV and JSON yield texts under column names; the types of the table parse the texts.
 """
 
 import json
@@ -19,7 +19,7 @@ _CHUNK_ROWS: Final = 65_536
 
 
 def parsed_rows(form: str, source: Any, given: RowFormat, texts: Iterable[str | None]) -> Iterator[object]:
-    """Yield what `input_batches` takes. `texts`: the columns that can hold an empty text."""
+    """Yield batches for `input_batches`. `texts` names the columns that can hold an empty text."""
     match form:
         case "parquet":
             return _parquet(source)
@@ -58,15 +58,15 @@ def _csv(source: IO[str], style: CsvStyle, texts: frozenset[str | None]) -> Iter
     _, header = next(records, (1, []))
     names = [field.text for field in header]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InvalidRequest(f"The header names {twice!r} twice: rename or drop one.")
+        raise InvalidRequest(f"The header names {twice!r} twice. Rename or drop one.")
     chunk: list[dict[str, str | None]] = []
     for number, record in records:
         if len(record) != len(names):
             if len(record) == 1 and not record[0].is_quoted and not record[0].text:
                 continue
             raise InvalidRequest(
-                f"Line {number} has {len(record)} fields and the header {len(names)}. Quote texts in which the "
-                "delimiter stands, or name another one with --delimiter."
+                f"Line {number}: found {len(record)} fields, expected {len(names)} as in the header. Quote texts "
+                "that contain the delimiter, or pass another --delimiter."
             )
         values = zip(names, record, strict=True)
         chunk.append({name: _csv_value(field, style, is_text=name in texts) for name, field in values})
@@ -94,12 +94,12 @@ def _json(source: IO[str]) -> Iterator[object]:
     try:
         rows = json.loads(start + source.read(), parse_float=Decimal, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        raise InvalidRequest(f"It is no JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from error
+        raise InvalidRequest(f"Expected JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from error
     except (InvalidRequest, RecursionError) as error:
         raise InvalidRequest(f"An object {error}") from error
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise InvalidRequest(f"Row {number} is no JSON object.")
+            raise InvalidRequest(f"Row {number} is not a JSON object.")
     yield from (rows[first : first + _CHUNK_ROWS] for first in range(0, len(rows), _CHUNK_ROWS))
 
 
@@ -116,11 +116,11 @@ def _json_lines(source: Iterable[str]) -> Iterator[object]:
         try:
             row = json.loads(line, parse_float=Decimal, object_pairs_hook=_object)
         except json.JSONDecodeError as error:
-            raise InvalidRequest(f"Line {number} is no JSON: {error.msg} at column {error.colno}.") from error
+            raise InvalidRequest(f"Line {number} is not JSON: {error.msg} at column {error.colno}.") from error
         except (InvalidRequest, RecursionError) as error:
             raise InvalidRequest(f"Line {number} {error}") from error
         if not isinstance(row, dict):
-            raise InvalidRequest(f"Line {number} is no JSON object.")
+            raise InvalidRequest(f"Line {number} is not a JSON object.")
         chunk.append(row)
         if len(chunk) == _CHUNK_ROWS:
             yield chunk
@@ -135,5 +135,5 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidRequest(f"names {twice!r} twice: rename or drop one.")
+        raise InvalidRequest(f"names {twice!r} twice. Rename or drop one.")
     return made

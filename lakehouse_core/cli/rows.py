@@ -43,20 +43,21 @@ _MOST_ROWS: Final = (1 << 63) - 1
 )
 @table_argument
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--format", "name", type=click.Choice(FORMATS), help="What the files hold, whatever their names end with."
-)
+@click.option("--format", "name", type=click.Choice(FORMATS), help="The format of the files, whatever their names.")
 @csv_options
-@click.option("--rowkind-column", metavar="NAME", help="A column that holds +I, -U, +U or -D.")
-@click.option("--overwrite", is_flag=True, help="Replace the rows of the partitions that the files have.")
+@click.option("--rowkind-column", metavar="NAME", help="The column with +I, -U, +U or -D.")
+@click.option("--overwrite", is_flag=True, help="Replace the rows of each partition that the files contain.")
 @click.option(
-    "--partition", multiple=True, metavar="K=V", help="With --overwrite: replace this partition; once for each column."
+    "--partition",
+    multiple=True,
+    metavar="K=V",
+    help="With --overwrite: replace this partition. Repeat for each partition column.",
 )
 @click.option(
     "--missing",
     type=click.Choice(["null", "error"]),
     default="null",
-    help="Columns that a file lacks are null, which key tables take for the new value; or refuse such a file.",
+    help="Columns that a file lacks: null (in key tables the new value is null), or error to refuse the file.",
 )
 @json_option
 @click.pass_context
@@ -75,14 +76,14 @@ def write(
 ) -> None:
     """Write FILES to TABLE in one commit; - is standard input.
 
-    The format goes by the ending: .parquet, .csv or .tsv (with a header line), .jsonl or .ndjson, .json (an array), or
-    .arrow; the texts also with .gz. Columns go by name. In CSV an empty field is null and "" an empty text; binaries
-    are base64 in the texts.
+    The file name gives the format: .parquet, .csv or .tsv (with a header line), .jsonl or .ndjson, .json (an array), or
+    .arrow; text formats also with .gz. Columns are matched by name. In CSV an empty field is null and "" is an empty
+    text. In text formats binaries are base64.
     """
     if partition and not overwrite:
-        raise InvalidRequest("--partition says what --overwrite replaces: give both, or neither.")
+        raise InvalidRequest("--partition is given without --overwrite. Add --overwrite, or leave --partition out.")
     if overwrite and rowkind_column is not None:
-        raise InvalidRequest("--overwrite replaces rows and takes no --rowkind-column. Leave one of them out.")
+        raise InvalidRequest("--overwrite and --rowkind-column are both given, expected one of them. Leave one out.")
     opened = open_table(context, table)
     form = row_format(name, delimiter, null)
     data = read_files(files, opened.schema.fields, form, rowkind_column=rowkind_column, missing=missing)
@@ -111,9 +112,13 @@ def write(
     "settings",
     multiple=True,
     metavar="K=V",
-    help="A scan option, as in scan.watermark=12; may be repeated.",
+    help="A scan option, as in scan.watermark=12. May be repeated.",
 )
-@click.option("--read-optimized", is_flag=True, help="Of a key table the top level only: fast, and older.")
+@click.option(
+    "--read-optimized",
+    is_flag=True,
+    help="In a key table, read the top level only: fast, without the rows since the last full compaction.",
+)
 @output_options
 @json_option
 @click.pass_context
@@ -131,16 +136,18 @@ def read(
     read_optimized: bool,
     output: Output,
 ) -> None:
-    """Read rows of TABLE: the latest, or those of a snapshot, a tag or a time.
+    """Read rows of TABLE: the latest state, or that of a snapshot, a tag or a time.
 
-    TABLE may be a system table: 'sales.orders$files', 'sales.orders$audit_log' and so on; these take --option, --limit
-    and -o.
+    TABLE may be a system table, such as 'sales.orders$files' or 'sales.orders$audit_log'. A system table takes
+    --option, --limit and -o.
     """
     point = given_point(snapshot, tag, as_of)
     options = _settings(settings)
     if is_system(table):
         if point is not None or columns is not None or where is not None or read_optimized:
-            raise InvalidRequest(f"{table}: a system table takes --option, --limit and -o only.")
+            raise InvalidRequest(
+                f"{table}: a system table takes only --option, --limit and -o. Leave the other options out."
+            )
         system = open_catalog(context).system_table(table, options=options)
         _put(system.to_batches(), system.schema(), limit=limit, output=output, context=context)
         return
@@ -171,7 +178,7 @@ def count(
     as_of: str | None,
     where: str | None,
 ) -> int:
-    """Count the rows of TABLE; of each table, where it is a pattern such as 'sales.*'.
+    """Count the rows of TABLE, or of each table that matches a pattern such as 'sales.*'.
 
     TABLE may be a system table, as in 'sales.orders$files', without options.
     """
@@ -185,7 +192,7 @@ def count(
 
     if is_system(table) and not is_pattern(table):
         if point is not None or where is not None:
-            raise InvalidRequest(f"{table}: a system table is counted whole. Leave the options out.")
+            raise InvalidRequest(f"{table}: count takes no options for a system table. Leave them out.")
         system = open_catalog(context).system_table(table)
         tell(table, sum(batch.num_rows for batch in system.to_batches()))
         return 0
@@ -203,7 +210,7 @@ def count(
     "--cache",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Keep local copies of data files there, for the next time.",
+    help="Keep local copies of data files in this directory for later lookups.",
 )
 @output_options
 @json_option
@@ -222,8 +229,8 @@ def lookup(
 ) -> None:
     """Look up rows of TABLE by their primary keys, in the order of the keys.
 
-    KEY is column=value[,column=value], a JSON object, or of a key of one column the value alone. Keys that are not
-    there have no row.
+    KEY is column=value[,column=value], a JSON object, or for a key of one column the value alone. An absent key has no
+    row.
     """
     opened = open_table(context, table)
     found = opened.lookup(
@@ -237,8 +244,10 @@ def lookup(
 
 @click.command("changes", cls=Verb, epilog="lakehouse changes sales.orders --after 12 --until 15")
 @table_argument
-@click.option("--after", type=int, required=True, metavar="N", help="Changes of later snapshots than this; 0 for all.")
-@click.option("--until", type=int, metavar="M", help="The last snapshot of the range; the latest unless given.")
+@click.option(
+    "--after", type=int, required=True, metavar="N", help="Changes of the snapshots after this one; 0 for all."
+)
+@click.option("--until", type=int, metavar="M", help="The last snapshot of the range. Default: the latest.")
 @click.option(
     "--limit", type=click.IntRange(min=0, max=_MOST_ROWS, clamp=True), metavar="N", help="At most this many rows."
 )
@@ -248,7 +257,7 @@ def lookup(
 def changes(
     context: click.Context, *, table: str, after: int, until: int | None, limit: int | None, output: Output
 ) -> None:
-    """Read what the snapshots after N changed in TABLE, row kinds first."""
+    """Read the changes of TABLE in the snapshots after N. The first column is the row kind."""
     found = open_table(context, table).changes(after, until)
     _put(found.to_batches(), found.schema(), limit=limit, output=output, context=context)
 
@@ -264,7 +273,7 @@ def changes(
 @json_option
 @click.pass_context
 def diff(context: click.Context, *, table: str, after: str, until: str, limit: int | None, output: Output) -> None:
-    """Read what differs between two states of TABLE, row kinds first; -D is what the later one has no more."""
+    """Read the difference between two states of TABLE. The first column is the row kind; -D marks a removed row."""
     opened = open_table(context, table)
     ids = after.isdecimal() and until.isdecimal() and not {after, until} <= {tag.name for tag in opened.tags()}
     found = opened.diff(int(after), int(until)) if ids else opened.diff(after, until)
@@ -276,7 +285,7 @@ def _key(text: str, names: Sequence[str]) -> dict[str, Any]:
         try:
             found = json.loads(text, parse_float=Decimal)
         except ValueError as error:
-            raise InvalidRequest(f"Key {text!r}: it is no JSON ({error}).") from error
+            raise InvalidRequest(f"Key {text!r}: expected a JSON object ({error}).") from error
         assert isinstance(found, dict)
         return found
     if len(names) == 1 and not text.startswith(f"{names[0]}="):
@@ -286,8 +295,8 @@ def _key(text: str, names: Sequence[str]) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if not equals or name in key:
             raise InvalidRequest(
-                f"Key {text!r}: expected each column once, as in {','.join(f'{name}=…' for name in names)}. "
-                "A value with a comma in it needs a JSON object."
+                f"Key {text!r}: expected each key column once, as in {','.join(f'{name}=…' for name in names)}. "
+                "Pass a JSON object if a value contains a comma."
             )
         key[name] = value
     return key
@@ -330,13 +339,15 @@ def _put(
         rows = [row for batch in _limited(batches, shown + (limit is None)) for row in text_rows(batch)]
         print_rows(schema.names, rows[:shown])
         if len(rows) > shown:
-            click.echo(f"The first {shown} rows; --limit N shows more, -o FILE and a pipe take all.", err=True)
+            click.echo(
+                f"These are the first {shown} rows; --limit N shows more, -o FILE and a pipe take all.", err=True
+            )
     else:
         print_rows(schema.names, (row for batch in _limited(batches, limit) for row in text_rows(batch)))
 
 
 def is_shown(context: click.Context, output: Output) -> bool:
-    """Return whether rows go to a screen, where nobody reads more than some."""
+    """Return whether rows go to a screen, where only the first ones are shown."""
     return output.file is None and not is_json(context) and sys.stdout.isatty()
 
 

@@ -1,4 +1,4 @@
-"""What every verb starts with: the catalog of the warehouse, and a bar that moves while it works."""
+"""Session: the catalog of the warehouse and the progress bar that every verb starts with."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from lakehouse_core.storage import is_there, open_store, parse_location
 def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog:
     """Return the catalog of the warehouse that the command line or the environment names.
 
-    Raises InvalidRequest, NotFound where nothing is there unless it `may_be_new`.
+    Raises InvalidRequest, and NotFound when the warehouse does not exist, unless it `may_be_new`.
     """
     return catalog_of(context.find_root().obj["warehouse"], may_be_new=may_be_new)
 
@@ -28,21 +28,21 @@ def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog
 def catalog_of(warehouse: str | None, *, may_be_new: bool = False) -> Catalog:
     """Return the catalog of a warehouse; its tasks run in this process. Raises as `open_catalog` does."""
     if not warehouse:
-        raise InvalidRequest("No warehouse: pass -w WAREHOUSE before the verb, or set LAKEHOUSE_WAREHOUSE.")
+        raise InvalidRequest("No warehouse is given. Pass -w WAREHOUSE before the verb, or set LAKEHOUSE_WAREHOUSE.")
     location = parse_location(warehouse)
     if not may_be_new and not is_there(location):
         raise NotFound(
-            f"There is no warehouse {location.root}. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with its first "
-            "table."
+            f"Warehouse {location.root} does not exist. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with "
+            "its first table."
         )
     return Catalog(open_store(location))
 
 
 @contextmanager
 def progress_bar(context: click.Context, *, row_count: int | None = None) -> Iterator[Listener | None]:
-    """Yield what a verb tells its progress to: a bar on standard error, None where that is no terminal or with --json.
+    """Yield a listener for the progress of a verb: a bar on standard error, None with --json or without a terminal.
 
-    `row_count`: how many rows are written, where the verb itself cannot know.
+    `row_count` is the number of written rows, which the verb itself cannot know.
     """
     console = Console(stderr=True)
     if is_json(context) or not sys.stderr.isatty():
@@ -72,7 +72,7 @@ def open_table(context: click.Context, name: str) -> Table:
 
 
 def is_json(context: click.Context) -> bool:
-    """Return whether --json was given, before the verb or behind it."""
+    """Return whether --json was given, before or after the verb."""
     return bool(context.find_root().obj["json"])
 
 
@@ -84,6 +84,6 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, Any] | None:
         if not (equals and name):
             raise InvalidRequest(f"Partition {text!r}: expected column=value, as in dt=2013-01-01.")
         if name in pairs:
-            raise InvalidRequest(f"Partition {text!r}: the partition names {name} twice. Give each column once.")
+            raise InvalidRequest(f"Partition {text!r}: column {name} is given twice. Give each column once.")
         pairs[name] = value
     return pairs or None

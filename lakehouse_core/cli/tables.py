@@ -34,7 +34,7 @@ _OF_A_COLUMN: Final = ("type", "comment", "description")
 @json_option
 @click.pass_context
 def tables(context: click.Context, *, pattern: str | None) -> None:
-    """List the tables of the warehouse, or those that fit PATTERN."""
+    """List the tables of the warehouse, or those that match PATTERN."""
     catalog = open_catalog(context)
     if pattern is None:
         names = [f"{database}.{name}" for database in catalog.databases() for name in catalog.tables(database)]
@@ -54,7 +54,7 @@ def tables(context: click.Context, *, pattern: str | None) -> None:
 @json_option
 @click.pass_context
 def describe(context: click.Context, *, table: str) -> None:
-    """Show columns, keys, options and the latest snapshot of TABLE."""
+    """Show the columns, keys, options and latest snapshot of TABLE."""
     found = open_table(context, table)
     document = _description(found)
     if is_json(context):
@@ -74,9 +74,9 @@ def describe(context: click.Context, *, table: str) -> None:
 @click.command("create", cls=Verb, epilog="lakehouse create sales.orders --schema orders.yaml")
 @table_argument
 @click.option(
-    "--schema", "file", required=True, type=click.Path(path_type=Path), help="A YAML file that declares the table."
+    "--schema", "file", required=True, type=click.Path(path_type=Path), help="The YAML file that declares the table."
 )
-@click.option("--exist-ok", is_flag=True, help="Accept a table that exists already, as it is.")
+@click.option("--exist-ok", is_flag=True, help="Accept an existing table, unchanged.")
 @json_option
 @click.pass_context
 def create(context: click.Context, *, table: str, file: Path, exist_ok: bool) -> None:
@@ -105,21 +105,21 @@ def create(context: click.Context, *, table: str, file: Path, exist_ok: bool) ->
 @json_option
 @click.pass_context
 def rename(context: click.Context, *, table: str, new: str) -> None:
-    """Give TABLE the name NEW (database.table), with all it has."""
+    """Rename TABLE to NEW (database.table)."""
     renamed = open_catalog(context).rename_table(table, new)
     if is_json(context):
         print_json({"table": renamed.name, "renamed_from": table})
     else:
-        click.echo(f"{table}: is {renamed.name} now, at {renamed.uri}")
+        click.echo(f"{table}: renamed to {renamed.name}, at {renamed.uri}")
 
 
 @click.command("drop", cls=Verb, epilog="lakehouse drop sales.orders")
 @table_argument
-@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal.")
 @json_option
 @click.pass_context
 def drop(context: click.Context, *, table: str, yes: bool) -> None:
-    """Drop TABLE with all its files, snapshots and tags, once that is confirmed."""
+    """Drop TABLE with all its files, snapshots and tags, after a confirmation."""
     catalog = open_catalog(context)
     if not yes:
         _confirm_drop(catalog, table)
@@ -139,9 +139,9 @@ def _confirm_drop(catalog: Catalog, table: str) -> None:
         # What cannot be opened may be dropped as well.
         pass
     if sys.stdin is None or not sys.stdin.isatty():
-        raise InvalidRequest(f"{table}: drop deletes all its files, snapshots and tags. Give --yes to do it unasked.")
+        raise InvalidRequest(f"{table}: drop deletes all its files, snapshots and tags. Pass --yes to confirm.")
     if not click.confirm(f"Drop {table} with all its files, snapshots and tags, for good?", err=True):
-        raise InvalidRequest(f"{table} stays, as you say.")
+        raise InvalidRequest(f"{table}: not dropped")
 
 
 def _create(catalog: Catalog, name: str, *, exist_ok: bool, **declared: Any) -> tuple[Table, bool]:
@@ -197,12 +197,12 @@ def _read_schema(file: Path) -> dict[str, Any]:
     except InvalidRequest as error:
         raise InvalidRequest(f"{file}: {error}") from error
     except yaml.YAMLError as error:
-        raise InvalidRequest(f"{file}: it is no YAML ({error}).") from error
+        raise InvalidRequest(f"{file}: expected YAML ({error}).") from error
     if not isinstance(document, Mapping) or not isinstance(document.get("columns"), Mapping):
         raise InvalidRequest(f"{file}: expected a mapping with columns, as in `columns: {{id: BIGINT NOT NULL}}`.")
     unknown = sorted(set(map(str, document)) - _OF_THE_PIPELINE - set(_OF_THE_TABLE))
     if unknown:
-        raise InvalidRequest(f"{file}: {unknown[0]!r} is not known. Use {', '.join(_OF_THE_TABLE)}.")
+        raise InvalidRequest(f"{file}: {unknown[0]!r} is not a key of a table. Use {', '.join(_OF_THE_TABLE)}.")
     options = document.get("options") or {}
     if not isinstance(options, Mapping):
         raise InvalidRequest(f"{file}: options is {options!r}, expected a mapping, as in `options: {{bucket: 4}}`.")
@@ -222,17 +222,19 @@ class _Loader(yaml.SafeLoader):
         names = [key.value for key, _ in node.value]
         for name in names:
             if names.count(name) > 1:
-                raise InvalidRequest(f"it names {name!r} twice in one mapping. Remove one.")
+                raise InvalidRequest(f"found {name!r} twice in one mapping. Remove one.")
         return super().construct_mapping(node, deep)
 
 
 def _column(file: Path, name: str, column: object) -> DataField:
     declared: Mapping[str, Any] = column if isinstance(column, Mapping) else {"type": column}
     if not isinstance(declared.get("type"), str):
-        raise InvalidRequest(f"{file}: column {name!r} is {column!r}, expected an SQL type.")
+        raise InvalidRequest(f"{file}: column {name!r} is {column!r}, expected a SQL type.")
     unknown = sorted(set(map(str, declared)) - set(_OF_A_COLUMN))
     if unknown:
-        raise InvalidRequest(f"{file}: column {name!r}: {unknown[0]!r} is not known. Use {', '.join(_OF_A_COLUMN)}.")
+        raise InvalidRequest(
+            f"{file}: column {name!r}: {unknown[0]!r} is not a key of a column. Use {', '.join(_OF_A_COLUMN)}."
+        )
     description = declared.get("comment", declared.get("description"))
     try:
         data_type = parse_type(declared["type"])

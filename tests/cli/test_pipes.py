@@ -89,7 +89,7 @@ def test_on_a_terminal_rows_are_cut_and_that_is_said(shell, orders, home):
     code, out, err = on_terminal("read", orders, home=home)
 
     assert (code, len(out.splitlines())) == (0, 101)
-    assert err.splitlines() == ["The first 100 rows; --limit N shows more, -o FILE and a pipe take all."]
+    assert err.splitlines() == ["These are the first 100 rows; --limit N shows more, -o FILE and a pipe take all."]
 
 
 def test_a_write_shows_how_far_it_is_on_a_terminal_alone(shell, orders, home):

@@ -89,10 +89,16 @@ def test_an_existing_table_that_is_accepted_is_not_said_to_be_new(shell, orders)
         ("columns: {a: INT}\noptions: [1]", "bad.yaml: options is [1], expected a mapping"),
         ("columns: {a: INT, a: INT}", "bad.yaml: it names 'a' twice"),
         ("columns: [a]", "bad.yaml: expected a mapping with columns"),
-        ("columns: {a: 5}", "bad.yaml: column 'a' is 5, expected an SQL type."),
-        ("columns: {a: {type: INT, coment: x}}", "bad.yaml: column 'a': 'coment' is not known. Use type, comment"),
-        ("columns: {a: INT}\nprimary_keys: [a]", "bad.yaml: 'primary_keys' is not known. Use columns, primary_key"),
-        ("columns: {a: INT", "bad.yaml: it is no YAML"),
+        ("columns: {a: 5}", "bad.yaml: column 'a' is 5, expected a SQL type."),
+        (
+            "columns: {a: {type: INT, coment: x}}",
+            "bad.yaml: column 'a': 'coment' is not a key of a column. Use type, comment",
+        ),
+        (
+            "columns: {a: INT}\nprimary_keys: [a]",
+            "bad.yaml: 'primary_keys' is not a key of a table. Use columns, primary_key",
+        ),
+        ("columns: {a: INT", "bad.yaml: expected YAML"),
     ],
 )
 def test_a_table_that_cannot_be_made_leaves_no_database_behind(shell, home, declared, message):
@@ -137,7 +143,7 @@ def test_who_drops_a_table_by_hand_is_asked(shell, orders, monkeypatch, typed, d
     assert "Drop sales.orders with all its files, snapshots and tags, for good? [y/N]" in answer.err
     assert answer.code == (0 if dropped else 2)
     assert answer.out == ("sales.orders: dropped\n" if dropped else "")
-    assert answer.err.endswith("lakehouse: sales.orders stays, as you say.\n") is not dropped
+    assert answer.err.endswith("lakehouse: sales.orders: not dropped\n") is not dropped
     assert shell("tables").out == ("" if dropped else "sales.orders\n")
 
 
@@ -149,7 +155,7 @@ def test_where_nobody_can_be_asked_a_table_is_dropped_with_yes_alone(shell, orde
 
     assert answer.code == 2
     assert answer.err == (
-        "lakehouse: sales.orders: drop deletes all its files, snapshots and tags. Give --yes to do it unasked.\n"
+        "lakehouse: sales.orders: drop deletes all its files, snapshots and tags. Pass --yes to confirm.\n"
     )
     assert shell("tables").out == "sales.orders\n"
 
@@ -221,13 +227,13 @@ def test_maintenance_runs_after_a_dry_run_that_changed_nothing(shell, orders):
         ["expire", orders, "--retain-max", "1", "--retain-min", "1", "--older-than", "0s"],
     ):
         before = shell("snapshots", orders, "--json").out
-        assert shell(*words, "--dry-run").lines[0] == "sales.orders: this is what would be done"
+        assert shell(*words, "--dry-run").lines[0] == "sales.orders: dry run, nothing changed"
         assert shell("snapshots", orders, "--json").out == before
 
         assert "nothing done" not in shell(*words).out
 
     assert len(shell("snapshots", orders, "--json").lines) == 1
-    assert shell("verify", orders).lines[0] == "sales.orders: everything looked at agrees"
+    assert shell("verify", orders).lines[0] == "sales.orders: no findings"
 
 
 def test_the_warehouse_comes_from_the_command_line_too(home, capsys, monkeypatch):
