@@ -1,6 +1,6 @@
-"""Time, sleep, random numbers and UUIDs behind one seam: the system's, or virtual and seeded.
+"""Clock: time, sleep, random numbers and UUIDs behind one seam, of the system or virtual and seeded.
 
-The only module that may ask the machine for any of them.
+Rule: no other module asks the machine for any of them.
 """
 
 import random
@@ -11,14 +11,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the core asks of time and chance."""
+    """The source of time and chance of the core."""
 
     def now_millis(self) -> int:
         """Return wall-clock time in milliseconds since the epoch."""
         ...
 
     def local_now_millis(self) -> int:
-        """Return the local wall clock encoded as if it were UTC, as `_CREATION_TIME` wants it."""
+        """Return the local wall clock, encoded as if it were UTC, as `_CREATION_TIME` needs it."""
         ...
 
     def monotonic_seconds(self) -> float:
@@ -26,7 +26,7 @@ class Clock(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         ...
 
     def uuid(self) -> str:
@@ -62,7 +62,7 @@ class SystemClock:
 
 
 class VirtualClock:
-    """Time that moves only when told, chance that repeats: same seed, same run."""
+    """A clock whose time moves only on request, and whose chance repeats: the same seed gives the same run."""
 
     def __init__(self, *, seed: int = 0, now_millis: int = 1_700_000_000_000) -> None:
         self._random = random.Random(seed)
@@ -81,7 +81,7 @@ class VirtualClock:
         self._now_millis += seconds * 1000
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass (negative: the clock is set back)."""
+        """Move the time by `seconds`; a negative number sets the clock back."""
         self._now_millis += seconds * 1000
 
     def uuid(self) -> str:

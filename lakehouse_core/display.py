@@ -1,6 +1,6 @@
-"""How handles, plans, reports and records show themselves: a line or two as text, a small table in notebooks.
+"""Display: short texts for handles, plans, reports and records, and small HTML tables for notebooks.
 
-Nothing here reads a store, and every text is cut and escaped: whatever a name or a value holds, it only shows.
+Rule: nothing here reads a store, and every name or value is cut and escaped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ def line(kind: str, name: str, facts: Mapping[str, object]) -> str:
 
 
 def page(kind: str, name: str, facts: Mapping[str, object]) -> str:
-    """Return the same as HTML, a row for each fact."""
+    """Return the same facts as HTML, one row for each."""
     rows = [
         f'<tr><th style="text-align: left">{_text(key)}</th><td style="text-align: left">{_text(value)}</td></tr>'
         for key, value in facts.items()
@@ -33,7 +33,7 @@ def page(kind: str, name: str, facts: Mapping[str, object]) -> str:
 
 
 def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left_out: int) -> str:
-    """Return rows as HTML under the names of their columns, and how many more there are."""
+    """Return rows as HTML under their column names, and the number of further rows."""
     head = "".join(f"<th>{_text(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(f'<td>{_text(value)}</td>' for value in row)}</tr>" for row in rows)
     more = f"<p>… and {left_out:,} more</p>" if left_out else ""
@@ -41,7 +41,7 @@ def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *
 
 
 def lines(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left_out: int) -> str:
-    """Return rows as lines of aligned cells under the names of their columns, and how many more there are."""
+    """Return rows as lines of aligned cells under their column names, and the number of further rows."""
     head = [name.removesuffix("_millis") for name in columns]
     cells = [[_cell(readable(*found)) for found in zip(columns, row, strict=True)] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
@@ -54,7 +54,7 @@ def lines(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], 
 
 
 def readable(name: str, value: Any) -> str:
-    """Return a value of the column `name` as people read it: times as such, parts of a whole one after the other."""
+    """Return a value of the column `name` as text for people: times as such, the parts of a value in a list."""
     if value is None:
         return ""
     try:

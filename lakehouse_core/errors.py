@@ -28,19 +28,19 @@ _LONGEST_VALUE: Final = 120
 
 
 class LakehouseError(Exception):
-    """The root of everything the core raises on purpose. Its text is one line that every terminal can show."""
+    """The root of all errors that the core raises on purpose. Its text is one line that every terminal can show."""
 
     def __str__(self) -> str:
         return _one_line(super().__str__())
 
 
 def shown(value: object) -> str:
-    """Return a value that somebody sent as a message shows it: what `repr` says, cut to a short line."""
+    """Return a caller's value for a message: its `repr`, cut to a short line."""
     return _one_line(_VALUES.repr(value))
 
 
 def written_as(value: object) -> str:
-    """Return how to write a number or a flag as the text that was expected; nothing for other values."""
+    """Return advice on how to write a number or a flag as text; nothing for other values."""
     match value:
         case bool():
             return f', as in "{str(value).lower()}"'
@@ -82,11 +82,11 @@ def _escaped(character: str) -> str:
 
 
 class NotFound(LakehouseError):
-    """No such table, snapshot, tag or object."""
+    """The table, snapshot, tag or object does not exist."""
 
 
 class SnapshotExpired(NotFound):
-    """The snapshot existed and was expired; the message names the earliest one left."""
+    """The snapshot is expired. The message names the earliest existing one."""
 
 
 class InvalidRequest(LakehouseError):
@@ -102,19 +102,19 @@ class PlanTooLarge(InvalidRequest):
 
 
 class UnsupportedFeature(LakehouseError):
-    """The table asks for something that is not implemented; nothing was guessed."""
+    """The table needs a feature that is not implemented. The core does not guess."""
 
 
 class CommitConflict(LakehouseError):
-    """Another commit changed what this one relies on; nothing was applied."""
+    """Another commit changed files that this one relies on. Nothing was applied."""
 
 
 class CommitTimeout(LakehouseError):
-    """Every attempt lost its race before the deadline; nothing was applied."""
+    """Every attempt lost its race before the deadline. Nothing was applied."""
 
 
 class CommitOutcomeUnknown(LakehouseError):
-    """The commit may have been applied; committing the same again finds out."""
+    """The commit may have been applied. A replay of the same commit finds out."""
 
 
 class BackPressure(LakehouseError):
@@ -122,7 +122,7 @@ class BackPressure(LakehouseError):
 
 
 class StorageUnavailable(LakehouseError):
-    """The store did not answer, or answered with a failure that may pass."""
+    """The store did not answer, or reported a failure that may be temporary."""
 
 
 class WriteOutcomeUnknown(StorageUnavailable):
@@ -130,7 +130,7 @@ class WriteOutcomeUnknown(StorageUnavailable):
 
 
 class StorageFull(StorageUnavailable):
-    """No space left."""
+    """The store has no space left."""
 
 
 class TaskFailed(LakehouseError):
@@ -144,6 +144,6 @@ class CorruptTable(LakehouseError):
     def missing(cls, uri: str) -> "CorruptTable":
         """Return the error for a file that is gone while a snapshot, as far as is known, still names it."""
         return cls(
-            f"{uri}: it is missing, though a snapshot names it. If that snapshot has expired meanwhile, start again; "
-            "else run `lakehouse verify` and keep its report."
+            f"{uri}: the file is missing, but a snapshot names it. If that snapshot is expired, start again; else "
+            "run `lakehouse verify` and keep its report."
         )

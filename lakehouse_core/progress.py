@@ -1,6 +1,6 @@
-"""How far a verb is, for whoever asked to be told; its phases are logged, too, under `lakehouse_core.<verb>`.
+"""Progress: how far a verb is, for a listener of the caller; phases are also logged under `lakehouse_core.<verb>`.
 
-Told by the thread that called the verb, between two steps, never from within one: what listens cannot damage a table.
+Rule: the calling thread reports between two steps, never within one, so a listener cannot damage a table.
 """
 
 import logging
@@ -14,16 +14,16 @@ LOGGER: Final = "lakehouse_core"
 
 
 def log_outcome(verb: str, name: str, outcome: str) -> None:
-    """Log in one line what came of a verb."""
+    """Log the outcome of a verb in one line."""
     logging.getLogger(f"{LOGGER}.{verb}").info("%s: %s", name, outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a verb is in one of its phases: `done` of `total` so many of `unit`, as in 3 of 12 tasks.
+    """How far a verb is in one of its phases: `done` of `total` `unit`, as in 3 of 12 tasks.
 
-    `total` None: nobody knows yet. Phases come one after the other, and within one `done` never falls; work that is
-    done again, because another commit was faster, begins its phases anew.
+    `total` None: not known yet. Phases follow each other, and `done` never falls within one. When another commit was
+    faster, the repeated work begins its phases anew.
     """
 
     table: str
@@ -37,7 +37,7 @@ Listener: TypeAlias = Callable[[Progress], object]
 
 
 class Watch:
-    """What a verb tells as it goes: to the log each phase, to `listener` every step, made `unfailing`."""
+    """The reporter of a verb: it logs each phase and passes every step to `listener`, which `unfailing` has wrapped."""
 
     def __init__(self, verb: str, table: str, listener: Listener | None) -> None:
         self._log = logging.getLogger(f"{LOGGER}.{verb}")
@@ -46,7 +46,7 @@ class Watch:
         self._phase = ""
 
     def at(self, phase: str, done: int = 0, total: int | None = None, unit: str = "") -> None:
-        """Tell how far the verb is."""
+        """Report how far the verb is."""
         if phase != self._phase:
             self._phase = phase
             self._log.debug("%s: %s", self._table, phase if total is None else f"{phase}: {total} {unit}")
@@ -54,7 +54,7 @@ class Watch:
             self._listener(Progress(table=self._table, phase=phase, done=done, total=total, unit=unit))
 
     def counting(self, phase: str, total: int, unit: str) -> Callable[[int], None]:
-        """Begin a phase; return what tells that so many more of `total` are done."""
+        """Begin a phase. Return a function that reports that a number of `total` is done."""
         done = 0
 
         def more(count: int) -> None:
@@ -66,7 +66,7 @@ class Watch:
         return more
 
     def rows(self, batches: Iterable[Any], phase: str, total: int | None = None) -> Iterator[Any]:
-        """Yield batches, telling how many rows have passed."""
+        """Yield batches and report how many rows have passed."""
         done = 0
         self.at(phase, done, total, "rows")
         for batch in batches:
@@ -76,9 +76,10 @@ class Watch:
 
 
 def unfailing(listener: Listener) -> Listener:
-    """Return a listener that is not called again once it has raised: it watches a verb and does not decide over it.
+    """Return a listener that is not called again after it has raised: a listener watches a verb and does not control
+    it.
 
-    What is no Exception, as KeyboardInterrupt, ends the verb as it would anywhere else. Raises InvalidRequest.
+    An error that is not an Exception, such as KeyboardInterrupt, ends the verb. Raises InvalidRequest.
     """
     if not callable(listener):
         raise InvalidRequest(f"progress={shown(listener)}: expected a function of one argument, a Progress.")
@@ -94,7 +95,7 @@ def unfailing(listener: Listener) -> Listener:
             # The rows matter more than whoever is told of them.
             listens = False
             logging.getLogger(LOGGER).warning(
-                "%s: progress= raised %s; it is not called again, and the verb goes on", progress.table, shown(error)
+                "%s: progress= raised %s. The verb continues without calling it again.", progress.table, shown(error)
             )
 
     return listen

@@ -269,7 +269,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             keyed(**{"fields.nope.stats-mode": "full"}),
             INVALID,
-            "names the column 'nope', which the table does not have",
+            "Option fields.nope.stats-mode: column 'nope' does not exist",
         ),
         (keyed(**{"bucket": "0"}), INVALID, "Option bucket is 0: expected 1 or more, or -1"),
         (keyed(**{"bucket": "one"}), INVALID, "Option bucket is 'one': expected a whole number"),
@@ -310,7 +310,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             keyed(**{"changelog.precommit-compact.buffer-size": "2 gb"}),
             INVALID,
-            "Option changelog.precommit-compact.buffer-size is 2 gb: it must be at most 2147483647",
+            "Option changelog.precommit-compact.buffer-size is 2 gb: expected at most 2147483647",
         ),
         (keyed(**{"file.format": "csv"}), UNSUPPORTED, "file.format = csv .*: set avro, orc or parquet"),
         (keyed(**{"file.format": "parqet"}), UNSUPPORTED, "did you mean parquet? Set avro, orc or parquet"),
@@ -341,7 +341,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (keyed(**{"rowkind.field": "nope"}), INVALID, "rowkind.field names 'nope', which is no column"),
         (new({"a": "INT"}, options={"changelog-producer": "input"}), INVALID, "only a table with a primary key"),
         (new({"a": "INT"}, options={"bucket": "2"}), INVALID, "set bucket-key, or bucket to -1"),
-        (keyed(**{"s3.secret-key": "x"}), INVALID, "belongs to a catalog, not to a table: give it where"),
+        (keyed(**{"s3.secret-key": "x"}), INVALID, "is an option of a catalog, not of a table. Pass it"),
     ],
     "rows": [
         (orders({"id": None}), INVALID, "Column 'id' is the primary key and row 0 holds null"),

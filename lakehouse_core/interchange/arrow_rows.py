@@ -1,6 +1,6 @@
-"""Rows that are read when they are drawn, for every program that speaks Arrow: pyarrow, pandas, polars, DuckDB.
+"""Arrow rows: rows that are read on demand, for every program that speaks Arrow: pyarrow, pandas, polars, DuckDB.
 
-Source: the Arrow PyCapsule interface. Each stream that is asked for reads anew, so one object may be read many times.
+Rule: each requested stream reads anew, so one object can be read many times. Source: the Arrow PyCapsule interface.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ DuckRelation: TypeAlias = Any
 
 
 class ArrowRows:
-    """What all that holds rows offers; a class gives it `schema` and `to_batches`."""
+    """The conversions of all objects that hold rows. A subclass provides `schema` and `to_batches`."""
 
     def schema(self) -> pa.Schema:
         """Return the Arrow schema of the rows."""
@@ -36,42 +36,47 @@ class ArrowRows:
         return pa.Table.from_batches(self.to_batches(), schema=self.schema())
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return a reader that makes each batch when it is drawn, so that memory stays bounded.
+        """Return a reader that makes each batch on demand, so that memory stays bounded.
 
-        Its files are closed with its last row, or once nobody holds the reader any more. Drawing a batch raises what
-        `to_batches` raises.
+        The reader closes its files after the last row, or when it is garbage collected. Reading a batch raises the
+        errors of `to_batches`.
         """
         return pa.RecordBatchReader.from_batches(self.schema(), self.to_batches())
 
     def to_pandas(self) -> PandasFrame:
         """Return all rows as a pandas frame. Needs the package pandas.
 
-        Integers with nulls are of pandas' nullable types, for floating point would round them; lists, maps and rows are
-        Python's. Raises InvalidRequest for what pandas cannot hold.
+        Integer columns with nulls have pandas' nullable types, because floating point would round them. Lists, maps and
+        rows are Python objects. Raises InvalidRequest for values that pandas cannot hold.
         """
         pandas = extra("pandas", "to_pandas()")
         return to_pandas(self.to_arrow(), pandas)
 
     def to_polars(self) -> PolarsFrame:
-        """Return all rows as a polars frame. Needs the package polars. Raises InvalidRequest for what it has not."""
+        """Return all rows as a polars frame.
+
+        Needs the package polars. Raises InvalidRequest for types that polars lacks.
+        """
         polars = extra("polars", "to_polars()")
         table = self.to_arrow()
         try:
             return polars.from_arrow(table)
         except (polars.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
-            raise InvalidRequest(f"polars cannot hold these rows: {shown(error)}. to_arrow() does.") from error
+            raise InvalidRequest(f"polars cannot hold these rows: {shown(error)}. Use to_arrow().") from error
 
     def to_duckdb(self, connection: DuckConnection | None = None) -> DuckRelation:
-        """Return a DuckDB relation of the rows, in `connection` or one of its own. Needs the package duckdb.
+        """Return a DuckDB relation of the rows, in `connection` or in a new one. Needs the package duckdb.
 
-        Each query over it reads the rows anew, batch by batch, in DuckDB's threads; what a read raises then comes as an
-        error of DuckDB's with the same words. Raises InvalidRequest.
+        Each query over it reads the rows anew, batch by batch, in DuckDB's threads. An error of the read then comes as
+        a DuckDB error with the same message. Raises InvalidRequest.
         """
         duckdb = extra("duckdb", "to_duckdb()")
         if connection is None:
             connection = duckdb.connect()
         elif not isinstance(connection, duckdb.DuckDBPyConnection):
-            raise InvalidRequest(f"to_duckdb({shown(connection)}): expected a connection, as duckdb.connect() makes.")
+            raise InvalidRequest(
+                f"to_duckdb({shown(connection)}): expected a connection. Pass what duckdb.connect() returns."
+            )
         # Here, so that what the rows are refused for is told in an error of ours.
         self.schema()
         try:
@@ -86,15 +91,15 @@ class ArrowRows:
         try:
             return self.to_reader().__arrow_c_stream__(requested_schema)
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InvalidRequest(f"The rows cannot be given with the schema that was asked for: {error}") from error
+            raise InvalidRequest(f"The rows do not fit the requested schema: {error}") from error
 
 
 def extra(package: str, what: str) -> ModuleType:
-    """Return an optional package, imported now. Raises InvalidRequest saying how to install it."""
+    """Import and return an optional package. Raises InvalidRequest with the install command."""
     try:
         return import_module(package)
     except ImportError as error:
         raise InvalidRequest(
-            f"{what} needs the package {package}, and it cannot be imported ({error}). "
-            f"Install it: pip install 'paimon-lakehouse[{package}]'."
+            f"{what} needs the package {package}, which cannot be imported ({error}). Install it: pip install "
+            f"'paimon-lakehouse[{package}]'."
         ) from error

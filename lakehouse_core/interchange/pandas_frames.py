@@ -1,6 +1,6 @@
-"""pandas frames ↔ Arrow, without the roundings and guesses of the shortest way.
+"""pandas frames ↔ Arrow, without rounding and without guessed types.
 
-pandas comes as an argument, or with a frame of its own: nothing here imports it.
+Rule: nothing here imports pandas; it comes as an argument, or with a frame.
 """
 
 import sys
@@ -42,13 +42,16 @@ def _series(name: str, column: pa.ChunkedArray, pandas: ModuleType) -> Series:
             return column.to_pandas()
         return column.to_pandas(types_mapper=lambda kind: getattr(pandas, nullable)())
     except (pa.ArrowException, ValueError, OverflowError) as error:
-        raise InvalidRequest(f"Column {shown(name)}: pandas cannot hold it ({error}). to_arrow() does.") from error
+        raise InvalidRequest(
+            f"Column {shown(name)}: pandas cannot hold its values ({error}). Use to_arrow()."
+        ) from error
 
 
 def frame_columns(data: object) -> dict[Any, Series] | None:
-    """Return the columns of a frame by their labels, None for what is no frame.
+    """Return the columns of a frame by their labels, None for an object that is not a frame.
 
-    Index levels that have a name are columns, those without are only row numbers. Raises InvalidRequest.
+    Index levels with a name are columns; index levels without a name are row numbers and left out. Raises
+    InvalidRequest.
     """
     # Whoever holds a frame has imported pandas.
     pandas = sys.modules.get("pandas")
@@ -61,18 +64,18 @@ def frame_columns(data: object) -> dict[Any, Series] | None:
     found: dict[Any, Series] = {}
     for label, series in given:
         if label in found:
-            raise InvalidRequest(f"The data has two columns {shown(label)}: rename or drop one.")
+            raise InvalidRequest(f"The data has two columns {shown(label)}. Rename or drop one.")
         found[label] = series
     return found
 
 
 def frame_of(columns: Mapping[Any, Series]) -> Frame:
-    """Return a frame of columns of equal length, row by row, whatever their indexes are."""
+    """Return a frame of columns of equal length, matched by position, whatever their indexes are."""
     return sys.modules["pandas"].DataFrame({label: column.array for label, column in columns.items()})
 
 
 def series_of(data: object) -> Series | None:
-    """Return a column or an index as a column, None for what is neither."""
+    """Return a column or an index as a column, None for any other object."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(data, pandas.Series | pandas.Index) or isinstance(data, pandas.MultiIndex):
         return None
@@ -80,9 +83,9 @@ def series_of(data: object) -> Series | None:
 
 
 def array_of(series: Series) -> pa.Array | None:
-    """Return a part of a column as Arrow, missing values as null; None where only its values tell what they are.
+    """Return a part of a column as Arrow, with missing values as null; None when only its values give the type.
 
-    Raises InvalidRequest for what Arrow does not know.
+    Raises InvalidRequest for a type that Arrow lacks.
     """
     pandas = sys.modules["pandas"]
     if series.dtype == object and pandas.api.types.infer_dtype(series, skipna=True) not in ("string", "bytes", "empty"):
@@ -90,14 +93,12 @@ def array_of(series: Series) -> pa.Array | None:
     try:
         found = pa.array(series, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidRequest(
-            f"Column {shown(series.name)} is {series.dtype}, which is not known here: {error}"
-        ) from error
+        raise InvalidRequest(f"Column {shown(series.name)}: Arrow has no type for {series.dtype}: {error}") from error
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def values_of(series: Series) -> Iterator[Any]:
-    """Yield the values of an object column as Python's, None for what pandas takes as missing."""
+    """Yield the values of an object column as Python's, None for values that pandas counts as missing."""
     pandas = sys.modules["pandas"]
     for value in series:
         if value is None or (pandas.api.types.is_scalar(value) and pandas.isna(value)):

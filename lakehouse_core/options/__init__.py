@@ -1,4 +1,4 @@
-"""The string map of table options, parsed once into small frozen records with defaults and units."""
+"""Table options: the string map, parsed once into small frozen records with defaults and units."""
 
 from lakehouse_core.options.auto_tags import AutoTagOptions, TagFormatter, TagPeriod, auto_tag_options
 from lakehouse_core.options.buckets import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction

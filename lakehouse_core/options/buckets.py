@@ -1,4 +1,4 @@
-"""Buckets: the values of `bucket` that are no count, and the functions that choose a bucket.
+"""Buckets: the values of `bucket` with a special meaning, and the functions that choose a bucket.
 
 Source: docs/semantics/tables.md#bucket-modes.
 """

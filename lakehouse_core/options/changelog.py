@@ -1,4 +1,4 @@
-"""Changelog: what produces the row-level changes of a table.
+"""Changelog options: which producer makes the row-level changes of a table.
 
 Source: docs/semantics/changelog.md.
 """

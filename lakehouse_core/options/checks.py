@@ -1,4 +1,4 @@
-"""Which options a table may be given, and which tables with them may be written.
+"""Option checks: which options a table may have, and which tables may be written.
 
 Source: docs/semantics/tables.md#constraints; the treatment of each option is in `known`.
 """
@@ -32,7 +32,7 @@ _OWN_PREFIX: Final = "lakehouse."
 def check_known(options: Mapping[str, str], columns: Iterable[str]) -> None:
     """Raise InvalidRequest unless every key is known, names known columns, and has a value of its kind.
 
-    Whether the options fit together is for `check_consistent`, once all of them are there.
+    `check_consistent` checks whether the options fit together, once all of them are there.
     """
     names = tuple(columns)
     for key, value in options.items():
@@ -69,7 +69,7 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
 
 
 def check_bounds(options: Mapping[str, str]) -> None:
-    """Raise InvalidRequest for a number, size or duration with which a table would be useless."""
+    """Raise InvalidRequest for a number, size or duration outside the bounds of its option."""
     for key, text in options.items():
         known = KNOWN.get(FORMER_NAMES.get(key, key))
         if known is None or (known.low is None and known.high is None):
@@ -77,9 +77,9 @@ def check_bounds(options: Mapping[str, str]) -> None:
         assert isinstance(known.kind, str)
         number = _NUMBERS[known.kind]
         if known.low is not None and number(key, text) < number(key, known.low):
-            raise InvalidRequest(f"Option {key} is {text}: it must be at least {known.low}.")
+            raise InvalidRequest(f"Option {key} is {text}: expected at least {known.low}.")
         if known.high is not None and number(key, text) > number(key, known.high):
-            raise InvalidRequest(f"Option {key} is {text}: it must be at most {known.high}.")
+            raise InvalidRequest(f"Option {key} is {text}: expected at most {known.high}.")
 
 
 _NUMBERS: Final[Mapping[str, Callable[[str, str], float]]] = {
@@ -91,10 +91,10 @@ _NUMBERS: Final[Mapping[str, Callable[[str, str], float]]] = {
 
 
 def check_writable(options: Mapping[str, str], *, table: str) -> None:
-    """Raise UnsupportedFeature naming the first option that asks for what is not carried out.
+    """Raise UnsupportedFeature naming the first option that the writer does not carry out.
 
-    Keys that nobody knows are the user's own notes, as in Java; unknown ones under `lakehouse.` are promises of a newer
-    version of this package.
+    Unknown keys are the user's own notes, as in Java. Unknown keys under `lakehouse.` are promises of a newer version
+    of this package.
     """
     for key, value in options.items():
         current = FORMER_NAMES.get(key, key)
@@ -113,12 +113,12 @@ def check_writable(options: Mapping[str, str], *, table: str) -> None:
 
 
 def about_option(table: str) -> str:
-    """Return the beginning of a message about an option; `table` is empty where the caller names it."""
+    """Return the beginning of a message about an option. `table` is empty when the caller adds the table's name."""
     return f"{table}: option" if table else "Option"
 
 
 def one_of(text: str, words: Sequence[str]) -> str:
-    """Return advice for a text that is none of the words: the nearest of them, and all."""
+    """Return advice for a text that is not one of the words: the nearest word, and all words."""
     near = difflib.get_close_matches(text.strip().lower(), words, n=1)
     choices = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
     return f"did you mean {near[0]}? Set {choices}" if near else f"set {choices}"

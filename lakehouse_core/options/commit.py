@@ -1,4 +1,4 @@
-"""Commit: how long and how often one tries.
+"""Commit options: how long and how often a commit tries.
 
 Source: docs/semantics/commit.md#commit-loop.
 """
@@ -14,7 +14,10 @@ DEFAULT_COMMIT_TIMEOUT_MILLIS: Final = 120_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
-    """How long and how often a commit tries. `ignore_empty` None: batch commits ignore empty ones, streams do not."""
+    """How long and how often a commit tries.
+
+    `ignore_empty` None: empty batch commits are ignored, those of streams are not.
+    """
 
     # None: until the deadline. Java's ten would make a crowd of writers fail; a table that asks for a number gets it.
     max_retries: int | None = None

@@ -1,4 +1,4 @@
-"""Compaction: when files of a bucket are rewritten, and which.
+"""Compaction options: when files of a bucket are rewritten, and which.
 
 Source: docs/semantics/compaction.md#universal-strategy.
 """
@@ -15,10 +15,10 @@ COMPACTION_TRIGGER_KEY: Final = "num-sorted-run.compaction-trigger"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOptions:
-    """When files of a bucket are rewritten, and which. Ratios are percent but where they say so, sizes bytes.
+    """When files of a bucket are rewritten, and which. Ratios are percent unless the name says otherwise, sizes bytes.
 
-    `forces_level_0`: no file may stay at level 0, because lookups need it or the table says so; with a
-    `gentle_interval` only at each so many-th trigger that finds nothing else to do.
+    `forces_level_0`: no file may stay at level 0, because lookups need it or the table's option asks for it. With a
+    `gentle_interval` of n, this holds only at every n-th trigger at which the strategy picks nothing else.
     """
 
     trigger_run_count: int = 5

@@ -1,4 +1,4 @@
-"""Deletion vectors: whether rows are marked as deleted beside the files that hold them.
+"""Deletion vector options: whether deleted rows are marked in files beside the data files.
 
 Source: docs/semantics/deletion-vectors.md.
 """
@@ -10,9 +10,9 @@ from lakehouse_core.options.source import Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorOptions:
-    """Whether rows are marked as deleted beside the files that hold them; `bits64`: in the form for large files.
+    """Whether deleted rows are marked beside their data files. `bits64`: in the form for large files.
 
-    `merge_on_read`: of a key table what no compaction has seen yet is read too, which needs a merge.
+    `merge_on_read`: a read of a key table also merges the files that no compaction has processed.
     """
 
     enabled: bool = False

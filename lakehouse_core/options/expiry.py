@@ -1,4 +1,4 @@
-"""Expiry: how much history, changelog and rows of old files stay.
+"""Expiry options: how many snapshots and changelogs and which rows are kept.
 
 Source: docs/semantics/maintenance.md#snapshot-expiry, docs/semantics/compaction.md#record-expiry.
 """
@@ -18,7 +18,7 @@ _OWN_PREFIX: Final = "lakehouse."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryOptions:
-    """How much history stays; `limit` bounds the snapshots of one run."""
+    """How many snapshots are kept. `limit` bounds the snapshots that one run expires."""
 
     min_retained: int = 10
     max_retained: int = 2147483647
@@ -48,9 +48,9 @@ def expiry_options(source: Source) -> ExpiryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogExpiryOptions:
-    """How much changelog stays; each figure is the snapshots' own unless set.
+    """How many changelogs are kept. A figure that is not set is that of the snapshots.
 
-    `decoupled`: changelogs outlive their snapshots, as they do when any figure is larger than the snapshots'.
+    `decoupled`: changelogs outlive their snapshots. This holds when any figure is larger than that of the snapshots.
     """
 
     min_retained: int = 10
@@ -77,17 +77,17 @@ def changelog_expiry_options(source: Source, snapshots: ExpiryOptions) -> Change
 
 
 def check_retention(snapshots: ExpiryOptions, changelogs: ChangelogExpiryOptions) -> None:
-    """Raise InvalidRequest where at least so many are to stay, and at most fewer."""
+    """Raise InvalidRequest unless 1 <= min <= max for the retained snapshots or changelogs."""
     for prefix, limits in (("snapshot", snapshots), ("changelog", changelogs)):
         if limits.max_retained < limits.min_retained:
             raise InvalidRequest(
-                f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: "
-                "set 1 <= min <= max."
+                f"{prefix}.num-retained.min is {limits.min_retained}, .max is {limits.max_retained}: set 1 <= min "
+                "<= max."
             )
 
 
 def option_of_unknown_roots(options: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first option, with its value, under which files may be kept by what is not known here."""
+    """Return the first option, with its value, under which roots that this package does not know may keep files."""
     for key, value in options.items():
         # Branches of a chain table read files of each other that no root of the reading branch names.
         is_chain = key == "chain-table.enabled" and parse_bool(key, value)
@@ -98,7 +98,7 @@ def option_of_unknown_roots(options: Mapping[str, str]) -> tuple[str, str] | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordExpiryOptions:
-    """Rows whose time lies further back than `age_seconds` go when their file is rewritten."""
+    """Record expiry: rows whose time is more than `age_seconds` ago are dropped when their file is rewritten."""
 
     age_seconds: int
     time_field: str | None = None

@@ -1,4 +1,4 @@
-"""Which file indexes a table's options ask for: `file-index.<kind>.columns` and `file-index.<kind>.<column>.<setting>`.
+"""File index options: `file-index.<kind>.columns` and `file-index.<kind>.<column>.<setting>`.
 
 Source: docs/semantics/options.md#treatment, docs/format/file-index.md#container.
 """
@@ -38,7 +38,7 @@ _SETTINGS: Final[Mapping[IndexKind, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedColumn:
-    """One index of one column. Each kind reads its own settings; `chunk_bytes` None: what suits the type."""
+    """One index of one column. Each kind reads its own settings. `chunk_bytes` None: the default of the type."""
 
     kind: IndexKind
     column: str
@@ -54,12 +54,12 @@ def is_index_option(key: str) -> bool:
 
 
 def has_known_kind(key: str) -> bool:
-    """Return whether an index option belongs to a kind of index that is known here."""
+    """Return whether an index option belongs to a kind of index that this package knows."""
     return any(key.startswith(f"{_PREFIX}{kind}.") for kind in IndexKind)
 
 
 def indexed_columns(options: Mapping[str, str]) -> tuple[IndexedColumn, ...]:
-    """Return the indexes that the options ask for, whoever wrote them; unknown kinds are nobody's.
+    """Return the indexes of the options. Options of unknown kinds are ignored.
 
     Raises InvalidRequest when a setting does not parse.
     """
@@ -71,26 +71,26 @@ def indexed_columns(options: Mapping[str, str]) -> tuple[IndexedColumn, ...]:
 
 
 def check_index_option(key: str, value: str) -> tuple[str, ...]:
-    """Return the columns that an index option names. Raises InvalidRequest for what no index takes."""
+    """Return the columns that an index option names. Raises InvalidRequest for an unknown kind or setting."""
     rest = key.removeprefix(_PREFIX)
     kind = next((kind for kind in IndexKind if rest.startswith(f"{kind}.")), None)
     if kind is None:
         word = rest.partition(".")[0]
-        raise InvalidRequest(f"Option {key}: there is no index {shown(word)}{_near(word, tuple(IndexKind))}")
+        raise InvalidRequest(f"Option {key}: index kind {shown(word)} is not known{_near(word, tuple(IndexKind))}")
     rest = rest.removeprefix(f"{kind}.")
     if rest == _COLUMNS:
         return parse_names(value)
     column, _, setting = rest.rpartition(".")
     if not column or setting not in _SETTINGS[kind]:
         raise InvalidRequest(
-            f"Option {key}: a {kind} index has no setting {shown(setting)}{_near(setting, _SETTINGS[kind])}"
+            f"Option {key}: {shown(setting)} is not a setting of a {kind} index{_near(setting, _SETTINGS[kind])}"
         )
     _indexed(kind, column, {key: value})
     return (column,)
 
 
 def renamed_index_option(key: str, value: str, old: str, new: str) -> tuple[str, str]:
-    """Return the option with the column's new name wherever it names the column, also as `old[key]` of a map."""
+    """Return the option with the column's new name in each place that names the column, also as `old[key]` of a map."""
 
     def renamed(column: str) -> str:
         name, bracket, rest = column.partition("[")
@@ -108,7 +108,7 @@ def renamed_index_option(key: str, value: str, old: str, new: str) -> tuple[str,
 
 
 def check_writable_indexes(options: Mapping[str, str], *, about: str) -> None:
-    """Raise UnsupportedFeature naming the first option that asks for an index that is not written here.
+    """Raise UnsupportedFeature naming the first option that asks for an index that this package does not write.
 
     `about` begins the message, as in "Option".
     """
@@ -116,19 +116,18 @@ def check_writable_indexes(options: Mapping[str, str], *, about: str) -> None:
         key = f"{_PREFIX}{indexed.kind}.{_COLUMNS}"
         if indexed.kind is IndexKind.BSI:
             raise UnsupportedFeature(
-                f"{about} {key} = {options[key]}: bsi indexes are read, not written, as Paimon gives them up: use "
+                f"{about} {key} = {options[key]}: bsi indexes can be read, but not written. Use "
                 "file-index.range-bitmap.columns."
             )
         if "[" in indexed.column:
             raise UnsupportedFeature(
-                f"{about} {key} = {options[key]}: indexes of the values of a map ({indexed.column}) are not supported "
-                "yet: leave the column out, or write with Java Paimon."
+                f"{about} {key} = {options[key]}: an index of a map's values ({indexed.column}) is not supported "
+                "yet. Leave the column out, or write with Java Paimon."
             )
         version = f"{_PREFIX}{indexed.kind}.{indexed.column}.version"
         if parse_int(version, options.get(version, str(_WRITTEN_VERSION))) != _WRITTEN_VERSION:
             raise UnsupportedFeature(
-                f"{about} {version} = {options[version]}: only version {_WRITTEN_VERSION} is written: remove "
-                "the option."
+                f"{about} {version} = {options[version]}: expected version {_WRITTEN_VERSION}. Remove the option."
             )
 
 
@@ -154,7 +153,7 @@ def _indexed(kind: IndexKind, column: str, options: Mapping[str, str]) -> Indexe
 def _at_least(least: int, key: str, text: str) -> int:
     number = parse_int(key, text)
     if number < least:
-        raise InvalidRequest(f"Option {key} is {text}: it must be at least {least}.")
+        raise InvalidRequest(f"Option {key} is {text}: expected at least {least}.")
     return number
 
 

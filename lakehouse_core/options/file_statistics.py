@@ -1,4 +1,4 @@
-"""File statistics: of which columns, and how much of their values, files keep.
+"""File statistics options: for which columns, and in which length, files keep bounds of their values.
 
 Source: docs/format/statistics.md.
 """
@@ -14,7 +14,7 @@ _STATS_MODE: Final = re.compile(r"none|counts|full|truncate\(\s*(?P<length>\d{1,
 
 
 def stats_modes(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the modes of the columns that have one of their own."""
+    """Return the statistics modes of the columns that have their own."""
     matches = ((key, _FIELD_STATS.fullmatch(key), mode) for key, mode in options.items())
     return {match["column"]: parse_stats_mode(key, mode) for key, match, mode in matches if match}
 

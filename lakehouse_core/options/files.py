@@ -1,4 +1,4 @@
-"""Files: how those of each kind are stored and named.
+"""File options: how the files of each kind are stored and named.
 
 Source: docs/semantics/options.md#per-level-options.
 """
@@ -16,9 +16,9 @@ _LONGEST_PREFIX_BYTES: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStyle:
-    """How the files of one kind are stored: format parquet, orc or avro, compression by Paimon's name, both lower case.
+    """How the files of one kind are stored: format parquet, orc or avro; compression by Paimon's name; both lower case.
 
-    `stats_mode` is that of columns without one of their own.
+    `stats_mode` applies to columns without their own mode.
     """
 
     format: str = "parquet"
@@ -28,9 +28,10 @@ class FileStyle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetOptions:
-    """How values are packed into the pages of Parquet files. None: as the writer finds good.
+    """How values are packed into the pages of Parquet files. None: the writer's default.
 
-    `dictionary`: columns whose values repeat may have one. Keys are those that Java's writer takes from a table.
+    `dictionary`: columns with repeated values may have a dictionary. The keys are those that Java's writer reads from a
+    table.
     """
 
     dictionary: bool = True
@@ -51,7 +52,7 @@ def parquet_options(source: Source) -> ParquetOptions:
 
 
 def file_style(source: Source) -> FileStyle:
-    """Return how files of levels without a style of their own are stored."""
+    """Return how files of levels without their own style are stored."""
     mode = "metadata.stats-mode"
     return FileStyle(
         format=source.required("file.format").strip().lower(),
@@ -61,7 +62,7 @@ def file_style(source: Source) -> FileStyle:
 
 
 def file_styles(source: Source) -> dict[int, FileStyle]:
-    """Return how files are stored, by level, where a level has something of its own."""
+    """Return how files are stored, by level, for levels with their own style."""
     mode = "metadata.stats-mode.per.level"
     formats, compressions = source.levels("file.format.per.level"), source.levels("file.compression.per.level")
     modes = {level: parse_stats_mode(mode, text) for level, text in source.levels(mode).items()}
@@ -77,7 +78,7 @@ def file_styles(source: Source) -> dict[int, FileStyle]:
 
 
 def changelog_stats_mode(source: Source) -> str | None:
-    """Return the mode of changelog files, None where it is that of data files."""
+    """Return the mode of changelog files, None when it is the mode of data files."""
     key = "changelog-file.stats-mode"
     text = source.text(key)
     return None if text is None else parse_stats_mode(key, text)
@@ -88,12 +89,12 @@ def lower_if_set(text: str | None) -> str | None:
 
 
 def check_name_part(key: str, text: str, *, may_be_hidden: bool = False) -> None:
-    """Raise InvalidRequest unless names of files or folders can hold the text; hidden ones begin with `.` or `_`."""
+    """Raise InvalidRequest unless the text can be part of a file or folder name. Hidden names begin with `.` or `_`."""
     hidden = text[:1] in (".", "_") and not may_be_hidden
     if not text.strip() or hidden or set(text) & set("/\\") or not text.isprintable():
         raise InvalidRequest(f"Option {key} is {shown(text)}: expected a part of a file name.")
     if len(text.encode()) > _LONGEST_PREFIX_BYTES:
         raise InvalidRequest(
-            f"Option {key} has {len(text.encode())} bytes: the names of files and folders have room for "
-            f"{_LONGEST_PREFIX_BYTES}."
+            f"Option {key} has {len(text.encode())} bytes: expected at most {_LONGEST_PREFIX_BYTES}, as part of a "
+            "file name."
         )

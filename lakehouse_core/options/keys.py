@@ -1,4 +1,4 @@
-"""Options by their keys, current and former: what the list of known options cannot say in a line."""
+"""Option keys: current and former names of options."""
 
 import difflib
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ FIELD_ENDINGS: Final[Mapping[str, Treatment]] = {
 
 
 def under_current_names(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options without their former names; where both are set, the current one counts."""
+    """Return the options under their current names. When both names are set, the current one applies."""
     former = {FORMER_NAMES[key]: value for key, value in options.items() if key in FORMER_NAMES}
     return former | {key: value for key, value in options.items() if key not in FORMER_NAMES}
 
@@ -95,7 +95,7 @@ def known_key(key: str) -> OptionKey:
     if (known := KNOWN.get(FORMER_NAMES.get(key, key))) is not None:
         return known
     if key in CATALOG_KEYS or key.startswith(_CATALOG_PREFIXES):
-        raise InvalidRequest(f"Option {key} belongs to a catalog, not to a table: give it where you connect.")
+        raise InvalidRequest(f"Option {key} is an option of a catalog, not of a table. Pass it to connect.")
     near = difflib.get_close_matches(key, [*KNOWN, *FORMER_NAMES], n=1, cutoff=0.7)
     hint = f"did you mean {near[0]}?" if near else "remove it, or look its name up in Paimon's documentation."
     raise InvalidRequest(f"Option {key} is not known: {hint}")

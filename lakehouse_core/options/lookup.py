@@ -1,4 +1,4 @@
-"""Lookup: which compactions look versions up, and what local lookup files may take.
+"""Lookup options: which compactions look versions up, and the limits of local lookup files.
 
 Source: docs/semantics/changelog.md#when-lookups-are-needed.
 """
@@ -12,9 +12,9 @@ from lakehouse_core.options.source import Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupOptions:
-    """Local lookup files: so many bytes of them, and none that was not used for so long.
+    """The limits of local lookup files: their total bytes, and how long an unused one stays.
 
-    `filters_keys`: where many absent keys are sought, bloom filters with this rate of keys wrongly taken for present.
+    `filters_keys`: when a lookup has many absent keys, it uses bloom filters with this rate of false positives.
     """
 
     max_disk_bytes: int = 2**63 - 1
@@ -33,7 +33,7 @@ def lookup_options(source: Source) -> LookupOptions:
 
 
 def needs_lookup(source: Source) -> bool:
-    """Return whether compactions look up what lies above their output."""
+    """Return whether compactions look up the runs above their output level."""
     return (
         source.word("changelog-producer") == ChangelogProducer.LOOKUP
         or source.word("merge-engine") == MergeEngine.FIRST_ROW

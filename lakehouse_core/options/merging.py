@@ -1,4 +1,4 @@
-"""Merging: what becomes of the versions of a key.
+"""Merge options: how the versions of a key become one row.
 
 Source: docs/semantics/merge-engines.md.
 """

@@ -1,4 +1,4 @@
-"""Partitions: their names, their times, and when a time is over.
+"""Partition options: the names of partitions, their times, and when a partition is expired.
 
 Source: docs/semantics/maintenance.md#partition-expiry.
 """
@@ -10,10 +10,10 @@ from lakehouse_core.options.source import Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTimeOptions:
-    """How the time of a partition is told from its values, and when it is over: `age_millis` later, None: never.
+    """How the values of a partition give its time, and when it expires: `age_millis` after that time, None: never.
 
-    `pattern` puts values together, as in `$day $hour`; without one the first is the time. `is_strict`: partitions
-    without a time are not written to. `compaction_skips`: those whose time is over are not compacted.
+    `pattern` combines values, as in `$day $hour`; without a pattern the first value is the time. `is_strict`: a write
+    to a partition without a time is refused. `compaction_skips`: expired partitions are not compacted.
     """
 
     age_millis: int | None = None

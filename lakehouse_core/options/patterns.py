@@ -1,4 +1,5 @@
-"""Keys with names in them: `fields.<columns>.<ending>`, `file-index.…`, and settings of one format's writer.
+"""Option patterns: keys with names in them, such as `fields.<columns>.<ending>` and `file-index.…`, and settings of one
+format's writer.
 
 Source: docs/semantics/options.md#treatment.
 """
@@ -19,7 +20,7 @@ _FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text."
 
 
 def check_pattern(key: str, value: str, columns: Sequence[str]) -> bool:
-    """Whether the key has the form of a known pattern. Raises InvalidRequest when its parts are wrong."""
+    """Return whether the key has the form of a known pattern. Raises InvalidRequest when a part of it is wrong."""
     if key in KNOWN or key in FORMER_NAMES:
         return False
     if key.startswith("fields."):
@@ -43,7 +44,7 @@ def check_field_key(key: str, columns: Sequence[str]) -> None:
         endings = [ending for ending, treatment in FIELD_ENDINGS.items() if treatment is Treatment.HONOURED]
         advice = f"did you mean fields.{column}.{near[0]}?" if near else f"it may end in .{', .'.join(endings)}."
         unknown = [
-            f" There is no column {shown(name)}: {_existing(name, columns)}"
+            f" Column {shown(name)} does not exist: {_existing(name, columns)}"
             for name in column.split(",")
             if name not in columns
         ]
@@ -57,10 +58,7 @@ def check_field_key(key: str, columns: Sequence[str]) -> None:
 
 def _check_column(key: str, column: str, columns: Sequence[str]) -> None:
     if column not in columns:
-        raise InvalidRequest(
-            f"Option {key} names the column {shown(column)}, which the table does not have: "
-            f"{_existing(column, columns)}"
-        )
+        raise InvalidRequest(f"Option {key}: column {shown(column)} does not exist: {_existing(column, columns)}")
 
 
 def _existing(column: str, columns: Sequence[str]) -> str:
@@ -69,7 +67,7 @@ def _existing(column: str, columns: Sequence[str]) -> str:
 
 
 def field_ending(key: str) -> str | None:
-    """Return the ending of a key with columns in it; None for a key of another form."""
+    """Return the ending of a key with column names; None for a key of another form."""
     if ".map." in key:
         return "map"
     ending = key.rpartition(".")[2]
@@ -77,7 +75,7 @@ def field_ending(key: str) -> str | None:
 
 
 def pattern_treatment(key: str) -> Treatment | None:
-    """Return what becomes of a key with names inside it; None for a key of no such form."""
+    """Return the treatment of a key with names in it; None for a key of another form."""
     if key.startswith("fields."):
         ending = field_ending(key)
         return None if ending is None else FIELD_ENDINGS[ending]

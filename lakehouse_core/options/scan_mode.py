@@ -1,8 +1,7 @@
-"""What the options of a table, or of one read, say about where a batch read starts: one mode, and the option it needs.
+"""Scan mode: where a batch read starts, by the options of the table and of the read: one mode, and the option it needs.
 
-One rule is stricter than Java's: an option that the mode would pass over is refused, for the answer would be another
-than the one asked for.
-Source: docs/semantics/reading.md#scan-modes.
+Rule, stricter than Java's: an option that the mode does not use is refused, because the answer would not be the one
+that the caller asked for. Source: docs/semantics/reading.md#scan-modes.
 """
 
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ SCAN_MODE_KEY: Final = "scan.mode"
 
 
 class ScanMode(StrEnum):
-    """Java's startup modes; `default` and `full` are resolved before."""
+    """Java's startup modes. `default` and `full` are resolved before."""
 
     LATEST_FULL = "latest-full"
     LATEST = "latest"
@@ -51,7 +50,10 @@ SCAN_KEYS: Final = frozenset({SCAN_MODE_KEY, *_START_KEYS, *_MANNER_KEYS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanStart:
-    """Where a batch read starts: `key` is the option that the mode needs, with its text; None where it needs none."""
+    """Where a batch read starts.
+
+    `key` is the option that the mode needs, with its text; None when the mode needs none.
+    """
 
     mode: ScanMode
     key: str | None = None
@@ -59,11 +61,14 @@ class ScanStart:
 
 
 def scan_start(options: Mapping[str, str]) -> ScanStart:
-    """Return what the options ask for; other options mean nothing. Raises InvalidRequest where they do not fit."""
+    """Return the start that the options ask for.
+
+    Ignores other options. Raises InvalidRequest for options that do not fit.
+    """
     for key in (SCAN_KEYS | FORMER_NAMES.keys()) & options.keys():
         if not isinstance(options[key], str):
             raise InvalidRequest(
-                f"Option {shown(key)} = {shown(options[key])}: values of options are text. Put it in quotes."
+                f"Option {shown(key)} = {shown(options[key])}: expected text. Put the value in quotes."
             )
     current = under_current_names(options)
     given = [key for key in _START_KEYS if key in current]
@@ -78,7 +83,7 @@ def scan_start(options: Mapping[str, str]) -> ScanStart:
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
         raise InvalidRequest(
-            f"{SCAN_MODE_KEY} {mode} needs exactly one of {', '.join(needed)}; set is {found}: set one."
+            f"{SCAN_MODE_KEY} {mode}: found {found}, expected exactly one of {', '.join(needed)}. Set one."
         )
     return ScanStart(mode=mode, key=given[0], text=current[given[0]])
 

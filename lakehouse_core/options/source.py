@@ -1,4 +1,4 @@
-"""The string map of a table's options, read one by one: under their current names, by kind, with their defaults."""
+"""Option source: the string map of a table's options, read under their current names, by kind, with their defaults."""
 
 from collections.abc import Mapping
 
@@ -69,5 +69,5 @@ class Source:
         return self.text(key) is not None
 
     def is_set(self, key: str) -> bool:
-        """Return whether the table itself says it: a default does not count."""
+        """Return whether the table sets the option; a default does not count."""
         return key in self.values

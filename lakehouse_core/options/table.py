@@ -1,7 +1,7 @@
-"""Table options, parsed once: frozen records with defaults and units, grouped by concern.
+"""Table options, parsed once: frozen records with defaults and units, one for each concern.
 
-Parsing takes any table, also one that other engines wrote with options unknown here; what may be created, written or
-read is decided by `checks` and by the rules of a schema.
+Rule: parsing takes any table, also one with options of other engines that are unknown here. `checks` and the rules of a
+schema decide which tables may be created, written or read.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ from lakehouse_core.options.writing import PrecommitOptions, SpillOptions, preco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What a table's options say. Sizes are bytes; names as given by the user."""
+    """The options of a table. Sizes are bytes; names are as the user wrote them."""
 
     # Buckets.
     bucket: int = DYNAMIC_BUCKET
@@ -141,25 +141,27 @@ class TableOptions:
 
     @property
     def skips_level_0(self) -> bool:
-        """Whether readers of a table with these options and a primary key leave out what no compaction has seen.
+        """Whether readers of a key table with these options leave out level 0, which no compaction has processed.
 
-        Its compactions look older versions of a key up: the files above level 0 hold each key once.
+        Its compactions look up older versions of a key, so the files above level 0 hold each key once.
         """
         vectors = self.deletion_vectors
         return self.merge_engine is MergeEngine.FIRST_ROW or (vectors.enabled and not vectors.merge_on_read)
 
     def target_file_size_bytes(self, has_key: bool) -> int:
-        """Return where data files roll: 128 MB with a primary key, 256 MB without, unless set."""
+        """Return the size at which a new data file begins: 128 MB with a primary key, 256 MB without, unless set."""
         if self.explicit_target_file_size_bytes is not None:
             return self.explicit_target_file_size_bytes
         return (128 if has_key else 256) << 20
 
     def style_at(self, level: int) -> FileStyle:
-        """Return how data files of a level of a key table are stored. Append tables know no levels: see `style`."""
+        """Return how data files of a level of a key table are stored. Append tables have no levels: see `style`."""
         return self.style_by_level.get(level, self.style)
 
     def changelog_style_at(self, level: int) -> FileStyle:
-        """Return how changelog files of a level are stored: as its data files, but for what is set for changelogs."""
+        """Return how changelog files of a level are stored: as data files, except for the options of changelog
+        files.
+        """
         style = self.style_at(level)
         return FileStyle(
             format=self.changelog_format or style.format,
@@ -169,9 +171,9 @@ class TableOptions:
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> "TableOptions":
-        """Return the options of a table, whoever wrote it; unknown keys mean nothing.
+        """Return the options of any table; unknown keys are ignored.
 
-        Raises InvalidRequest when the value of an option that is carried out does not parse.
+        Raises InvalidRequest when the value of an honoured option does not parse.
         """
         return _parse(Source(options))
 

@@ -1,6 +1,7 @@
-"""The texts of option values: sizes, durations, booleans, numbers, as Java reads them.
+"""Units: the texts of option values (sizes, durations, booleans, numbers), parsed as Java parses them.
 
-Source: Paimon's `MemorySize.parseBytes` and `TimeUtils.parseDuration`, asked: a whole number, then a unit or none.
+Source: Paimon's `MemorySize.parseBytes` and `TimeUtils.parseDuration`, by experiment: a whole number, then a unit or
+none.
 """
 
 import re
@@ -53,7 +54,7 @@ def parse_duration(key: str, text: str) -> int:
 
 
 def parse_bool(key: str, text: str) -> bool:
-    """Return what true or false, in any case, says. Raises InvalidRequest naming the option."""
+    """Return the value of true or false, in any case. Raises InvalidRequest naming the option."""
     word = text.strip().lower()
     if word not in ("true", "false"):
         raise _wrong(key, text, "true or false")
@@ -75,7 +76,7 @@ def parse_float(key: str, text: str) -> float:
 
 
 def parse_word(key: str, text: str, words: tuple[str, ...]) -> str:
-    """Return the word of `words` that the text means, in any case, with - or _. Raises InvalidRequest otherwise."""
+    """Return the word of `words` that the text names, in any case, with - or _. Raises InvalidRequest otherwise."""
     plain = {word.lower().replace("_", "-"): word for word in words}
     meant = text.strip().lower().replace("_", "-")
     if meant not in plain:

@@ -1,4 +1,4 @@
-"""Writing: what becomes of a full write buffer, and of small files before a commit.
+"""Write options: the handling of a full write buffer, and of small files before a commit.
 
 Source: docs/semantics/writing.md#write-buffer, docs/semantics/compaction.md#pre-commit-compaction.
 """
@@ -14,7 +14,10 @@ LEAST_SPILL_FILES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrecommitOptions:
-    """Whether small new files become one before a commit; changelog files from `buffer_bytes` on are not small."""
+    """Whether small new files are combined before a commit.
+
+    Changelog files of at least `buffer_bytes` are not small.
+    """
 
     is_enabled: bool = False
     buffer_bytes: int = 128 << 20
@@ -29,9 +32,10 @@ def precommit_options(source: Source) -> PrecommitOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpillOptions:
-    """What becomes of a full write buffer: sorted runs on local disk, up to so many bytes and so many files at once.
+    """Where a full write buffer goes: into sorted runs on local disk, up to a number of bytes and of open files.
 
-    Not enabled, or without room: files of level 0. `compression`: zstd, lz4 or none.
+    When spilling is off, or the disk has no room, the buffer becomes files of level 0. `compression`: zstd, lz4 or
+    none.
     """
 
     is_enabled: bool = True

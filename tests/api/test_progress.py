@@ -127,7 +127,7 @@ def test_a_listener_that_fails_is_logged_once_and_changes_nothing(
 
     assert len(calls) == 1
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
-        "db.t: progress= raised RuntimeError('no terminal'); it is not called again, and the verb goes on"
+        "db.t: progress= raised RuntimeError('no terminal'). The verb continues without calling it again."
     ]
     assert table.scan().count() == 100
 

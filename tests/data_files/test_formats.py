@@ -179,7 +179,7 @@ def test_a_file_that_is_gone_cut_or_of_another_row_count_is_corrupt_by_name(samp
     with pytest.raises(CorruptTable, match=rf"{file.file_name}: it has \d+ bytes, its manifest entry says"):
         sample.read()
     sample.store.delete([key])
-    with pytest.raises(CorruptTable, match="it is missing, though a snapshot names it"):
+    with pytest.raises(CorruptTable, match="the file is missing, but a snapshot names it"):
         sample.read()
 
 

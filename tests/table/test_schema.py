@@ -318,11 +318,11 @@ REFUSED = [
 
 
 UNWRITTEN_INDEXES = [
-    ({"file-index.bsi.columns": "k"}, "bsi indexes are read, not written"),
-    ({"file-index.bitmap.columns": "m[x]"}, r"indexes of the values of a map \(m\[x\]\) are not supported"),
+    ({"file-index.bsi.columns": "k"}, "bsi indexes can be read, but not written"),
+    ({"file-index.bitmap.columns": "m[x]"}, r"an index of a map's values \(m\[x\]\) is not supported"),
     (
         {"file-index.bitmap.columns": "k", "file-index.bitmap.k.version": "1"},
-        "file-index.bitmap.k.version = 1: only version 2 is written",
+        "file-index.bitmap.k.version = 1: expected version 2",
     ),
 ]
 

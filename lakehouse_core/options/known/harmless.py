@@ -1,6 +1,6 @@
-"""The options that are accepted and change nothing here.
+"""Harmless options: accepted without an effect here.
 
-Rule: only what changes no result, no file and no promise stands here, and each group says why.
+Rule: an option stands here only if it changes no result, no file and no promise; each group gives the reason.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""The options that are carried out: each has a reader in `options`, and an effect."""
+"""Honoured options: each has a reader in `options`, and an effect."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""An option as it is known: its kind of value, default, bounds and treatment, read from a list with a line for each.
+"""Option key: the kind of value, default, bounds and treatment of an option, read from a list with one line for each.
 
 Source: docs/semantics/options.md#treatment; the option classes of Java 2.0.0.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class Treatment(Enum):
-    """What becomes of an option that a table sets."""
+    """How an option is treated when a table sets it."""
 
     HONOURED = "carried out"
     HARMLESS = "changes no result, file or promise"
@@ -21,8 +21,9 @@ class Treatment(Enum):
 class OptionKey:
     """`kind` is one of bool, int, float, size, duration, text, levels, or the allowed words. `default` None: unset.
 
-    `low` and `high` are the first and the last value that may be set, as texts of that kind; None: as far as the kind
-    goes. What lies beyond would make a table useless. Tables that other engines made with such values are read.
+    `low` and `high` are the first and the last value that may be set, as texts of that kind; None: no bound but the
+    kind's own. A value beyond them would make a table useless. Tables that other engines made with such values are
+    still read.
     """
 
     name: str
@@ -36,7 +37,7 @@ class OptionKey:
 
 @dataclass(frozen=True, slots=True)
 class OptionGroup:
-    """Options that are treated alike, and why."""
+    """Options with the same treatment, and the reason."""
 
     reason: str
     # One option a line: name, kind, default; "-" for no default, '' for the empty text. Of a number that is carried out

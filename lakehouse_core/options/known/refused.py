@@ -1,6 +1,6 @@
-"""The options that are refused unless they have their default.
+"""Refused options: refused unless they have their default.
 
-Rule: what changes a result, a file or a promise and is not carried out stands here.
+Rule: an option that changes a result, a file or a promise and is not carried out stands here.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""All options by name, and how each is treated."""
+"""Registry: all options by name, with their treatment."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -170,9 +170,9 @@ def test_what_cannot_be_read_is_told(
 
 
 def test_bad_options_are_refused_when_a_table_is_created_or_altered(catalog: Catalog, clock: VirtualClock) -> None:
-    with pytest.raises(lc.InvalidRequest, match=r"set is scan\.snapshot-id and scan\.tag-name"):
+    with pytest.raises(lc.InvalidRequest, match=r"found scan\.snapshot-id and scan\.tag-name"):
         board(catalog, clock, **{"scan.snapshot-id": "1", "scan.tag-name": "eod"})
-    with pytest.raises(lc.InvalidRequest, match=r"needs exactly one of scan\.snapshot-id"):
+    with pytest.raises(lc.InvalidRequest, match=r"expected exactly one of scan\.snapshot-id"):
         board(catalog, clock).alter(lc.SetOption("scan.mode", "from-snapshot"))
 
 

@@ -314,7 +314,7 @@ def test_a_missing_file_is_corruption_and_a_foreign_one_not_supported(sample):
     table._folders[place] = "bucket-0"
 
     table.files = {place: [file]}
-    with pytest.raises(CorruptTable, match="it is missing, though a snapshot names it"):
+    with pytest.raises(CorruptTable, match="the file is missing, but a snapshot names it"):
         table.read()
     table.files = {place: [replace(file, file_name="data-1-0.csv")]}
     with pytest.raises(UnsupportedFeature, match=r"data-1-0\.csv: data files of parquet, orc, avro are read"):
