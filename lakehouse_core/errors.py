@@ -144,6 +144,6 @@ class CorruptTable(LakehouseError):
     def missing(cls, uri: str) -> "CorruptTable":
         """Return the error for a file that is gone while a snapshot, as far as is known, still names it."""
         return cls(
-            f"{uri}: the file is missing, but a snapshot names it. If that snapshot is expired, start again; else "
+            f"{uri}: it is missing, but a snapshot names it. If that snapshot is expired, start again; else "
             "run `lakehouse verify` and keep its report."
         )

@@ -202,7 +202,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: lc.connect("a\0b"), INVALID, "expected a file path"),
         (lambda w: lc.connect(__file__), INVALID, "is a file. Expected a folder, which need not exist yet"),
         (lambda w: lc.connect(f"file://{__file__}/below"), INVALID, "is a file. Expected a folder"),
-        (lambda w: lc.connect("file://host/x"), INVALID, "names no host, and this one names 'host'"),
+        (lambda w: lc.connect("file://host/x"), INVALID, "found the host 'host', expected a file URI without one"),
         (lambda w: lc.connect("file:x"), INVALID, "expected an absolute path"),
         (lambda w: lc.connect("s3://b/wh"), UNSUPPORTED, "stores of s3: are not supported yet"),
         (lambda w: lc.connect("/x", storage={"secret_key": "hidden"}), INVALID, "was given ['secret_key']. Leave"),
@@ -269,7 +269,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             keyed(**{"fields.nope.stats-mode": "full"}),
             INVALID,
-            "Option fields.nope.stats-mode: column 'nope' does not exist",
+            "names the column 'nope', which the table does not have",
         ),
         (keyed(**{"bucket": "0"}), INVALID, "Option bucket is 0: expected 1 or more, or -1"),
         (keyed(**{"bucket": "one"}), INVALID, "Option bucket is 'one': expected a whole number"),

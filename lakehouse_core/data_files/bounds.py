@@ -1,8 +1,7 @@
-"""The smallest and greatest value of each column of a file; of Parquet taken from its footer where that is exact.
+"""Bounds: the smallest and greatest value of each column of a file, from the Parquet footer where the footer is exact.
 
-Comparing 2 M rows again costs 50 ms, the footer 1 ms; it is silent or wrong only for long strings, FLOAT, DOUBLE and
-INT96, which are looked at while they are written.
-Source: docs/format/statistics.md#column-statistics.
+A second comparison of 2 M rows costs 50 ms, the footer 1 ms. The footer lacks long strings, FLOAT, DOUBLE and INT96;
+these columns are observed while they are written. Source: docs/format/statistics.md#column-statistics.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
-"""A data file that Arrow writes: it appears with a seal in it when it is finished, or never.
+"""Checksummed file: a data file that Arrow writes; it appears complete with its checksum, or never.
 
-Arrow's writers write the end of a file when they are closed. It is held back, for the seal goes before it.
+Rule: Arrow's writers write the end of a file on close. The sink holds the end back, because the checksum precedes it.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,19 +12,19 @@ from lakehouse_core.storage.object_store import ObjectStore
 
 
 class FileChecksum(Protocol):
-    """The seal of one file that is written."""
+    """The checksum of one file that is being written."""
 
     def observe(self, data: Any) -> None:
-        """See bytes that pass before the end of the file."""
+        """Add bytes that come before the end of the file."""
         ...
 
     def sealed(self, held: bytes) -> bytes:
-        """Return `held`, which ends with the end of the file, with the seal in it."""
+        """Return `held`, which ends with the end of the file, with the checksum in it."""
         ...
 
 
 class ChecksumSink:
-    """A sink for one of Arrow's writers. Call `hold` before the writer is closed, `release` after it."""
+    """A sink for an Arrow writer. Call `hold` before the writer closes, and `release` after it."""
 
     closed = False
 
@@ -57,11 +57,11 @@ class ChecksumSink:
         """Nothing is buffered here."""
 
     def hold(self) -> None:
-        """Keep what follows, which ends with the end of the file, until `release`."""
+        """Keep the following bytes, which end with the end of the file, until `release`."""
         self._held = bytearray()
 
     def release(self) -> int:
-        """Write what was held, sealed, and return the size of the file."""
+        """Write the held bytes with the checksum, and return the size of the file."""
         held = bytes(self._held or b"")
         self._held = None
         sealed = self._seal.sealed(held)
@@ -73,7 +73,7 @@ class ChecksumSink:
 
 
 class ArrowWriter(Protocol):
-    """What `pyarrow.parquet.ParquetWriter` and `pyarrow.orc.ORCWriter` have in common."""
+    """The common part of `pyarrow.parquet.ParquetWriter` and `pyarrow.orc.ORCWriter`."""
 
     is_open: bool
 
@@ -84,7 +84,7 @@ W = TypeVar("W", bound=ArrowWriter)
 
 
 class ChecksummedFile(Generic[W]):
-    """One file while `writer` fills it. End it with `finish` or `abandon`."""
+    """One file that `writer` fills. End it with `finish` or `abandon`."""
 
     def __init__(
         self, store: ObjectStore, key: str, seal: FileChecksum, open_writer: Callable[[ChecksumSink], W]
@@ -104,7 +104,7 @@ class ChecksummedFile(Generic[W]):
 
     @contextmanager
     def filling(self) -> Iterator[W]:
-        """Give the writer to write with. Raises what the store says when it refuses, StorageFull for one."""
+        """Yield the writer. Raises the error of a store that refuses, such as StorageFull."""
         try:
             yield self._writer
         except OSError as error:
@@ -114,7 +114,7 @@ class ChecksummedFile(Generic[W]):
             raise
 
     def finish(self) -> int:
-        """Close the writer, let the file appear, and return its size."""
+        """Close the writer, publish the file, and return its size."""
         self._sink.hold()
         with self.filling() as writer:
             writer.close()
@@ -123,7 +123,7 @@ class ChecksummedFile(Generic[W]):
         return size_bytes
 
     def abandon(self, error: BaseException) -> None:
-        """Let go of the file, which then never appears."""
+        """Discard the file, which then never appears."""
         # Or its finalizer would write the end of a file into a sink that is gone.
         self._writer.is_open = False
         self._leave(error)

@@ -1,7 +1,6 @@
-"""Changes the deletion vectors of a bucket, or of a partition without buckets: writes new index files for old ones.
+"""Deletion vector writer: replace the index files of a bucket, or of a partition without buckets, by new ones.
 
-Rule: an index file is written anew whole, with every vector of the old one that still says something. A commit takes
-the new files and the old ones together.
+Rule: a new index file holds every vector of the old one that still applies. A commit takes new and old files together.
 Source: docs/semantics/deletion-vectors.md#key-tables, docs/semantics/commit.md#index-manifests.
 """
 
@@ -40,7 +39,7 @@ class IndexFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexChange:
-    """Index files that come and go together; nothing of both where nothing changes."""
+    """Index files that one commit adds and removes together; both empty when nothing changes."""
 
     new: tuple[IndexFile, ...] = ()
     deleted: tuple[IndexFile, ...] = ()
@@ -54,11 +53,11 @@ def change_vectors(
     marks: Mapping[str, Positions] | None = None,
     removed: Collection[str] = (),
 ) -> IndexChange:
-    """Mark rows of data files (`marks`, by file name) as deleted too, forget the vectors of `removed` files.
+    """Mark rows of data files (`marks`, by file name) as deleted too, and drop the vectors of `removed` files.
 
-    `present`: the index files of deletion vectors that are live in the bucket or partition. The new files last when
-    this returns; whoever does not commit them deletes them. Raises CorruptTable for present files that cannot be
-    trusted, InvalidRequest for rows beyond what the form of the table's vectors holds.
+    `present`: the live index files of deletion vectors in the bucket or partition. The new files are durable on return;
+    a caller that does not commit them deletes them. Raises CorruptTable for damaged present files, and InvalidRequest
+    for row positions beyond the form of the table's vectors.
     """
     marks = {name: rows for name, rows in (marks or {}).items() if len(rows) and name not in removed}
     gone = [index for index in present if _speaks_of(index, removed) or _speaks_of(index, marks)]
@@ -79,7 +78,7 @@ def change_vectors(
 
 
 def marked_rows(folder: IndexFolder, present: Sequence[IndexFile]) -> dict[str, Positions]:
-    """Return, by the name of the data file, the rows that these index files mark as deleted. Raises CorruptTable."""
+    """Return, by data file name, the rows that these index files mark as deleted. Raises CorruptTable."""
     return {vector.data_file_name: vector.rows for index in present for vector in _stored(folder, index)}
 
 

@@ -1,4 +1,4 @@
-"""Deletion vectors where rows are read: loads those of a split, and leaves the marked rows out of batches.
+"""Deletion vectors in reads: load the vectors of a split, and drop the marked rows from batches.
 
 Source: docs/semantics/deletion-vectors.md#key-tables; the bytes are those of `format.deletion_vector`.
 """
@@ -23,9 +23,9 @@ _SHORT_RUN: Final = 8
 
 
 def load_positions(store: StoreReader, deletion: DeletionFile, data_file_name: str) -> Positions:
-    """Return the rows of the data file that are marked as deleted, rising. Reads the vector's bytes only.
+    """Return the positions of the deleted rows of a data file, rising. Reads the vector's bytes only.
 
-    Raises CorruptTable when the index file is gone, or the vector is not what the index manifest says.
+    Raises CorruptTable when the index file is missing, or when the vector does not fit the index manifest.
     """
     span = VectorSpan(deletion.offset, deletion.length)
     try:
@@ -52,7 +52,7 @@ def read_vectors(data: bytes, key: str, vectors: Iterable[DeletionVectorRange]) 
 
 
 def remaining_rows(batches: Iterator[pa.RecordBatch], positions: Positions) -> Iterator[pa.RecordBatch]:
-    """Yield the batches without the rows at these rising positions, which count the rows of all of them."""
+    """Yield the batches without the rows at these rising positions, which count the rows of all batches."""
     start = 0
     for batch in batches:
         first, last = np.searchsorted(positions, (start, start + batch.num_rows))

@@ -1,7 +1,7 @@
-"""Asks the index of a data file, in its manifest entry or beside it, which rows a read needs.
+"""File index: find the rows that a read needs, by the index of a data file, in its manifest entry or beside the file.
 
-Of a file beside it only the directory is fetched, and the indexes that the condition asks.
-Source: docs/semantics/reading.md#raw-reads.
+Rule: of an index file, only the directory and the indexes of the condition's columns are read. Source:
+docs/semantics/reading.md#raw-reads.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def indexed_rows(
     predicate: Predicate,
     fields: Sequence[DataField],
 ) -> BitMap | None:
-    """Return the positions of the rows that may satisfy the predicate, None when its index denies none.
+    """Return the positions of the rows that may satisfy the predicate, None when the index excludes no row.
 
     `predicate` is bound to `fields`. Raises CorruptTable, UnsupportedFeature, StorageUnavailable.
     """
@@ -42,7 +42,7 @@ def indexed_rows(
 
 
 def check_indexes(store: StoreReader, folder: str, file: DataFile, file_schema: TableSchema) -> None:
-    """Read all indexes of a data file, those too that no read asks for. Raises as `indexed_rows` does."""
+    """Read all indexes of a data file. Raises as `indexed_rows` does."""
     _asked(store, folder, file, lambda index: open_every_index(index, file, file_schema))
 
 
@@ -60,7 +60,7 @@ def _asked(store: StoreReader, folder: str, file: DataFile, ask: Callable[[FileI
     except NotFound as error:
         raise CorruptTable.missing(store.uri(key)) from error
     except OSError as error:
-        raise StorageUnavailable(f"{key}: it could not be read ({error}). Try again later.") from error
+        raise StorageUnavailable(f"{key}: the file could not be read ({error}). Try again later.") from error
 
 
 def _opened(source: pa.NativeFile, key: str, data_file_name: str) -> FileIndex:
@@ -68,7 +68,7 @@ def _opened(source: pa.NativeFile, key: str, data_file_name: str) -> FileIndex:
     head = source.read_at(min(size, _FIRST_BYTES), 0)
     head_bytes = head_length(head, key)
     if head_bytes > size:
-        raise corrupt(key, f"it has {size} bytes, its head {head_bytes}")
+        raise corrupt(key, f"found {size} bytes, but its head has {head_bytes}")
     if head_bytes > len(head):
         head += source.read_at(head_bytes - len(head), len(head))
 
@@ -77,7 +77,7 @@ def _opened(source: pa.NativeFile, key: str, data_file_name: str) -> FileIndex:
         if after <= len(head):
             return body_of(head, place, key)
         if after > size:
-            raise corrupt(key, f"it has {size} bytes, and an index up to byte {after}")
+            raise corrupt(key, f"found {size} bytes, but an index ends at byte {after}")
         return checked(bytes(source.read_at(place.length, place.start)), place, key)
 
     return FileIndex(directory=parse_directory(head, key, data_file_name), fetch=fetch, what=key)

@@ -1,7 +1,7 @@
-"""The name under which a data file was written, kept inside it: a whole file in the place of another shows by it.
+"""File name: the name under which a data file was written, stored inside it, so that an exchanged file is detected.
 
-Names are never used twice, and files are never renamed, but for those of a changelog that come to share one object.
-Files of other engines hold no name.
+Rule: names are never reused, and files are never renamed, except changelog files that share one object later. Files of
+other engines store no name.
 """
 
 from typing import Final
@@ -19,16 +19,16 @@ def file_name_of(key: str) -> str:
 
 
 def lasting_name_of(key: str) -> str | None:
-    """Return the name of the file at `key`, None for one of a joined changelog: it was written under another."""
+    """Return the file name at `key`, None for a joined changelog, which was written under another name."""
     return None if segment_of(key) is not None else file_name_of(key)
 
 
 def check_file_name(stored: bytes | None, key: str) -> None:
-    """Raise CorruptTable where the file at `key` was written under another name than it has."""
+    """Raise CorruptTable when the file at `key` was written under another name."""
     name = lasting_name_of(key)
     if stored is None or name is None or stored == name.encode():
         return
     raise CorruptTable(
-        f"{key}: it was written as {stored.decode('utf-8', 'replace')!r:.200}: files were exchanged or renamed. "
-        "Restore it from a copy of the table; if it was renamed on purpose, set lakehouse.read.verify to false."
+        f"{key}: found a file that was written as {stored.decode('utf-8', 'replace')!r:.200}. Restore the file "
+        "from a copy of the table; if you renamed it on purpose, set lakehouse.read.verify to false."
     )

@@ -1,7 +1,7 @@
-"""Keeps the C library from handing memory back to the kernel between one chunk and the next.
+"""Freed memory: keep the C library from returning memory to the kernel between two chunks.
 
-glibc trims its heap when more free memory lies at its end than twice the largest block that was ever mapped and freed.
-With blocks of a chunk's size that is after every chunk, and the next one faults its pages in again: 6 % of a merge.
+glibc trims its heap when its free end is larger than twice the largest block ever mapped and freed. With blocks of a
+chunk's size this happens after every chunk, and the next chunk faults its pages in again: 6 % of a merge.
 """
 
 from typing import Final
@@ -13,5 +13,5 @@ _LARGEST_BLOCK_BYTES: Final = 16 << 20
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep up to 32 MiB that it has freed. Elsewhere than with glibc nothing changes."""
+    """Let this process keep up to 32 MiB of freed memory. Has no effect without glibc."""
     np.empty(_LARGEST_BLOCK_BYTES, dtype=np.uint8)

@@ -1,4 +1,7 @@
-"""Opens a data file by what its name ends with. Source: docs/format/data-files.md#file-formats."""
+"""Opening: choose the reader of a data file by the ending of its name.
+
+Source: docs/format/data-files.md#file-formats.
+"""
 
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -33,16 +36,17 @@ def open_data_file(
 ) -> DataFileReader:
     """Open a file that was written with `schema`.
 
-    Raises UnsupportedFeature for a file of another format or one that lies elsewhere, CorruptTable for one that is gone
-    or is not what its manifest entry says.
+    Raises UnsupportedFeature for a file of another format or outside the table. Raises CorruptTable for a missing file
+    and for one that does not fit its manifest entry.
     """
     if file.external_path is not None:
         raise UnsupportedFeature(
-            f"{file.file_name}: it lies outside the table, at {file.external_path}: use Java Paimon."
+            f"{file.file_name}: the file is outside the table, at {file.external_path}, which is not supported. "
+            "Use Java Paimon."
         )
     opener = _READERS.get(file.format)
     if opener is None:
         raise UnsupportedFeature(
-            f"{folder}/{file.file_name}: data files of {', '.join(_READERS)} are read: use Java Paimon."
+            f"{folder}/{file.file_name}: expected one of the formats {', '.join(_READERS)}. Use Java Paimon."
         )
     return opener(store, f"{folder}/{file.file_name}", file, schema, verify=verify)

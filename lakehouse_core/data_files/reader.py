@@ -1,4 +1,4 @@
-"""What the readers of all formats share: the columns of a read made of those of a file, and what damage is called.
+"""Data file reader: the common part of all formats: columns of a read made of columns of a file, and errors of damage.
 
 Source: docs/semantics/tables.md#reading-old-files.
 """
@@ -99,7 +99,7 @@ def _open_segment(store: StoreReader, key: str, segment: Segment, entry: DataFil
     with shared, decoding(key, "its bytes"):
         size = shared.size()
         if size < segment.end:
-            raise corrupt_file(key, f"it ends at byte {segment.end} of {segment.key}, which has {size}")
+            raise corrupt_file(key, f"its segment ends at byte {segment.end} of {segment.key}, which has {size}")
         return pa.BufferReader(shared.read_at(segment.length, segment.offset))
 
 
@@ -158,7 +158,7 @@ def selected_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Return the batches of a whole file of `row_count` rows without the rows that the reader does not want."""
     if without is not None and len(without) and without[-1] >= row_count:
-        raise corrupt_file(key, f"row {without[-1]} is marked as deleted, it has {row_count} rows")
+        raise corrupt_file(key, f"row {without[-1]} is marked as deleted, but the file has {row_count} rows")
     if only is not None:
         wanted = only if without is None else only - BitMap(without)
         return chosen_rows(batches, [(0, row_count)], wanted)
@@ -169,7 +169,7 @@ def check_columns(wanted: Iterable[str], held: Container[str], key: str, schema:
     """Raise CorruptTable for a column that a file of `schema` should hold and does not."""
     for name in wanted:
         if name not in held:
-            raise corrupt_file(key, f"it has no column {name!r}, which schema {schema.id} says it has")
+            raise corrupt_file(key, f"its column {name!r} is missing, which schema {schema.id} has")
 
 
 @contextmanager

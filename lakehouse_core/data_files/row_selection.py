@@ -1,4 +1,4 @@
-"""Some rows of a file, by their positions, out of batches that run through all of them."""
+"""Row selection: the rows of a file at some positions, out of batches that cover all of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

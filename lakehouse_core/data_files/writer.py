@@ -1,4 +1,4 @@
-"""Writes the data files of one bucket, rolling to the next when one is full, and answers with their entries.
+"""Data file writer: write the data files of one bucket, begin a new file when one is full, and return their entries.
 
 Source: docs/format/data-files.md#columns-and-order, docs/semantics/writing.md#rolling.
 """
@@ -37,7 +37,7 @@ _MOST_SMALL_BATCHES: Final = 32
 
 
 class FileNames:
-    """Names that nobody else uses: a counter behind the UUID of one attempt, shared by all files of a task."""
+    """Unique file names: a counter after the UUID of one attempt, shared by all files of a task."""
 
     def __init__(self, uuid: str) -> None:
         self._uuid = uuid
@@ -51,7 +51,7 @@ class FileNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """What the files of one writer have in common."""
+    """The common settings of the files of one writer."""
 
     prefix: str
     is_changelog: bool = False
@@ -65,7 +65,7 @@ class FileSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOutput:
-    """What all writers of a task share."""
+    """The settings that all writers of a task share."""
 
     store: ObjectStore
     encoding: Encoding
@@ -74,9 +74,9 @@ class FileOutput:
 
 
 class DataFileWriter:
-    """Takes records in key order (append tables: any order) and answers with the files made of them.
+    """Write records in key order (append tables: any order) and return the entries of their files.
 
-    Use in a `with` block: leaving it by an exception deletes every file written so far.
+    Use in a `with` block: an exception that leaves the block deletes every file written so far.
     """
 
     def __init__(self, output: FileOutput, folder: str, kind: FileSettings, *, first_sequence_number: int = 0) -> None:

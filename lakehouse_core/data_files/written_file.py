@@ -1,4 +1,4 @@
-"""What a manifest entry says of the rows of a file, in whatever format they are: collected while they are written.
+"""Written file: the facts of a manifest entry about the rows of a file of any format, collected during the write.
 
 Source: docs/format/manifest.md#manifest-record.
 """
@@ -19,7 +19,7 @@ from lakehouse_core.table.stats import ColumnBounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """What is known of a finished file. Keys and sequence numbers are None for append tables."""
+    """The facts of a finished file. Keys and sequence numbers are None for append tables."""
 
     size_bytes: int
     row_count: int
@@ -31,7 +31,7 @@ class WrittenFile:
 
 
 class FileWriter(Protocol):
-    """One file while it is written. End it with `close` or `abort`; it appears when it is closed, or never."""
+    """One file that is being written. End it with `close` or `abort`; it appears when it is closed, or never."""
 
     @property
     def row_count(self) -> int:
@@ -48,11 +48,11 @@ class FileWriter(Protocol):
         ...
 
     def close(self) -> WrittenFile:
-        """End the file and let it appear."""
+        """End the file and publish it."""
         ...
 
     def abort(self, error: BaseException) -> None:
-        """Let go of the file, which then never appears."""
+        """Discard the file, which then never appears."""
         ...
 
 

@@ -1,7 +1,6 @@
-"""What each version of a key does to the columns of its row: the decisions of partial-update and aggregation.
+"""Actions: what each version of a key does to the columns of its row, in partial-update and aggregation.
 
-Which versions count is decided here, once for all columns that share a sequence; how values combine is for the folds of
-the columns.
+Rule: which versions count is decided here, once for all columns that share a sequence; folds combine their values.
 Source: docs/semantics/merge-engines.md#partial-update, docs/semantics/merge-engines.md#aggregation.
 """
 
@@ -68,10 +67,10 @@ Sequences = Mapping[SequenceGroup, GroupSequence]
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The actions by position in key order, and what becomes of each key.
+    """The actions by position in key order, and the result kind of each key.
 
     `ungrouped` None: every version adds. `grouped` by sequence group. `kinds` of the keys; `last`: the position of the
-    version whose number the key takes.
+    version whose sequence number the key takes.
     """
 
     ungrouped: Actions | None
@@ -176,9 +175,9 @@ class _RetractWalk:
             return self._retract_groups(position, first, is_delete)
         if not self._spec.removes_on_delete:
             raise InvalidRequest(
-                "partial-update met a -D or -U record, which it does not take: set ignore-delete to true to drop such "
-                "records, partial-update.remove-record-on-delete to true to delete the row, or a sequence group to "
-                "retract its columns."
+                "partial-update: found a -D or -U record, expected +I or +U. Set ignore-delete to true to drop "
+                "such records, partial-update.remove-record-on-delete to true to delete the row, or a sequence "
+                "group to retract its columns."
             )
         self._everywhere(position, Action.SET if is_delete or first else Action.KEEP)
         return bool(is_delete)

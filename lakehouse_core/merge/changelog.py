@@ -1,4 +1,4 @@
-"""What a compaction announces: for each key the record before and the record after it, as rows of a changelog.
+"""Changelog: the rows that a compaction emits for each key, from the record before and the record after.
 
 Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md#lookup.
 """
@@ -45,10 +45,9 @@ def arrivals(results: pa.RecordBatch, rows: Rows) -> pa.RecordBatch | None:
 def changelog(
     records: RecordColumns, results: pa.RecordBatch, transitions: Transitions, compared: Sequence[str] | None
 ) -> pa.RecordBatch | None:
-    """Return the rows that announce the transitions, -U before +U, None when there are none.
+    """Return the changelog rows of the transitions, -U before +U, None when there are none.
 
-    Columns are those of `results`. Updates that leave all columns in `compared` as they are stay unannounced; None
-    announces every update.
+    Columns are those of `results`. Updates that change no column in `compared` emit no rows; None emits every update.
     """
     had, has = transitions.before != NONE, transitions.after != NONE
     changes = had | has

@@ -1,4 +1,4 @@
-"""One chunk: the parts that several runs give for the same keys → the records that stay, in key order."""
+"""Chunk merge: turn the slices of several runs for the same keys into the records that stay, in key order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ LEVEL: Final = "_LEVEL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRule:
-    """How versions of one key are told apart and what stays of them. System columns go by their names in the records.
+    """How versions of one key are ordered and merged. System columns go by their names in the records.
 
-    `sequence_number` None: the order of the runs decides, which it may when their sequence numbers are disjoint.
-    `level`: the column of the level, where a compaction looked up what lies above it. A record above level 0 then holds
-    all that is older, so that of several only the one at the lowest level counts.
+    `sequence_number` None: the order of the runs decides, which is allowed when their sequence numbers are disjoint.
+    `level`: the column of the level, for a compaction with looked-up runs. A record above level 0 then contains all
+    older versions, so of several only the one at the lowest level counts.
     """
 
     spec: MergeSpec
@@ -39,9 +39,9 @@ class MergeRule:
 
 
 def merge_chunk(parts: Sequence[RunSlice], rule: MergeRule, output: Sequence[str]) -> list[pa.RecordBatch]:
-    """Return the columns `output` of what stays, in key order, as batches; none of them is empty.
+    """Return the columns `output` of the merged records, in key order, as non-empty batches.
 
-    Raises InvalidRequest for a record that the merge engine does not take.
+    Raises InvalidRequest for a record that the merge engine refuses.
     """
     if len(parts) == 1:
         batches = (_without_deletes(batch, rule) if rule.drops_deletes else batch for batch in parts[0].batches)

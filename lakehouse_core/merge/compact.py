@@ -1,7 +1,8 @@
-"""One chunk of a compaction that announces what it changes: the records that stay, and the changelog.
+"""Compaction chunk: merge one chunk of a compaction that emits a changelog, into the records that stay and the
+changelog.
 
-RecordColumns carry the level of the file that they come from.
-Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md#lookup.
+Rule: each record carries the level of its file. Source: docs/semantics/changelog.md#full-compaction,
+docs/semantics/changelog.md#lookup.
 """
 
 from collections.abc import Sequence
@@ -33,14 +34,17 @@ NOWHERE: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogFilter:
-    """Which changes are told. `compared`: columns one of which an update must change to be told; None: every update."""
+    """Which changes are emitted.
+
+    `compared`: an update must change one of these columns; None: every update is emitted.
+    """
 
     compared: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """What a chunk becomes: the records that stay, the changelog, the places of looked-up records now superseded."""
+    """The result of a chunk: the records that stay, the changelog, and addresses of superseded looked-up records."""
 
     records: pa.RecordBatch
     changelog: pa.RecordBatch | None = None
@@ -50,7 +54,7 @@ class Compacted:
 def merge_full_compaction(
     parts: Sequence[RunSlice], rule: MergeRule, names: Sequence[str], announcement: ChangelogFilter, *, top_level: int
 ) -> Compacted:
-    """Merge a chunk into the top level: what was there is before, what is merged is after."""
+    """Merge a chunk into the top level. The row of the top level is before, the merged row is after."""
     records = _records(parts, rule)
     order = _order(parts, records, rule)
     reduced = merged(records, order, rule, names)
@@ -68,11 +72,13 @@ def compact_with_lookup(
     *,
     looked_up: frozenset[int],
 ) -> Compacted:
-    """Merge a chunk with records of level 0. Before is what the levels above it say of the key.
+    """Merge a chunk with records of level 0. The version at the lowest level above 0 is before, the merged row is
+    after.
 
-    Parts of the runs `looked_up` lie beyond the compaction: they answer for keys of level 0 that have no version at a
-    level above 0 within it. Those among them that say level 0 answer for nothing, and are superseded by any version
-    within (of first rows they count). `announcement` None: no changelog is wanted.
+    Slices of the runs `looked_up` are not part of the compaction. They give the version before for keys of level 0 that
+    have no version at a level above 0 in the compaction. Their records of level 0 give no version before, and any
+    version in the compaction supersedes them (in first-row tables they count). `announcement` None: no changelog is
+    emitted.
     """
     records = _records(parts, rule)
     order = _order(parts, records, rule)

@@ -1,4 +1,4 @@
-"""Engines that keep one version of a key whole: the newest (deduplicate) or the oldest (first-row).
+"""Whole-version engines: keep the newest version of a key (deduplicate) or the oldest (first-row).
 
 Source: docs/semantics/merge-engines.md#deduplicate, docs/semantics/merge-engines.md#first-row.
 """
@@ -46,7 +46,7 @@ def oldest(order: KeyOrder, kinds: Kinds, *, ignore_delete: bool = False, folded
     if not ignore_delete:
         if not is_add(kinds[order.rows])[np.repeat(folded, ends - starts + 1)].all():
             raise InvalidRequest(
-                "first-row met a -D or -U record, which it does not take: set ignore-delete to true to drop such "
+                "first-row: found a -D or -U record, expected +I or +U. Set ignore-delete to true to drop such "
                 "records, or leave them out."
             )
         return starts
@@ -55,14 +55,14 @@ def oldest(order: KeyOrder, kinds: Kinds, *, ignore_delete: bool = False, folded
 
 
 def deduplicate(order: KeyOrder, kinds: Kinds | None = None, *, ignore_delete: bool = False) -> Rows:
-    """Return the row that stands for each key, in key order, as `newest` says."""
+    """Return the row that represents each key, in key order, by `newest`."""
     found = newest(order, kinds, ignore_delete=ignore_delete)
     rows: Rows = order.rows[found if found is order.ends else found[found != NONE]]
     return rows
 
 
 def first_row(order: KeyOrder, kinds: Kinds | None, *, ignore_delete: bool = False) -> Rows:
-    """Return the row that stands for each key, in key order, as `oldest` says; `kinds` None: all are +I."""
+    """Return the row that represents each key, in key order, by `oldest`; `kinds` None: all are +I."""
     if kinds is None:
         return order.rows[order.starts]
     found = oldest(order, kinds, ignore_delete=ignore_delete)
@@ -71,6 +71,6 @@ def first_row(order: KeyOrder, kinds: Kinds | None, *, ignore_delete: bool = Fal
 
 
 def is_add(kinds: Kinds) -> npt.NDArray[np.bool_]:
-    """Say which kinds are +I or +U. The numbers are those of `_VALUE_KIND`."""
+    """Return which kinds are +I or +U. The numbers are those of `_VALUE_KIND`."""
     add: npt.NDArray[np.bool_] = (kinds & 1) == 0
     return add

@@ -1,7 +1,7 @@
-"""What differs between two states of a bucket: one chunk of both → the records to tell, in key order.
+"""Difference: compare two states of a bucket, chunk by chunk, and yield the records that differ, in key order.
 
-Values are equal as they are stored: NaN equals NaN, and -0.0 is not 0.0; but entries of a map have no order.
-Source: docs/semantics/reading.md#difference-of-two-states.
+Rule: values are equal as stored: NaN equals NaN, -0.0 does not equal 0.0, and entries of a map have no order. Source:
+docs/semantics/reading.md#difference-of-two-states.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +32,10 @@ def differences(
     chunk_rows: int,
     chunk_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of `after` that `before` has not, or with other values or as a delete; none of them empty.
+    """Yield the records of `after` that `before` lacks or has with other values or as a delete, in non-empty batches.
 
     Both are in key order, each key once, with the columns `names`. With `keeps_deletes` also the deletes among them,
-    and what only `before` has, as deletes.
+    and the records that only `before` has, as deletes.
     """
     positions = [list(names).index(name) for name in key_columns]
     for parts in frontier_chunks([before, after], positions, chunk_rows=chunk_rows, chunk_bytes=chunk_bytes):

@@ -1,8 +1,7 @@
-"""Folds one column: the versions of each key become one value, as the column's function says.
+"""Fold: combine the versions of each key into one value of a column, by the column's function.
 
-Most functions pick one of the versions, sums and products compute; all keys at once. What neither can do (text lists,
-nested rows, sketches; keys with retracts or late versions where the order of steps matters; overflows) goes row by row,
-only for the keys that need it.
+Most functions pick one version, or compute a sum or product, for all keys at once. The others (text lists, nested rows,
+sketches; keys with retracts or late versions whose order matters; overflows) go row by row, only for keys that need it.
 Source: docs/semantics/merge-engines.md#partial-update, docs/semantics/merge-engines.md#aggregation.
 """
 
@@ -96,7 +95,10 @@ def fold_plain(versions: Versions, how: str) -> pa.Array:
 
 
 def fold_function(versions: Versions, function: AggregateFunction) -> pa.Array:
-    """Fold a column by its function. Raises InvalidRequest for a retract that it does not take, and for overflows."""
+    """Fold a column by its function.
+
+    Raises InvalidRequest for a retract that the function refuses, and for overflows.
+    """
     if function.ignore_retract:
         versions = Versions(versions.column, versions.acting.without_retracts)
     fold = _FOLDS.get(function.name, _nothing)

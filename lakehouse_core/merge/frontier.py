@@ -1,7 +1,7 @@
 """Frontier chunks: cut sorted runs into slices that hold every version of their keys, in bounded memory.
 
-Invariant: a chunk holds all rows of all runs with a key in (previous frontier, frontier]. A run holds a key once,
-unless it is said that it may repeat it: then the frontier's own key waits for the next chunk.
+Rule: a chunk holds all rows of all runs with a key in (previous frontier, frontier]. A run holds a key once, unless the
+caller passes `repeats_keys`: then the frontier's own key waits for the next chunk.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,7 +21,7 @@ MAX_CHUNK_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class RunSlice:
-    """What one run gives to a chunk: rows in key order. `run` counts from 0, the oldest run."""
+    """The part of one run in a chunk: rows in key order. `run` counts from 0, the oldest run."""
 
     run: int
     batches: tuple[pa.RecordBatch, ...]

@@ -1,7 +1,7 @@
-"""A bloom filter over the keys of a file: of many keys at once it says which the file certainly does not hold.
+"""Key filter: a bloom filter over the keys of a file, which tells for many keys at once which the file does not hold.
 
-One hash and many bits, instead of few bits and several hashes: it is made and asked in whole arrays, and its memory is
-cheap beside the rows.
+It has one hash and many bits instead of few bits and several hashes: whole arrays are faster, and memory is cheap
+beside the rows.
 """
 
 from collections.abc import Iterable

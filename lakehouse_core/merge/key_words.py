@@ -31,8 +31,8 @@ def key_words(columns: Sequence[pa.Array]) -> list[Words]:
     for position, column in enumerate(columns):
         if column.null_count:
             raise InvalidRequest(
-                f"key column {position} ({column.type}) holds {column.null_count} nulls in {len(column)} rows: "
-                "a key is never null; give every row its key."
+                f"key column {position} ({column.type}) has {column.null_count} nulls in {len(column)} rows, "
+                "expected none. Give every row its key."
             )
         words += _column_words(column)
     return words
@@ -92,8 +92,9 @@ def word_at(column: pa.Array, position: int) -> Words:
 
 
 def value_words(column: pa.Array) -> Iterator[tuple[npt.NDArray[np.int64], Words]]:
-    """Yield of text or binary values without nulls their words from the first on, zero behind an end: at each place the
-    rows that reach so far, rising, and what they have there. None depends on other rows.
+    """Yield the words of text or binary values without nulls, from the first word on, zero behind an end.
+
+    Each step yields the rows that reach so far, rising, and their word. A word does not depend on other rows.
     """
     if not len(column):
         return

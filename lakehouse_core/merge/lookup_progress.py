@@ -1,8 +1,8 @@
-"""Which keys of a lookup are settled: a record is found that no file left to search can change.
+"""Lookup progress: which keys of a lookup are settled: no file that is left to search can change their record.
 
-Rule: of an engine that keeps one version of a key whole, and of nothing but sequence numbers to tell versions apart,
-the greatest number wins (first-row: the least), and a file says which it holds. Others are searched everywhere.
-Source: docs/semantics/changelog.md#local-lookup-files.
+Rule: when an engine keeps one version of a key whole, and only sequence numbers order the versions, the greatest number
+wins (first-row: the least), and a file gives its bounds of them. Other engines search every file. Source:
+docs/semantics/changelog.md#local-lookup-files.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ _SETTLED: Final = np.iinfo(np.int64).max
 
 
 class LookupProgress:
-    """How far the search for some keys has come; they go by their numbers from 0.
+    """The progress of the search for some keys, which go by their numbers from 0.
 
-    `holds_once`: the files have no key twice, so that its first record settles it.
+    `holds_once`: no two files have the same key, so its first record settles it.
     """
 
     def __init__(self, spec: MergeSpec, key_count: int, *, holds_once: bool) -> None:

@@ -1,8 +1,7 @@
-"""Adds up or multiplies the versions of each key, in their order and with Java's arithmetic. All keys at once.
+"""Numeric fold: add or multiply the versions of each key, in their order and with Java's arithmetic, all keys at once.
 
-FLOAT is added in 32 bits and from the oldest version on, for order decides how floating point rounds; integers must not
-overflow at any step.
-Source: docs/semantics/merge-engines.md#aggregate-functions.
+FLOAT is added in 32 bits from the oldest version on, because order decides how floating point rounds. Integers must not
+overflow at any step. Source: docs/semantics/merge-engines.md#aggregate-functions.
 """
 
 from collections.abc import Callable

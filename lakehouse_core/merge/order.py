@@ -1,8 +1,7 @@
-"""The order of the rows of one chunk: by key, and the versions of one key oldest first.
+"""Row order of one chunk: by key, and the versions of one key oldest first.
 
-Only key words are compared; a chunk's words nearly always pack into one. Sequence fields, sequence numbers and kinds
-refine the order inside a key and never split it.
-Source: docs/semantics/merge-engines.md#order-of-versions.
+Only key words are compared; the words of a chunk nearly always pack into one. Sequence fields, sequence numbers and
+kinds refine the order inside a key and never split it. Source: docs/semantics/merge-engines.md#order-of-versions.
 """
 
 from collections.abc import Callable, Iterator, Sequence

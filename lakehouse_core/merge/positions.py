@@ -1,4 +1,4 @@
-"""Positions in key order, and how versions at two of them compare."""
+"""Positions in key order, and the comparison of versions at two positions."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The records that are merged together, as columns by name."""
+"""Record columns: the records of one merge, as columns by name."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""Reduces the versions of each key to one record, as the table's merge engine says.
+"""Reduce: make one record of the versions of each key, by the table's merge engine.
 
-A key with one version keeps it as it is, its kind too, in all engines, unless told otherwise.
-Source: docs/semantics/writing.md#lone-records.
+Rule: a key with one version keeps it unchanged, its kind too, in all engines, unless the caller folds it. Source:
+docs/semantics/writing.md#lone-records.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,9 +38,9 @@ BY_ROW: Final = frozenset({MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduced:
-    """What stays, in key order: `rows` give the sequence number, the kind and every column that is not in `columns`.
+    """The records that stay, in key order: `rows` give the sequence number, the kind and every column not in `columns`.
 
-    `keys` says which key of the order each record belongs to. `kinds` None: those of `rows`.
+    `keys` gives the number of each record's key. `kinds` None: those of `rows`.
     """
 
     rows: Rows
@@ -83,10 +83,10 @@ class Reduced:
 def reduce(
     records: RecordColumns, order: KeyOrder, spec: MergeSpec, names: Iterable[str], *, folded: Flags | None = None
 ) -> Reduced:
-    """Return one record for each key that has one; `names` are the columns that will be asked for.
+    """Return one record for each key that has one; `names` are the columns that the caller will read.
 
-    `folded`: which keys the engine sees, those that it does not have one version and keep it; None: those of several.
-    Raises InvalidRequest for a retract or a value that the engine does not take.
+    `folded`: the keys that the engine merges; the others have one version and keep it. None: keys of several versions.
+    Raises InvalidRequest for a retract or a value that the engine refuses.
     """
     match spec.engine:
         case MergeEngine.DEDUPLICATE:

@@ -1,4 +1,4 @@
-"""What the versions of all keys do to the columns that share a sequence, as the folds of these columns ask for it."""
+"""Version actions: what the versions of all keys do to the columns that share a sequence, as arrays for their folds."""
 
 from functools import cached_property
 

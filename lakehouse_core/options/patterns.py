@@ -58,7 +58,10 @@ def check_field_key(key: str, columns: Sequence[str]) -> None:
 
 def _check_column(key: str, column: str, columns: Sequence[str]) -> None:
     if column not in columns:
-        raise InvalidRequest(f"Option {key}: column {shown(column)} does not exist: {_existing(column, columns)}")
+        raise InvalidRequest(
+            f"Option {key} names the column {shown(column)}, which the table does not have: "
+            f"{_existing(column, columns)}"
+        )
 
 
 def _existing(column: str, columns: Sequence[str]) -> str:

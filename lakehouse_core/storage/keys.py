@@ -1,7 +1,7 @@
 """Keys and paths: every path of the core is built here, and none leaves its root.
 
-Keys come from schemas, manifests and listings, so they are hostile input: a manifest that names
-`../../other/t/x` must never make anyone read or delete that file.
+Keys come from schemas, manifests and listings, so they are hostile input: a manifest that names `../../other/t/x` must
+not make the core read or delete that file.
 """
 
 import os
@@ -12,7 +12,7 @@ from lakehouse_core.errors import InvalidRequest
 
 
 def key_parts(key: str) -> list[str]:
-    """Return the parts of `key`, none for "". Raises InvalidRequest for whatever is not a plain relative path."""
+    """Return the parts of `key`, none for "". Raises InvalidRequest for a key that is not a plain relative path."""
     if not key:
         return []
     parts = key.split("/")

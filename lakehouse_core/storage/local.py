@@ -218,8 +218,8 @@ class LocalStore:
             refuse_links(self._root, key_parts(key)[:-1])
         if os.path.islink(old) and os.path.dirname(old) != os.path.dirname(new):
             raise InvalidRequest(
-                f"Path {old!r} is a symbolic link to {os.path.realpath(old)!r}, which may lead elsewhere from another "
-                "folder. Move what it leads to."
+                f"Path {old!r} is a symbolic link to {os.path.realpath(old)!r}, which may lead elsewhere from "
+                "another folder. Move its target."
             )
         with writing(new):
             make_folders(os.path.dirname(new))
@@ -328,8 +328,8 @@ class LocalStore:
             while not try_lock(descriptor, folder):
                 if self._clock.monotonic_seconds() > deadline:
                     raise StorageUnavailable(
-                        f"{folder}: its lock is held for more than {_LOCK_DEADLINE_SECONDS:.0f} s. "
-                        "Look for a stopped process, then try again."
+                        f"{folder}: its lock has been held for more than {_LOCK_DEADLINE_SECONDS:.0f} s. Look for "
+                        "a stopped process, then try again."
                     )
                 self._clock.sleep(_LOCK_PAUSE_SECONDS)
             yield
@@ -341,7 +341,7 @@ class LocalStore:
 def _parts_of(key: str) -> list[str]:
     parts = key_parts(key)
     if not parts:
-        raise InvalidRequest("Key '': it is the root of the store, which is not deleted. Name an object or a folder.")
+        raise InvalidRequest("Key '': the root of the store cannot be deleted. Name an object or a folder.")
     return parts
 
 

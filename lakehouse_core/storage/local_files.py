@@ -205,8 +205,8 @@ def rename_new(source: str, target: str) -> None:
     except OSError as error:
         if error.errno in (errno.ENOSYS, errno.EINVAL):
             raise UnsupportedFeature(
-                f"{target}: this file system has neither hard links nor a rename that keeps what exists, so two "
-                "writers could overwrite each other. Keep the warehouse on another disk."
+                f"{target}: the file system has neither hard links nor a rename that keeps an existing file, so "
+                "two writers could overwrite each other. Keep the warehouse on another disk."
             ) from error
         raise
 
@@ -224,7 +224,7 @@ def rename_folder_new(source: str, target: str) -> bool:
         if moved:
             return True
         if error.errno == errno.ENOENT and identity.is_at(source) is False:
-            raise NotFound(f"{source}: somebody else moved or dropped it meanwhile. Look for it.") from error
+            raise NotFound(f"{source}: another process moved or dropped the folder. Look for it.") from error
         if moved is None or error.errno not in _TURNED_DOWN:
             raise _unknown(error, target) from error
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
@@ -261,7 +261,7 @@ def reading(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _ABSENT:
-            raise NotFound(f"{path}: there is no such object. Check the name.") from error
+            raise NotFound(f"{path}: the object does not exist. Check the name.") from error
         raise translated(error, path) from error
 
 
@@ -281,8 +281,8 @@ def finishing(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise WriteOutcomeUnknown(
-            f"{path}: it was written, but the disk did not confirm that it will last ({_reason(error)}). "
-            "Look whether it is there before anything else."
+            f"{path}: the file was written, but the disk did not confirm that it is durable ({_reason(error)}). "
+            "Check whether it exists before anything else."
         ) from error
 
 
@@ -292,13 +292,13 @@ def translated(error: OSError, path: str) -> LakehouseError:
         return StorageFull(f"{path}: no space left ({_reason(error)}). Make room, then call again.")
     if error.errno == errno.ENAMETOOLONG:
         return InvalidRequest(f"{path}: a name is longer than the file system allows (255 bytes). Shorten it.")
-    return StorageUnavailable(f"{path}: the disk refused ({_reason(error)}). See to it, then call again.")
+    return StorageUnavailable(f"{path}: the disk refused ({_reason(error)}). Correct that, then call again.")
 
 
 def _unknown(error: OSError, path: str) -> WriteOutcomeUnknown:
     return WriteOutcomeUnknown(
-        f"{path}: the disk failed while the name was given ({_reason(error)}), which may have taken effect. "
-        "Look whether it is there before anything else."
+        f"{path}: the disk failed while it renamed the file ({_reason(error)}), which may have taken effect. "
+        "Check whether it exists before anything else."
     )
 
 

@@ -115,7 +115,7 @@ def _open(root: str, parts: Sequence[str]) -> int | None:
             _close(descriptor)
         if os.path.islink(path):
             raise InvalidRequest(
-                f"Path {path!r} is a symbolic link to {os.path.realpath(path)!r}: nothing behind a link is moved or "
+                f"Path {path!r} is a symbolic link to {os.path.realpath(path)!r}, whose target is never moved or "
                 "deleted. Put the folder itself into its place."
             ) from error
         if error.errno in (errno.ENOENT, errno.ENOTDIR):

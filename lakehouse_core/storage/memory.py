@@ -59,7 +59,9 @@ class MemoryStore:
         self._space = space
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise InvalidRequest(f"{self.uri('')}: it lies in the memory of one process, and is not pickled. Use a folder.")
+        raise InvalidRequest(
+            f"{self.uri('')}: a memory store belongs to one process and cannot be pickled. Use a folder."
+        )
 
     @property
     def spec(self) -> StoreSpec:
@@ -157,7 +159,7 @@ class MemoryStore:
         with self._space.lock:
             moving = list(self._below(source))
             if not moving:
-                raise NotFound(f"{self.uri(source)}: there is no such folder to rename. Check the name.")
+                raise NotFound(f"{self.uri(source)}: the folder does not exist. Check the name.")
             if next(self._below(target), None) or self._key(target) in self._space.objects:
                 return False
             for key, found in moving:
@@ -174,7 +176,7 @@ class MemoryStore:
     def _object(self, key: str) -> _Object:
         found = self._space.objects.get(self._key(key))
         if found is None:
-            raise NotFound(f"{self.uri(key)}: there is no such object. Check the name.")
+            raise NotFound(f"{self.uri(key)}: the object does not exist. Check the name.")
         return found
 
     def _put(self, key: str, data: bytes) -> None:

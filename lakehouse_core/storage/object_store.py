@@ -38,7 +38,7 @@ class Children:
 
 
 class StoreReader(Protocol):
-    """What can be read and not changed. Whoever takes this and no ObjectStore cannot write."""
+    """The reading verbs of a store. A component that takes a StoreReader cannot write."""
 
     @property
     def spec(self) -> StoreSpec:

@@ -1,4 +1,4 @@
-"""From what a user or a specification says to the store it means."""
+"""Opening: from the address of a store to the store."""
 
 import os
 import re
@@ -36,8 +36,8 @@ def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
         below = f"{whole.root.rstrip('/')}/"
         if spec.scheme != whole.scheme or not spec.root.startswith(below):
             raise InvalidRequest(
-                f"{spec.scheme}:{spec.root}: a task was sent to an engine whose store is {whole.scheme}:{whole.root}, "
-                "and expected one at or below that. Give the table's catalog an engine of its own store."
+                f"{spec.scheme}:{spec.root}: expected a store at or below {whole.scheme}:{whole.root}, which the "
+                "engine of this task has. Give the table's catalog an engine of its own store."
             )
         return root.at(spec.root.removeprefix(below))
 
@@ -68,7 +68,7 @@ def parse_location(text: str) -> StoreSpec:
         path = slash + below
         if host not in ("", "localhost"):
             raise InvalidRequest(
-                f"Warehouse {shown(text)}: a file URI names no host, and this one names {shown(host)}."
+                f"Warehouse {shown(text)}: found the host {shown(host)}, expected a file URI without one."
             )
     if not path.startswith("/"):
         raise InvalidRequest(f"Warehouse {shown(text)}: expected an absolute path, as in file:///data/warehouse.")
@@ -84,7 +84,7 @@ def home_expanded(path: str) -> str:
     if expanded.startswith("~"):
         user = expanded.partition("/")[0]
         raise InvalidRequest(
-            f"Path {shown(path)}: {shown(user)} is the home of no user. Write ./ before it for a folder of that name."
+            f"Path {shown(path)}: user {shown(user)} does not exist. Write ./ before it for a folder of that name."
         )
     return expanded
 

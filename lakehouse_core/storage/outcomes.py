@@ -1,6 +1,6 @@
-"""Calls whose answer was lost: whether they took effect is found out by reading; and files that no snapshot names.
+"""Outcomes: calls whose answer was lost, resolved by reading; and files that no snapshot names.
 
-Rule: an effect that was found so, without the store's confirmation, is made durable before the caller relies on it.
+Rule: an effect that was found by reading is made durable before the caller relies on it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -79,7 +79,9 @@ def named_by_nobody() -> Iterator[None]:
     try:
         yield
     except WriteOutcomeUnknown as error:
-        raise StorageUnavailable(f"{error} No snapshot names it: nothing was committed, do it again.") from error
+        raise StorageUnavailable(
+            f"{error} No snapshot names the file, so nothing was committed. Call again."
+        ) from error
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""The system calls of the local store, one function each: what the disk does and says happens here and nowhere else.
+"""System calls of the local store, one function each.
 
-Nothing is decided here; every function raises OSError. Linux and other POSIX systems.
+Rule: these functions decide nothing; each raises OSError. Linux and other POSIX systems.
 """
 
 import ctypes

@@ -120,7 +120,7 @@ def test_what_cannot_go_says_so_in_one_line(orders: lc.Table) -> None:
     with orders.lookups() as lookups:
         for handle, message in (
             (lookups, "db.orders: a lookup handle cannot be pickled"),
-            (memory, "it lies in the memory of one process, and is not pickled. Use a folder."),
+            (memory, "a memory store belongs to one process and cannot be pickled. Use a folder."),
         ):
             with pytest.raises(lc.InvalidRequest) as refused:
                 pickle.dumps(handle)

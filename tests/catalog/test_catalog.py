@@ -214,7 +214,7 @@ def test_a_warehouse_may_lie_in_the_home_folder(tmp_path, monkeypatch):
 
     assert (tmp_path / "lake" / "sales.db").is_dir()
     assert lc.connect("./~").uri.endswith("/~")
-    with pytest.raises(lc.InvalidRequest, match="Path '~nobody-at-all/x': '~nobody-at-all' is the home of no user"):
+    with pytest.raises(lc.InvalidRequest, match="Path '~nobody-at-all/x': user '~nobody-at-all' does not exist"):
         lc.connect("~nobody-at-all/x")
 
 

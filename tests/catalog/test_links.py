@@ -133,9 +133,9 @@ def test_nothing_is_dropped_or_moved_behind_a_database_that_is_a_link(catalog, t
     (tmp_path / "warehouse/twin.db").symlink_to("sales.db")
     assert catalog.tables("twin") == ["orders"]
 
-    with pytest.raises(lc.InvalidRequest, match="nothing behind a link is moved or deleted"):
+    with pytest.raises(lc.InvalidRequest, match="whose target is never moved or deleted"):
         catalog.drop_table("twin.orders")
-    with pytest.raises(lc.InvalidRequest, match="nothing behind a link is moved or deleted"):
+    with pytest.raises(lc.InvalidRequest, match="whose target is never moved or deleted"):
         catalog.rename_table("twin.orders", "sales.others")
     assert rows(catalog) == rows(catalog, "twin.orders") == ROWS
 

@@ -97,7 +97,11 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
         (["read", "sales.orders", "--snapshot", "x"], 2, "'x' is not a valid integer"),
         (["read", "sales.orders", "--snapshot", "9"], 2, "sales.orders: Snapshot 9 is not there yet. The latest is 1."),
         (["read", "sales.orders", "--as-of", "yesterday"], 2, "Time 'yesterday': expected ISO 8601"),
-        (["read", "sales.orders", "--snapshot", "1", "--tag", "x"], 2, "Give one of --snapshot, --tag and --as-of."),
+        (
+            ["read", "sales.orders", "--snapshot", "1", "--tag", "x"],
+            2,
+            "Give only one of --snapshot, --tag and --as-of.",
+        ),
         (["read", "sales.order"], 2, "Table 'sales.order' does not exist. Did you mean 'orders'?"),
         (["read", "sales.orders", "--where", "id >"], 2, "is no SQL at character 4"),
         (["read", "sales.orders", "-o", "rows.txt"], 2, "rows.txt: expected a name that ends with one of .parquet"),
@@ -122,8 +126,8 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
             2,
             "Time '9999999999999999': it lies beyond year 9999.",
         ),
-        (["expire", "sales.orders", "--older-than", "99999999999d"], 2, "'99999999999d': at most 999999999 d"),
-        (["tag", "create", "sales.orders", "x", "--retention", "99999999999d"], 2, "at most 999999999 d"),
+        (["expire", "sales.orders", "--older-than", "99999999999d"], 2, "'99999999999d': expected at most 999999999 d"),
+        (["tag", "create", "sales.orders", "x", "--retention", "99999999999d"], 2, "expected at most 999999999 d"),
         (["read", "sales.orders", "--where", "(" * 3000 + "id = 1" + ")" * 3000], 2, "))' is nested too deeply"),
         (["expire", "sales.orders", "--older-than", "soon"], 2, "--older-than is 'soon': expected a duration"),
         (["expire", "sales.orders", "--retain-max", "1", "--retain-min", "9"], 2, "At least 9 and at most 1"),
@@ -131,7 +135,7 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
         (
             ["compact", "sales.orders", "--full", "--partition", "dt=2013-01-01", "--partition", "dt=2013-01-02"],
             2,
-            "names dt twice",
+            "column dt is given twice",
         ),
     ],
 )

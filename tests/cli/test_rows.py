@@ -80,7 +80,7 @@ def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
             'dt,id\n2013-01-01,"1"2\n',
             "a.csv: Line 2: found '2' after a closing quote, expected a delimiter. Double the quotes",
         ),
-        ("a.csv", b"\xff\xfe", "a.csv: it cannot be read as .csv ("),
+        ("a.csv", b"\xff\xfe", "a.csv: cannot be read as .csv ("),
         ("a.jsonl", '{"dt":"2013-01-01","id":1,"id":2}\n', "a.jsonl: Line 1 names 'id' twice. Rename or drop one."),
         ("a.jsonl", '{"dt":"2013-01-01","id":1}\n{"dt":\n', "a.jsonl: Line 2 is not JSON"),
         ("a.jsonl", "[1]\n", "a.jsonl: Line 1 is not a JSON object."),
@@ -90,9 +90,9 @@ def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
         ("a.json", '[{"dt":"2013-01-01","id":1},\n 2]', "a.json: Row 1 is not a JSON object."),
         ("a.json", '[{"dt":"2013-01-01"', "a.json: Expected JSON: Expecting ',' delimiter at line 1, column 20."),
         ("a.json", '[{"id":1,"id":2}]', "a.json: An object names 'id' twice. Rename or drop one."),
-        ("a.jsonl.gz", b"not packed", "a.jsonl.gz: it cannot be read as .jsonl.gz"),
-        ("a.parquet", b"PAR1 and no more", "a.parquet: it cannot be read as .parquet"),
-        ("a.arrow", b"ARROW1 and no more", "a.arrow: it cannot be read as .arrow"),
+        ("a.jsonl.gz", b"not packed", "a.jsonl.gz: cannot be read as .jsonl.gz"),
+        ("a.parquet", b"PAR1 and no more", "a.parquet: cannot be read as .parquet"),
+        ("a.arrow", b"ARROW1 and no more", "a.arrow: cannot be read as .arrow"),
         (
             "a.txt",
             "",
@@ -178,7 +178,7 @@ def test_an_output_file_that_cannot_be_made_is_exit_code_4(shell, orders):
     answer = shell("read", orders, "-o", "/dev/null/rows.csv")
 
     assert answer.code == 4
-    assert answer.err.startswith("lakehouse: /dev/null/rows.csv: it cannot be written (")
+    assert answer.err.startswith("lakehouse: /dev/null/rows.csv: cannot be written (")
 
 
 def test_columns_condition_and_the_past_are_read(shell, orders, home):

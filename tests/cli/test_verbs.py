@@ -57,8 +57,8 @@ def test_a_warehouse_that_is_not_there_is_told_and_not_made(shell, home, words):
 
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == (
-        f"lakehouse: There is no warehouse {home}/wh. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with its first "
-        "table.\n"
+        f"lakehouse: Warehouse {home}/wh does not exist. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with its "
+        "first table.\n"
     )
     assert not (home / "wh").exists()
 
@@ -70,7 +70,7 @@ def test_a_warehouse_may_lie_in_the_home_folder(shell, home, monkeypatch):
     assert shell("create", "d.t", "--schema", "orders.yaml").code == 0
 
     assert (home / "in" / "there" / "d.db" / "t" / "schema" / "schema-0").exists()
-    assert "'~nobody-at-all' is the home of no user" in shell("-w", "~nobody-at-all/x", "tables").err
+    assert "user '~nobody-at-all' does not exist" in shell("-w", "~nobody-at-all/x", "tables").err
 
 
 def test_an_existing_table_that_is_accepted_is_not_said_to_be_new(shell, orders):
@@ -87,7 +87,7 @@ def test_an_existing_table_that_is_accepted_is_not_said_to_be_new(shell, orders)
         ("columns: {a: INT}\nprimary_key: [b]", "The primary key names column 'b', which the table does not have"),
         ("columns: {a: INT}\noptions: {buckets: 1}", "Option buckets is not known: did you mean bucket?"),
         ("columns: {a: INT}\noptions: [1]", "bad.yaml: options is [1], expected a mapping"),
-        ("columns: {a: INT, a: INT}", "bad.yaml: it names 'a' twice"),
+        ("columns: {a: INT, a: INT}", "bad.yaml: found 'a' twice"),
         ("columns: [a]", "bad.yaml: expected a mapping with columns"),
         ("columns: {a: 5}", "bad.yaml: column 'a' is 5, expected a SQL type."),
         (

@@ -79,7 +79,7 @@ def test_without_columns_the_remaining_rows_are_counted():
 
 
 def test_a_position_beyond_the_file_is_corruption():
-    with pytest.raises(CorruptTable, match=r"f\.parquet: row 100 is marked as deleted, it has 100 rows"):
+    with pytest.raises(CorruptTable, match=r"f\.parquet: row 100 is marked as deleted, but the file has 100 rows"):
         list(reader().batches(SCHEMA.fields, batch_rows=10, without=np.array([1, 100])))
 
 

@@ -145,8 +145,8 @@ def test_a_missing_or_damaged_index_file_is_named(store: FaultyStore):
     for damaged, says in (
         (data[:10], "10 bytes are too few"),
         (b"?" + data[1:], "a file index with 1493475289347502"),
-        (data[:60], "inside its head|60 bytes, its head"),
-        (data[:-1], "an index up to byte"),
+        (data[:60], "inside its head|60 bytes, but its head"),
+        (data[:-1], "an index ends at byte"),
     ):
         store.write(key, damaged)
         with pytest.raises(CorruptTable, match=says) as caught:

@@ -179,7 +179,7 @@ def test_a_file_that_is_gone_cut_or_of_another_row_count_is_corrupt_by_name(samp
     with pytest.raises(CorruptTable, match=rf"{file.file_name}: it has \d+ bytes, its manifest entry says"):
         sample.read()
     sample.store.delete([key])
-    with pytest.raises(CorruptTable, match="the file is missing, but a snapshot names it"):
+    with pytest.raises(CorruptTable, match="it is missing, but a snapshot names it"):
         sample.read()
 
 
@@ -187,7 +187,9 @@ def test_a_file_that_is_gone_cut_or_of_another_row_count_is_corrupt_by_name(samp
 def test_a_time_that_orc_would_change_is_refused_by_its_column_and_leaves_no_file(shown):
     table = append_table({"k": "INT", "r": "ARRAY<TIMESTAMP(3)>"}, file__format="orc")
 
-    with pytest.raises(UnsupportedFeature, match=r"Column r holds .*: times before 1970 with a fraction"):
+    with pytest.raises(
+        UnsupportedFeature, match=r"Column r holds .*: ORC files cannot store a time before 1970 with a fraction"
+    ):
         table.write([{"k": 1, "r": [datetime.datetime.fromisoformat(shown)]}])
     assert table.names_on_disk() == set()
 
@@ -209,7 +211,7 @@ def test_blanks_at_the_end_of_a_char_are_dropped_by_orc_and_refused_in_a_key():
     assert table.read().to_pylist() == [{"c": "a"}]
     assert table.read(predicate=col("c") == "a").num_rows == 1
     with pytest.raises(
-        UnsupportedFeature, match="Column k decides on place or order of rows and holds a CHAR that ends"
+        UnsupportedFeature, match="Column k decides on place or order of rows, and has a text that ends"
     ):
         keyed.write([{"k": "a ", "v": 1}])
 
@@ -239,7 +241,7 @@ def test_text_beyond_its_length_is_cut_by_orc_as_in_java_and_refused_in_a_key():
 
     assert table.read().to_pylist() == [{"c": "a", "v": "äöü", "r": [{"t": "x"}, None], "s": "long enough"}]
     assert table.read(predicate=col("v") == "äöü").num_rows == 1
-    with pytest.raises(UnsupportedFeature, match=r"Column k .* text longer than its type VARCHAR\(3\) NOT NULL says"):
+    with pytest.raises(UnsupportedFeature, match=r"Column k .* is longer than VARCHAR\(3\) NOT NULL"):
         keyed.write([{"k": "abcd", "v": 1}])
 
 

@@ -220,7 +220,7 @@ def test_a_first_row_is_told_once_as_it_came(versions: str, told: str, stays: st
 
 
 def test_a_first_row_takes_no_retract_even_a_lone_one() -> None:
-    with pytest.raises(InvalidRequest, match="first-row met a -D or -U record"):
+    with pytest.raises(InvalidRequest, match="first-row: found a -D or -U record"):
         looked_up(rule(merge_engine="first-row"), "0:-D:a")
 
 

@@ -325,7 +325,7 @@ class TestManifests:
         victim = table.context.manifests.of(latest)[3].file_name
         table.store.delete([MAIN.manifest(victim)])
 
-        with pytest.raises(CorruptTable, match=f"{victim}: the file is missing, but a snapshot names it"):
+        with pytest.raises(CorruptTable, match=f"{victim}: it is missing, but a snapshot names it"):
             table.context.manifests.live_entries(latest)
 
     @pytest.mark.parametrize("change", ["cut", "longer"])

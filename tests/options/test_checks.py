@@ -136,7 +136,7 @@ def test_notes_of_users_and_tuning_of_other_engines_do_no_harm() -> None:
         ({"fields.default-aggregate-functoin": "sum"}, "did you mean fields.default-aggregate-function?"),
         ({"fields.id.colour": "none"}, "it may end in .stats-mode, .aggregate-function"),
         ({"fields.colour.stats-mod": "none"}, "Column 'colour' does not exist: take one of id, name"),
-        ({"fields.colour.stats-mode": "none"}, "column 'colour' does not exist: take one of id, name"),
+        ({"fields.colour.stats-mode": "none"}, "which the table does not have: take one of id, name"),
         ({"fields.nam.stats-mode": "none"}, "did you mean name?"),
         ({"fields.id,nam.sequence-group": "price"}, "names the column 'nam'"),
         ({"file-index.bitmap.columns": "id,colour"}, "names the column 'colour'"),

@@ -258,7 +258,7 @@ def test_a_name_that_may_not_last_is_an_unknown_outcome(
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(local, "sync_folder", unsure)
-    with pytest.raises(WriteOutcomeUnknown, match="Look whether it is there"):
+    with pytest.raises(WriteOutcomeUnknown, match="Check whether it exists"):
         getattr(store, verb)("t/a", b"x")
 
     assert store.read("t/a") == b"x"

@@ -198,5 +198,5 @@ def test_a_folder_that_somebody_else_moved_is_not_found(tmp_path: Path, monkeypa
         rename(source, target)
 
     monkeypatch.setattr(system_calls, "rename_new", overtaken)
-    with pytest.raises(NotFound, match="somebody else moved or dropped it"):
+    with pytest.raises(NotFound, match="another process moved or dropped the folder"):
         store.rename_folder("t", "moved")

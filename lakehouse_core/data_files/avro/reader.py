@@ -1,4 +1,4 @@
-"""Reads one Avro data file as record batches in the reader's schema; memory is a block of it and the batch.
+"""Avro reader: read one Avro data file as record batches in the reader's schema. Memory is one block and the batch.
 
 Source: docs/format/data-files.md#avro, docs/semantics/tables.md#reading-old-files.
 """
@@ -113,7 +113,7 @@ class AvroFileReader:
                 yield pending[:most_rows]
                 pending = pending[most_rows:]
         if row_count != self._entry.row_count:
-            raise corrupt_file(self._key, f"it holds {row_count} rows, its manifest entry says {self._entry.row_count}")
+            raise corrupt_file(self._key, f"found {row_count} rows, its manifest entry says {self._entry.row_count}")
         if pending:
             yield pending
 

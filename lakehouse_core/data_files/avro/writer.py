@@ -1,7 +1,7 @@
-"""Writes one Avro data file, block by block.
+"""Avro writer: write one Avro data file, block by block.
 
-Each block has a checksum: that of zstandard or snappy, or behind deflate one of ours. So has the header.
-Source: docs/format/data-files.md#avro.
+Rule: each block and the header has a checksum: that of zstandard or snappy, or for deflate one of our own. Source:
+docs/format/data-files.md#avro.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _CODECS: Final = {"zstd": "zstandard", "zstandard": "zstandard", "snappy": "snap
 
 
 class AvroFileWriter:
-    """One file while it is written. End it with `close` or `abort`."""
+    """One file that is being written. End it with `close` or `abort`."""
 
     def __init__(self, store: ObjectStore, key: str, schema: TableSchema, compression: str) -> None:
         self._columns = file_columns(schema)
@@ -71,12 +71,12 @@ class AvroFileWriter:
         return records
 
     def close(self) -> WrittenFile:
-        """Let the file appear."""
+        """Publish the file."""
         self._stack.close()
         return self._facts.written(self._size_bytes, self._bounds.bounds())
 
     def abort(self, error: BaseException) -> None:
-        """Let go of the file, which then never appears."""
+        """Discard the file, which then never appears."""
         self._stack.__exit__(type(error), error, error.__traceback__)
 
     def _append(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Checksums of a whole ORC file and of its name, in the bytes before its tail, where other readers never look.
+"""ORC checksum: a checksum of the whole file and its name, in the bytes before its tail, which other readers ignore.
 
-ORC has no checksums of its own, and its C++ reader does not survive every damage: what is sealed is tested before it
-sees a byte. Files of other engines have no seal and are read as they are.
+ORC has no checksums, and its C++ reader does not survive every damage, so the checksum is tested before it sees a byte.
+Files of other engines have no checksum and are read unchecked.
 """
 
 import zlib
@@ -28,7 +28,7 @@ _METADATA_LENGTH: Final = 5
 
 
 class OrcChecksum:
-    """The seal of one file that is written, before its tail."""
+    """The checksum of one file that is being written, before its tail."""
 
     def __init__(self, file_name: str) -> None:
         self._checksum = 0
@@ -44,9 +44,10 @@ class OrcChecksum:
 
 
 def is_broken(read_at: Callable[[int, int], bytes], size: int, file_name: str | None) -> bool:
-    """Say whether a file has a seal, or what is left of one, that does not fit it, or was written under another name.
+    """Return whether a file has a checksum, or the rest of one, that does not fit it, or was written under another
+    name.
 
-    `read_at(count, position)` returns bytes of it. `file_name` None: its name is another by now, and rightly so.
+    `read_at(count, position)` returns bytes of it. `file_name` None: the file has got another name since, on purpose.
     """
     seal_at = _seal_at(read_at, size)
     if seal_at is None:

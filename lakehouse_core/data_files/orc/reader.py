@@ -1,8 +1,8 @@
-"""Reads one ORC data file as record batches in the reader's schema; memory is a few batches of it.
+"""ORC reader: read one ORC data file as record batches in the reader's schema. Memory is a few batches.
 
-Arrow reads ORC's timestamps as nanoseconds only and stops at those that these cannot hold (1677 to 2262); from there on
-pyorc reads the columns that have timestamps, which is ten times slower and exact.
-Source: docs/format/data-files.md#orc, docs/semantics/tables.md#reading-old-files.
+Arrow reads ORC's timestamps only as nanoseconds, and fails at those beyond 1677 to 2262. From there on pyorc reads the
+columns that have timestamps, which is ten times slower and exact. Source: docs/format/data-files.md#orc,
+docs/semantics/tables.md#reading-old-files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ class OrcFileReader:
         try:
             with decoding(key, "its footer"):
                 if verify and is_broken(self._source.read_at, entry.file_size, lasting_name_of(key)):
-                    raise corrupt_file(key, "it does not fit its checksum, or was written under another name")
+                    raise corrupt_file(key, "its bytes or its name do not fit its checksum")
                 file = orc.ORCFile(self._source)
             self._columns = frozenset(file.schema.names)
             self._row_count = file.nrows

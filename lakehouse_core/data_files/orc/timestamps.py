@@ -1,4 +1,4 @@
-"""Columns of an ORC file with timestamps that nanoseconds in 64 bits cannot hold, read value by value, exactly."""
+"""ORC timestamps: columns with timestamps beyond 64-bit nanoseconds, read value by value, exactly."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -83,8 +83,8 @@ class ExactColumns:
             return pa.array([None if value is None else convert(value) for value in values], arrow_type(field.type))
         except OverflowError as error:
             raise UnsupportedFeature(
-                f"{self._key}: column {field.name!r} holds {error}: beyond what its type holds here. Leave out the "
-                "column or the rows, or use Java Paimon."
+                f"{self._key}: column {field.name!r} holds {error}, expected a value in the range of its type. "
+                "Leave out the column or the rows, or use Java Paimon."
             ) from error
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise corrupt_file(self._key, f"its column {field.name!r} cannot be decoded ({error})") from error

@@ -1,7 +1,7 @@
-"""Writes one ORC data file, stripe by stripe, with Java's type attributes.
+"""ORC writer: write one ORC data file, stripe by stripe, with Java's type attributes.
 
-What the file could not give back as it was is refused by its column.
-Source: docs/format/data-files.md#orc.
+Rule: a value that the file would not return unchanged is refused, naming its column. Source:
+docs/format/data-files.md#orc.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ _TICKS_PER_SECOND: Final = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 class OrcFileWriter:
-    """One file while it is written. End it with `close` or `abort`."""
+    """One file that is being written. End it with `close` or `abort`."""
 
     def __init__(
         self, store: ObjectStore, key: str, schema: TableSchema, compression: str, *, stripe_bytes: int
@@ -79,9 +79,9 @@ class OrcFileWriter:
             plain = pa.chunked_array([fitted(chunk, field.type) for chunk in column.chunks], column.type)
             if field.name in self._key_names and not plain.equals(column):
                 raise UnsupportedFeature(
-                    f"Column {field.name} decides on place or order of rows and holds a CHAR that ends with a blank, "
-                    f"or text longer than its type {type_to_sql(field.type)} says, which ORC files drop: write what "
-                    "fits, or set file.format to parquet."
+                    f"Column {field.name} decides on place or order of rows, and has a text that ends with a "
+                    f"blank or is longer than {type_to_sql(field.type)}, which ORC would cut. Write shorter "
+                    "texts, or set file.format to parquet."
                 )
             position = records.schema.get_field_index(field.name)
             records = records.set_column(position, records.schema.field(position), plain)
@@ -97,11 +97,11 @@ class OrcFileWriter:
         return records
 
     def close(self) -> WrittenFile:
-        """Write the tail and let the file appear."""
+        """Write the tail and publish the file."""
         return self._facts.written(self._file.finish(), self._bounds.bounds())
 
     def abort(self, error: BaseException) -> None:
-        """Let go of the file, which then never appears."""
+        """Discard the file, which then never appears."""
         self._file.abandon(error)
 
 
@@ -118,8 +118,8 @@ def _check_times(array: pa.Array, column: str) -> None:
         if lost.any():
             shown = pa.scalar(int(ticks[int(np.argmax(lost))]), pa.int64()).cast(pa.timestamp(kind.unit))
             raise UnsupportedFeature(
-                f"Column {column} holds {shown.cast(pa.string())}: times before 1970 with a fraction of a second do "
-                "not survive in ORC files. Set file.format to parquet."
+                f"Column {column} holds {shown.cast(pa.string())}: ORC files cannot store a time before 1970 with "
+                "a fraction of a second. Set file.format to parquet."
             )
     elif pa.types.is_list(kind):
         _check_times(array.flatten(), column)

@@ -1,8 +1,7 @@
-"""A checksum of the Parquet footer, in the bytes before it, where other readers never look.
+"""Parquet checksum: a checksum of the footer, in the bytes before it, which other readers ignore.
 
-Page checksums cover the data but not the footer: one changed bit there renames a column, or moves a bound so that rows
-are skipped. The footer holds the file's name, so that a whole file in the place of another shows too. Files of other
-engines have no seal and are read as they are.
+Page checksums cover the data but not the footer, where one changed bit renames a column or moves a bound. The footer
+holds the file's name, so that an exchanged file is detected too. Files of other engines have no such checksum.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
 
 
 class FooterChecksum:
-    """The seal of one file that is written, before its footer."""
+    """The checksum of one file that is being written, before its footer."""
 
     def observe(self, data: Any) -> None:
         """What comes before the footer has checksums of its own."""
@@ -27,7 +26,7 @@ class FooterChecksum:
 
 
 def fits_seal(tail: bytes, footer_bytes: int) -> bool | None:
-    """Say whether the end of a file, seal, footer and all, holds a footer that fits its seal; None: it has no seal."""
+    """Return whether the footer at the end of a file fits its checksum; None when the file has no checksum."""
     seal = tail[: len(tail) - _TAIL_BYTES - footer_bytes][-SEAL_BYTES:]
     footer = tail[len(tail) - _TAIL_BYTES - footer_bytes : -_TAIL_BYTES]
     return seal == _seal(footer) if seal.startswith(_MARK) else None

@@ -1,7 +1,8 @@
-"""Reads one Parquet data file as record batches in the reader's schema, and believes nothing that it can check.
+"""Parquet reader: read one Parquet data file as record batches in the reader's schema, and check all that has a
+checksum.
 
-Memory is a page of each column and the batch.
-Source: docs/format/data-files.md#parquet, docs/semantics/tables.md#reading-old-files.
+Memory is a page of each column and the batch. Source: docs/format/data-files.md#parquet,
+docs/semantics/tables.md#reading-old-files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -156,7 +157,7 @@ class ParquetFileReader:
     def _check_name(self, is_sealed: bool) -> None:
         stored = (self._footer.metadata or {}).get(FILE_NAME_KEY.encode())
         if stored is not None and not is_sealed:
-            raise corrupt_file(self._key, "its footer has no checksum before it, as all have that hold a file name")
+            raise corrupt_file(self._key, "its footer holds a file name, but no checksum precedes it")
         check_file_name(stored, self._key)
 
     def _opened(self) -> tuple[pq.ParquetFile, pq.FileMetaData]:
@@ -169,7 +170,7 @@ class ParquetFileReader:
         footer = pq.read_metadata(pa.BufferReader(_MAGIC + plain + len(plain).to_bytes(4, "little") + _MAGIC))
         if _has_int96(footer):
             raise UnsupportedFeature(
-                f"{self._key}: its footer describes INT96 columns in an unknown way: use Java Paimon."
+                f"{self._key}: its footer describes INT96 columns in an unknown way. Use Java Paimon."
             )
         return self._open(footer), footer
 
@@ -240,7 +241,7 @@ class ParquetFileReader:
         """Return those of `positions` that lie in `groups`, as positions in the rows of these groups alone."""
         if len(positions) and positions[-1] >= self._footer.num_rows:
             raise corrupt_file(
-                self._key, f"row {positions[-1]} is marked as deleted, it has {self._footer.num_rows} rows"
+                self._key, f"row {positions[-1]} is marked as deleted, but the file has {self._footer.num_rows} rows"
             )
         ends = np.cumsum([0, *(self._footer.row_group(group).num_rows for group in range(self._footer.num_row_groups))])
         bounds = np.searchsorted(positions, ends)

@@ -1,7 +1,6 @@
-"""Writes one Parquet file, row group by row group, and knows afterwards what its manifest entry has to say.
+"""Parquet writer: write one Parquet file, row group by row group, and collect the facts of its manifest entry.
 
-The file appears when it is closed, or never.
-Source: docs/format/data-files.md#parquet.
+Rule: the file appears when it is closed, or never. Source: docs/format/data-files.md#parquet.
 """
 
 from typing import Any, Final
@@ -28,7 +27,7 @@ _REPETITIVE_DISTINCT_SHARE: Final = 0.5
 
 
 class Encoding:
-    """How a task encodes the columns of a table; where dictionaries pay is decided on the first rows it sees."""
+    """How a task encodes the columns of a table. The first rows decide which columns get a dictionary."""
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
@@ -74,7 +73,7 @@ class Encoding:
 
 
 class ParquetFileWriter:
-    """One file while it is written. End it with `close` or `abort`."""
+    """One file that is being written. End it with `close` or `abort`."""
 
     def __init__(self, store: ObjectStore, key: str, encoding: Encoding, compression: str, sample: pa.Table) -> None:
         self._encoding = encoding
@@ -108,12 +107,12 @@ class ParquetFileWriter:
         return records
 
     def close(self) -> WrittenFile:
-        """Write the footer and let the file appear."""
+        """Write the footer and publish the file."""
         size_bytes = self._file.finish()
         return self._facts.written(size_bytes, self._collector.bounds(self._footers[0]))
 
     def abort(self, error: BaseException) -> None:
-        """Let go of the file, which then never appears."""
+        """Discard the file, which then never appears."""
         self._file.abandon(error)
 
 

@@ -1,4 +1,4 @@
-"""Aggregate functions row by row: what one column does with the records of a key."""
+"""Aggregate functions, row by row: how one column combines the records of a key."""
 
 from lakehouse_core.merge.functions.aggregator import Aggregator
 from lakehouse_core.merge.functions.by_name import aggregator

@@ -1,4 +1,4 @@
-"""One aggregate function of one column, as functions of two values.
+"""Aggregator: one aggregate function of one column, as functions of two values.
 
 Values are comparable values (`format.data_types.values`). None is NULL, and the accumulator before the first record.
 Source: docs/semantics/merge-engines.md#aggregate-functions; Java 2.0.0.
@@ -58,9 +58,9 @@ def aggregator_of(
 
     def refuse(accumulator: Any, value: Any) -> Any:
         raise InvalidRequest(
-            f"Column {function.column}: the aggregate function {function.name} cannot take a value back, and a record "
-            f"of kind -U or -D asks it to. Set fields.{function.column}.ignore-retract to true to leave the column as "
-            "it is then, or do not delete from this table."
+            f"Column {function.column}: found a record of kind -U or -D, which the aggregate function "
+            f"{function.name} cannot retract. Set fields.{function.column}.ignore-retract to true to keep the "
+            "column's value then, or write no such records."
         )
 
     return Aggregator(

@@ -70,8 +70,8 @@ class _Integers:
         if not -self._limit <= value < self._limit:
             function = self._function
             raise InvalidRequest(
-                f"Column {function.column}: its {function.name} becomes {shown} = {value}, which does not fit "
-                f"{type_to_sql(function.type)}: change the column to a wider type, then merge again."
+                f"Column {function.column}: its {function.name} is {shown} = {value}, which does not fit "
+                f"{type_to_sql(function.type)}. Change the column to a wider type, then merge again."
             )
         return value
 
@@ -177,6 +177,6 @@ def _single(value: float) -> float:
 
 def _undefined(function: AggregateFunction, shown: str) -> InvalidRequest:
     return InvalidRequest(
-        f"Column {function.column}: a retract asks its {function.name} for {shown}: there is no such value. Set "
-        f"fields.{function.column}.ignore-retract to true to leave the column as it is then."
+        f"Column {function.column}: a retract makes its {function.name} {shown}, which has no value. Set "
+        f"fields.{function.column}.ignore-retract to true to keep the column's value then."
     )

@@ -1,4 +1,4 @@
-"""Which aggregator carries out which function. Source: docs/semantics/merge-engines.md#aggregate-functions."""
+"""Functions by name: the aggregator of each function. Source: docs/semantics/merge-engines.md#aggregate-functions."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

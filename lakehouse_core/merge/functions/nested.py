@@ -254,8 +254,9 @@ def _row_key(function: AggregateFunction) -> Callable[[Row], Hashable]:
             if function.nested_key_null_strategy == "ignore":
                 return None
             raise InvalidRequest(
-                f"Column {function.column}: a nested row has NULL in its key ({', '.join(function.nested_keys)}), and "
-                f"fields.{function.column}.nested-key-null-strategy is error: correct the row, or set merge or ignore."
+                f"Column {function.column}: a nested row has NULL in its key ({', '.join(function.nested_keys)}), "
+                f"and fields.{function.column}.nested-key-null-strategy is error. Correct the row, or set merge "
+                "or ignore."
             )
         return identity(key)
 

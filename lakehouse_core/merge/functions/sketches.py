@@ -48,8 +48,8 @@ def _union(function: AggregateFunction, united: Callable[[bytes, bytes], bytes])
         # What the libraries raise for bytes that are no sketch of theirs, by kind of damage.
         except (InvalidRequest, ValueError, IndexError, RuntimeError, MemoryError) as error:
             raise InvalidRequest(
-                f"Column {function.column}: {function.name} met a value that is no serialized {function.name}: write "
-                f"only what the same library of Java or Python serialized. ({error})"
+                f"Column {function.column}: found a value that is not a serialized {function.name}. Write values "
+                f"that the same library of Java or Python serialized. ({error})"
             ) from error
 
     return aggregator_of(function, skipping_nulls(combine))

@@ -332,7 +332,7 @@ def test_verify_finds_marks_beyond_the_end_of_their_file(table):
     name = table.names()[0]
     table.mark({name: [3, 10]})
 
-    with pytest.raises(CorruptTable, match="row 10 is marked as deleted, it has 10 rows"):
+    with pytest.raises(CorruptTable, match="row 10 is marked as deleted, but the file has 10 rows"):
         table.numbers()
 
     (finding,) = table.table.verify().findings

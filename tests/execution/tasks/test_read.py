@@ -314,13 +314,13 @@ def test_a_missing_file_is_corruption_and_a_foreign_one_not_supported(sample):
     table._folders[place] = "bucket-0"
 
     table.files = {place: [file]}
-    with pytest.raises(CorruptTable, match="the file is missing, but a snapshot names it"):
+    with pytest.raises(CorruptTable, match="it is missing, but a snapshot names it"):
         table.read()
     table.files = {place: [replace(file, file_name="data-1-0.csv")]}
-    with pytest.raises(UnsupportedFeature, match=r"data-1-0\.csv: data files of parquet, orc, avro are read"):
+    with pytest.raises(UnsupportedFeature, match=r"data-1-0\.csv: expected one of the formats parquet, orc, avro"):
         table.read()
     table.files = {place: [replace(file, external_path="s3://elsewhere/x.parquet")]}
-    with pytest.raises(UnsupportedFeature, match="lies outside the table"):
+    with pytest.raises(UnsupportedFeature, match="is outside the table"):
         table.read()
     table.files = {place: [replace(file, schema_id=4)]}
     with pytest.raises(CorruptTable, match="written with schema 4, which is not there"):

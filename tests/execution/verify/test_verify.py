@@ -302,7 +302,7 @@ DAMAGE = {
         lambda t: gone(t, f"{t.folder()}/{_a_changelog_file_of(t, 3)}"),
         "for changelog/changelog-3 needs it",
     ),
-    "a manifest is missing": (lambda t: gone(t, manifest_key(t, 8)), "the file is missing, but a snapshot names it"),
+    "a manifest is missing": (lambda t: gone(t, manifest_key(t, 8)), "it is missing, but a snapshot names it"),
     "a manifest cut short": (lambda t: cut(t, manifest_key(t, 8)), "it cannot be read"),
     "a manifest changed in one bit": (lambda t: flip(t, manifest_key(t, 8), -40), "it cannot be read"),
     "a manifest list is missing": (lambda t: gone(t, list_key(t, 8)), "it is missing; expected a file"),

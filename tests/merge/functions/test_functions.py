@@ -154,7 +154,7 @@ def test_a_retract_that_a_function_cannot_carry_out_is_refused_by_names(name: st
     with pytest.raises(InvalidRequest, match=rf"Column v: .* {name} .*fields\.v\.ignore-retract") as caught:
         folded(name, text, [("-", None)], nested_keys=("x",))
 
-    assert "do not delete" in str(caught.value)
+    assert "write no such records" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
@@ -168,17 +168,17 @@ def test_a_column_that_ignores_retracts_stays_as_it_is(name: str) -> None:
 
 
 REFUSED: list[tuple[str, str, list[tuple[str, Any]], str]] = [
-    ("sum", "TINYINT", [("+", 127), ("+", 1)], "127 + 1 = 128, which does not fit TINYINT: change the column"),
+    ("sum", "TINYINT", [("+", 127), ("+", 1)], "127 + 1 = 128, which does not fit TINYINT. Change the column"),
     ("sum", "INT", [("-", -(2**31))], "2147483648, which does not fit INT"),
     ("product", "BIGINT", [("+", 2**62), ("+", 2)], "does not fit BIGINT"),
     ("product", "INT", [("+", -(2**31)), ("-", -1)], "does not fit INT"),
-    ("product", "INT", [("+", 3), ("-", 0)], "3 / 0: there is no such value"),
+    ("product", "INT", [("+", 3), ("-", 0)], "3 / 0, which has no value"),
     ("product", "DECIMAL(4, 2)", [("+", Decimal("1.00")), ("-", Decimal("0.00"))], "1.00 / 0"),
     ("product", "DECIMAL(4, 2)", [("+", Decimal("1.00")), ("-", Decimal("3.00"))], "which has no last digit"),
-    ("hll_sketch", "BYTES", [("+", b"no"), ("+", b"sketch")], "no serialized hll_sketch"),
-    ("theta_sketch", "BYTES", [("+", b""), ("+", b"sketch")], "no serialized theta_sketch"),
-    ("rbm32", "BYTES", [("+", b""), ("+", b"bitmap")], "no serialized rbm32"),
-    ("rbm64", "BYTES", [("+", b"\1"), ("+", b"bitmap")], "no serialized rbm64"),
+    ("hll_sketch", "BYTES", [("+", b"no"), ("+", b"sketch")], "not a serialized hll_sketch"),
+    ("theta_sketch", "BYTES", [("+", b""), ("+", b"sketch")], "not a serialized theta_sketch"),
+    ("rbm32", "BYTES", [("+", b""), ("+", b"bitmap")], "not a serialized rbm32"),
+    ("rbm64", "BYTES", [("+", b"\1"), ("+", b"bitmap")], "not a serialized rbm64"),
 ]
 
 
