@@ -264,8 +264,8 @@ class Catalog:
         """Return `database.table` of each table whose name and database match, sorted. `database` None means all
         databases.
 
-        In names `*` stands for any characters, `?` for one character and `[…]` for one of those listed. `tables` may name
-        the database too, as in `sales.*`. Raises NotFound when no table matches, InvalidRequest.
+        In names `*` stands for any characters, `?` for one character and `[…]` for one of those listed. `tables` may
+        also name the database, as in `sales.*`. Raises NotFound when no table matches, InvalidRequest.
         """
         if database is None and isinstance(tables, str) and "." in tables:
             database, _, tables = tables.partition(".")

@@ -86,7 +86,7 @@ class StoreReader(Protocol):
 
 
 class ObjectStore(StoreReader, Protocol):
-    """Create-if-absent and compare-and-set are the only locks anyone relies on."""
+    """Create-if-absent and compare-and-set are the only locks that the core relies on."""
 
     @property
     def folders(self) -> "FolderStore | None":

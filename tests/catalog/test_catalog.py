@@ -176,9 +176,9 @@ def test_a_pattern_may_name_the_database_as_in_the_shell(catalog):
     assert catalog.matching("sales.*") == ["sales.orders", "sales.people"]
     assert catalog.matching("*.order?") == ["archive.orders", "sales.orders"]
     assert [report.table for report in catalog.compact("sales.*", full=True)] == ["sales.orders", "sales.people"]
-    with pytest.raises(lc.NotFound, match=r"No table fits 'z\*' in sales\."):
+    with pytest.raises(lc.NotFound, match=r"No table matches 'z\*' in sales\."):
         catalog.compact("sales.z*")
-    with pytest.raises(lc.NotFound, match=r"No database fits 'shop' in"):
+    with pytest.raises(lc.NotFound, match=r"No database matches 'shop' in"):
         catalog.compact("shop.*")
 
 
