@@ -6,6 +6,7 @@ Source: docs/format/manifest.md#avro-conventions.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from enum import Enum
 from itertools import groupby, islice
 from typing import Final
 
@@ -40,15 +41,23 @@ _REMEMBERED_LISTS: Final = 64
 _LONGEST_LIST: Final = 64
 
 
-class ManifestReader:
-    """Reads the metadata files of one table. `store` is rooted at the table.
+class Missing(Enum):
+    """What it means that a file is gone."""
 
-    Every method raises CorruptTable when a file is missing, damaged or not as recorded.
+    CORRUPT = "corrupt"  # a snapshot names it, which counts: damage
+    NOT_FOUND = "not found"  # an expiry may have deleted it: NotFound is raised, and the caller finds out
+
+
+class ManifestReader:
+    """Reads the metadata files of one branch. `store` is rooted at the table.
+
+    Every method raises CorruptTable when a file is damaged or not as recorded, and what `missing` says when it is gone.
     """
 
-    def __init__(self, store: StoreReader, layout: TableLayout) -> None:
+    def __init__(self, store: StoreReader, layout: TableLayout, missing: Missing = Missing.CORRUPT) -> None:
         self._store = store
         self._layout = layout
+        self._missing = missing
         self._lists: Recent[Sequence[ManifestFile]] = Recent(_REMEMBERED_LISTS)
         self._small: Recent[Sequence[ManifestEntry]] = Recent(_REMEMBERED_MANIFESTS)
 
@@ -175,6 +184,8 @@ class ManifestReader:
         try:
             data = self._store.read(key)
         except NotFound as error:
+            if self._missing is Missing.NOT_FOUND:
+                raise
             raise CorruptTable.missing(self._store.uri(key)) from error
         except InvalidRequest as error:
             raise CorruptTable(f"A manifest list or snapshot names {name!r}: {error}") from error

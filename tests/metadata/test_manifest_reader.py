@@ -1,13 +1,14 @@
 """Manifests and lists are read once where they are small; what is asked of them never shows it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
 import pytest
 
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import CorruptTable
-from lakehouse_core.metadata.manifest_reader import ManifestReader
+from lakehouse_core.errors import CorruptTable, NotFound
+from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.table.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
 from lakehouse_core.table.layout import MAIN
@@ -140,6 +141,29 @@ def test_a_remembered_list_is_damage_to_who_expects_another_size_or_checksum(fol
         folder.reader.listed("list", size, "blake2b-64:0000000000000000")
     with pytest.raises(CorruptTable, match=f"m: it has {folder.manifest('m', 1).file_size} bytes"):
         folder.reader.entries(replace(folder.manifest("m", 1), file_size=1))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda reader, manifest: reader.entries(manifest),
+        lambda reader, manifest: reader.listed("gone", 7),
+        lambda reader, manifest: reader.listed_index_files("gone"),
+    ],
+    ids=["a manifest", "a list", "an index manifest"],
+)
+def test_what_is_gone_is_damage_or_not_found_as_the_caller_says(
+    folder: Folder, read: Callable[[ManifestReader, ManifestFile], object]
+) -> None:
+    gone = replace(folder.manifest("m", 1), file_name="gone")
+
+    with pytest.raises(CorruptTable, match="manifest/gone"):
+        read(folder.reader, gone)
+    with pytest.raises(NotFound, match="manifest/gone"):
+        read(ManifestReader(folder.store, MAIN, Missing.NOT_FOUND), gone)
+    folder.damage("gone")
+    with pytest.raises(CorruptTable, match="gone"):
+        read(ManifestReader(folder.store, MAIN, Missing.NOT_FOUND), gone)
 
 
 def test_what_could_not_be_read_is_asked_for_again(folder: Folder) -> None:

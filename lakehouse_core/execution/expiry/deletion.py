@@ -10,9 +10,10 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.expiry.reachability import FileReader, pending_files, reachable_among, unlinked_files
+from lakehouse_core.execution.expiry.reachability import NamedFiles, pending_files, reachable_among, unlinked_files
 from lakehouse_core.execution.expiry.unlinking import delete_all, is_covered, is_unlinking, resume
 from lakehouse_core.metadata.deletion_plans import advance, current_plans, skip_wait
+from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.roots import Roots, collect_roots
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is_due
@@ -230,10 +231,13 @@ def _unreachable_files(
     before: Roots | None = None
     while True:
         roots = collect_roots(table.store, boundary=boundary)
-        reader = FileReader(table.store, DataLayout(schema))
-        dead = unlinked_files(reader, due)
+        manifests = ManifestReader(table.store, table.layout, Missing.NOT_FOUND)
+        named_files = NamedFiles(manifests, DataLayout(schema))
+        dead = unlinked_files(named_files, due)
         try:
-            live = reachable_among(reader, _living(roots, due, dry_run), dead, delta_is_changelog=delta_is_changelog)
+            live = reachable_among(
+                named_files, _living(roots, due, dry_run), dead, delta_is_changelog=delta_is_changelog
+            )
         except NotFound as error:
             if roots == before:
                 raise CorruptTable(
@@ -242,7 +246,7 @@ def _unreachable_files(
             # The root that names it may have been unlinked, and its files deleted, while we looked.
             before = roots
             continue
-        held = pending_files(reader, roots.pending) & (dead.keys() - live)
+        held = pending_files(named_files, roots.pending) & (dead.keys() - live)
         return {key: file for key, file in dead.items() if key not in live and key not in held}, bool(held)
 
 

@@ -7,22 +7,17 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, NotFound
-from lakehouse_core.storage.object_store import StoreReader
-from lakehouse_core.table.checksums import verify_bytes
+from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file, manifest_file, message_files
 from lakehouse_core.table.joined_changelog import object_name
-from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import (
     EntryKind,
     ManifestEntry,
     ManifestFile,
     ManifestListRef,
-    decode_index_manifest,
-    decode_manifest,
-    decode_manifest_list,
     merge_entries,
 )
 from lakehouse_core.table.root import Root, RootKind, lineages, metadata_files, needed
@@ -32,14 +27,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class FileReader:
-    """What lists, manifests and index manifests name. Lists are remembered, entries are not.
+class NamedFiles:
+    """The files that lists, manifests and index manifests name; `manifests` raises NotFound for what is missing.
 
-    Raises NotFound for what is missing, unlike the log, for which that is always damage.
+    Each list is decoded once, as many as there are: several roots and plans ask for the same.
     """
 
-    def __init__(self, store: StoreReader, folders: DataLayout) -> None:
-        self._store = store
+    def __init__(self, manifests: ManifestReader, folders: DataLayout) -> None:
+        self._manifests = manifests
         self._folders = folders
         self._lists: dict[tuple[str, str | None], list[ManifestFile]] = {}
 
@@ -52,15 +47,14 @@ class FileReader:
         # A plan names a list without its checksum: what was read for it is not yet proven for a root that has one.
         key = named.name, named.checksum
         if key not in self._lists:
-            self._lists[key] = decode_manifest_list(self._read(named.name, named.size, named.checksum), named.name)
+            self._lists[key] = self._manifests.listed(named.name, named.size, named.checksum)
         return self._lists[key]
 
     def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        data = self._read(manifest.file_name, manifest.file_size, manifest.checksum)
-        return decode_manifest(data, manifest.file_name)
+        return self._manifests.entries(manifest)
 
     def index_files(self, index_manifest: str, checksum: str | None) -> Iterator[FileRef]:
-        for entry in decode_index_manifest(self._read(index_manifest, None, checksum), index_manifest):
+        for entry in self._manifests.listed_index_files(index_manifest, checksum):
             if entry.external_path is None:
                 folder = self._folders.index_folder(entry.partition, entry.bucket)
                 yield index_file(entry.file_name, entry.file_size, folder=folder, named_by=index_manifest)
@@ -74,14 +68,8 @@ class FileReader:
         folder = self._folders.bucket(partition, bucket)
         return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=named_by)
 
-    def _read(self, name: str, size: int | None, checksum: str | None) -> bytes:
-        key = TableLayout.manifest(name)
-        data = self._store.read(key)
-        verify_bytes(data, self._store.uri(key), size=size, expected=checksum)
-        return data
 
-
-def unlinked_files(reader: FileReader, plans: Iterable[DeletionPlan]) -> dict[str, FileRef]:
+def unlinked_files(named_files: NamedFiles, plans: Iterable[DeletionPlan]) -> dict[str, FileRef]:
     """Return the files that the unlinked roots of `plans` named and that may be dead now, by key.
 
     What is missing was deleted by an earlier attempt: lists go after their manifests, manifests after their files.
@@ -89,24 +77,24 @@ def unlinked_files(reader: FileReader, plans: Iterable[DeletionPlan]) -> dict[st
     found: dict[str, FileRef] = {}
     for plan in plans:
         for root in plan.roots:
-            found.update((file.key, file) for file in _dead_metadata(reader, root))
-        for file in _dead_data(reader, plan):
+            found.update((file.key, file) for file in _dead_metadata(named_files, root))
+        for file in _dead_data(named_files, plan):
             found.setdefault(file.key, file)
     return found
 
 
-def _dead_metadata(reader: FileReader, root: Root) -> Iterator[FileRef]:
+def _dead_metadata(named_files: NamedFiles, root: Root) -> Iterator[FileRef]:
     yield from metadata_files(root)
     for named in root.lists:
-        for manifest in _missing_is_none(reader.manifests, named):
+        for manifest in _missing_is_none(named_files.manifests, named):
             yield manifest_file(manifest.file_name, manifest.file_size, named_by=named.name)
     if root.index_manifest is not None:
         yield from _missing_is_none(
-            lambda name: list(reader.index_files(name, root.index_manifest_checksum)), root.index_manifest
+            lambda name: list(named_files.index_files(name, root.index_manifest_checksum)), root.index_manifest
         )
 
 
-def _dead_data(reader: FileReader, plan: DeletionPlan) -> Iterator[FileRef]:
+def _dead_data(named_files: NamedFiles, plan: DeletionPlan) -> Iterator[FileRef]:
     """Yield the data files that may have died with the roots of `plan`.
 
     A file that was live in an expired snapshot and is not live in the next was deleted by a delta in between.
@@ -114,28 +102,28 @@ def _dead_data(reader: FileReader, plan: DeletionPlan) -> Iterator[FileRef]:
     match plan.kind:
         case RootKind.SNAPSHOT:
             deltas = [root.delta for root in (*plan.roots, plan.successor) if root is not None]
-            yield from _named_data(reader, deltas, {EntryKind.DELETE}, FileKind.DATA)
+            yield from _named_data(named_files, deltas, {EntryKind.DELETE}, FileKind.DATA)
         case RootKind.TAG:
             states = [named for root in plan.roots for named in (root.base, root.delta)]
-            yield from _named_data(reader, states, {EntryKind.ADD}, FileKind.DATA)
+            yield from _named_data(named_files, states, {EntryKind.ADD}, FileKind.DATA)
         case RootKind.CHANGELOG:
             deltas = [root.delta for root in plan.roots]
-            yield from _named_data(reader, deltas, {EntryKind.ADD, EntryKind.DELETE}, FileKind.DATA)
+            yield from _named_data(named_files, deltas, {EntryKind.ADD, EntryKind.DELETE}, FileKind.DATA)
     if plan.kind is not RootKind.TAG:
         changelogs = [root.changelog for root in plan.roots]
-        yield from _named_data(reader, changelogs, {EntryKind.ADD}, FileKind.CHANGELOG)
+        yield from _named_data(named_files, changelogs, {EntryKind.ADD}, FileKind.CHANGELOG)
 
 
 def _named_data(
-    reader: FileReader, lists: Iterable[ManifestListRef | None], kinds: Container[EntryKind], kind: FileKind
+    named_files: NamedFiles, lists: Iterable[ManifestListRef | None], kinds: Container[EntryKind], kind: FileKind
 ) -> Iterator[FileRef]:
     for named in lists:
         if named is None:
             continue
-        for manifest in _missing_is_none(reader.manifests, named):
-            for entry in _missing_is_none(reader.entries, manifest):
+        for manifest in _missing_is_none(named_files.manifests, named):
+            for entry in _missing_is_none(named_files.entries, manifest):
                 if entry.kind in kinds:
-                    yield from reader.data_files(
+                    yield from named_files.data_files(
                         entry.partition, entry.bucket, entry.file, kind=kind, named_by=manifest.file_name
                     )
 
@@ -148,7 +136,7 @@ def _missing_is_none(read: Callable[[T], list[R]], what: T) -> list[R]:
 
 
 def reachable_among(
-    reader: FileReader,
+    named_files: NamedFiles,
     roots: Iterable[Root],
     candidates: Mapping[str, FileRef],
     *,
@@ -158,7 +146,7 @@ def reachable_among(
 
     Raises CorruptTable when something that a root needs is missing or contradicts another root.
     """
-    search = _Search(reader, candidates)
+    search = _Search(named_files, candidates)
     reduced = [needed(root, delta_is_changelog=delta_is_changelog) for root in roots]
     for root in reduced:
         search.metadata(root)
@@ -177,20 +165,20 @@ def reachable_among(
     return search.live
 
 
-def pending_files(reader: FileReader, pending: Iterable[tuple[str, StagedCommit]]) -> set[str]:
+def pending_files(named_files: NamedFiles, pending: Iterable[tuple[str, StagedCommit]]) -> set[str]:
     """Return the keys of the files that commits not yet made will name."""
     keys: set[str] = set()
     for named_by, staged in pending:
         for message in staged.messages:
-            keys.update(file.key for file in message_files(message, reader.folders, named_by=named_by))
+            keys.update(file.key for file in message_files(message, named_files.folders, named_by=named_by))
     return keys
 
 
 class _Search:
     """Which of some candidates are live, root by root."""
 
-    def __init__(self, reader: FileReader, candidates: Mapping[str, FileRef]) -> None:
-        self._reader = reader
+    def __init__(self, named_files: NamedFiles, candidates: Mapping[str, FileRef]) -> None:
+        self._named_files = named_files
         self._candidates = candidates
         kinds = (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA)
         self._names = {file.key.rsplit("/", 1)[-1] for file in candidates.values() if file.kind in kinds}
@@ -206,11 +194,13 @@ class _Search:
         for file in metadata_files(root):
             self._mark(file)
         for named in root.lists:
-            for manifest in _of(root, self._reader.manifests, named):
+            for manifest in _of(root, self._named_files.manifests, named):
                 self._mark(manifest_file(manifest.file_name, manifest.file_size, named_by=named.name))
         if root.index_manifest is not None:
             checksum = root.index_manifest_checksum
-            for file in _of(root, lambda name: list(self._reader.index_files(name, checksum)), root.index_manifest):
+            for file in _of(
+                root, lambda name: list(self._named_files.index_files(name, checksum)), root.index_manifest
+            ):
                 self._mark(file)
 
     def lineage(self, run: tuple[Root, ...]) -> None:
@@ -256,14 +246,14 @@ class _Search:
         found: list[ManifestEntry] = []
         for named in lists:
             if named is not None:
-                for manifest in _of(root, self._reader.manifests, named):
+                for manifest in _of(root, self._named_files.manifests, named):
                     found.extend(self._of_manifest(root, manifest))
         return found
 
     def _of_manifest(self, root: Root, manifest: ManifestFile) -> list[ManifestEntry]:
         key = manifest.file_name, manifest.checksum
         if key not in self._found:
-            entries = _of(root, self._reader.entries, manifest)
+            entries = _of(root, self._named_files.entries, manifest)
             self._found[key] = [entry for entry in entries if self._concerns(entry)]
         return self._found[key]
 
@@ -273,7 +263,9 @@ class _Search:
         )
 
     def _mark_entry(self, entry: ManifestEntry, kind: FileKind, root: Root) -> None:
-        for file in self._reader.data_files(entry.partition, entry.bucket, entry.file, kind=kind, named_by=root.key):
+        for file in self._named_files.data_files(
+            entry.partition, entry.bucket, entry.file, kind=kind, named_by=root.key
+        ):
             self._mark(file)
 
     def _mark(self, file: FileRef) -> None:
