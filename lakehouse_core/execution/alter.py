@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, get_args
+from typing import get_args
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import SchemaChange
+from lakehouse_core.retry import ALTER
 from lakehouse_core.table.schema import TableSchema
-
-_ATTEMPTS: Final = 10
 
 
 def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
@@ -24,7 +23,7 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
     for change in changes:
         if not isinstance(change, get_args(SchemaChange)):
             raise InvalidRequest(f"alter: {shown(change)} is no change, such as AddColumn('note', 'STRING').")
-    for _ in range(_ATTEMPTS):
+    for _ in ALTER.attempts():
         old = table.schemas.latest()
         has_snapshots = table.snapshots.latest_id() is not None
         new = apply_changes(old, changes, has_snapshots=has_snapshots, now_millis=table.clock.now_millis())
@@ -33,6 +32,6 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
         if table.schemas.create(new):
             return old, new
     raise CommitConflict(
-        f"{table.store.uri('')}: others altered the table in each of {_ATTEMPTS} attempts, nothing was changed. "
-        "Alter again."
+        f"{table.store.uri('')}: others altered the table in each of {ALTER.max_attempts} attempts, nothing was "
+        "changed. Alter again."
     )

@@ -6,12 +6,13 @@ Rule: it never goes down. An id below it was used and has expired; its file, whe
 from typing import Final
 
 from lakehouse_core.errors import NotFound, StorageUnavailable
+from lakehouse_core.retry import Retry
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import replaced
 from lakehouse_core.table.boundary import parse_boundary, serialize_boundary
 from lakehouse_core.table.layout import TableLayout
 
-_ATTEMPTS: Final = 5
+_RAISING: Final = Retry()
 
 
 class Boundary:
@@ -31,7 +32,7 @@ class Boundary:
 
     def advance(self, first_kept_id: int) -> int:
         """Let no id below `first_kept_id` count any more, durably; return the boundary, which never goes down."""
-        for _ in range(_ATTEMPTS):
+        for _ in _RAISING.attempts():
             found = self._store.read_versioned(self._key)
             if found is not None and (there := self.first_id()) >= first_kept_id:
                 self._store.make_last([self._key])
@@ -40,5 +41,6 @@ class Boundary:
             if replaced(self._store, self._key, serialize_boundary(first_kept_id), if_version=version):
                 return first_kept_id
         raise StorageUnavailable(
-            f"{self._store.uri('')}: the boundary changed in each of {_ATTEMPTS} attempts to raise it. Try again."
+            f"{self._store.uri('')}: the boundary changed in each of {_RAISING.max_attempts} attempts to raise it. "
+            "Try again."
         )

@@ -5,12 +5,11 @@ Source: docs/reliability/deletion.md#order.
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.metadata.read_back import readable_file
+from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.storage.outcomes import created, replaced
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
 from lakehouse_core.table.layout import OWN_FOLDER, is_deletion_plan
-
-_ATTEMPTS = 5
 
 
 def load_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:
@@ -22,13 +21,14 @@ def load_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:
 
 def current_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:
     """Return the deletions on their way, read again where one ends meanwhile."""
-    for _ in range(_ATTEMPTS):
-        try:
-            return load_plans(store)
-        except NotFound:
-            # Another run ended it between listing and reading.
-            continue
-    raise StorageUnavailable(f"{store.uri(OWN_FOLDER)}: plans come and go. End other maintenance, then call again.")
+    # Another run may end one between listing and reading.
+    return LISTING.call(
+        lambda: load_plans(store),
+        on=(NotFound,),
+        exhausted=lambda _: StorageUnavailable(
+            f"{store.uri(OWN_FOLDER)}: plans come and go. End other maintenance, then call again."
+        ),
+    )
 
 
 def begin(store: ObjectStore, plan: DeletionPlan) -> DeletionPlan:

@@ -12,15 +12,13 @@ from lakehouse_core.metadata.deletion_plans import load_plans
 from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_log import read_tag, tag_names
+from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import BRANCH_FOLDER, BRANCH_PREFIX, MAIN, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
-
-# A root may vanish between its listing and its reading, each time by another process's hand.
-_ATTEMPTS = 5
 
 _BRANCH = re.compile(rf"{BRANCH_PREFIX}(.+)")
 _SCHEMA = re.compile(r"schema-\d+")
@@ -40,19 +38,22 @@ def collect_roots(store: StoreReader, *, boundary: int) -> Roots:
 
     Raises CorruptTable, UnsupportedFeature or StorageUnavailable when a single one cannot be read.
     """
-    for _ in range(_ATTEMPTS):
-        try:
-            return Roots(
-                roots=(*_roots_on(store, MAIN, boundary), *_branch_roots(store)),
-                plans=load_plans(store),
-                pending=pending_commits(store),
-            )
-        except NotFound:
-            # It was listed and is gone: list again rather than guess who removed it.
-            continue
-    raise StorageUnavailable(
-        f"{store.uri('')}: in {_ATTEMPTS} attempts a root vanished between listing and reading. Nothing was deleted; "
-        "end other maintenance of this table, then call again."
+
+    def read() -> Roots:
+        return Roots(
+            roots=(*_roots_on(store, MAIN, boundary), *_branch_roots(store)),
+            plans=load_plans(store),
+            pending=pending_commits(store),
+        )
+
+    # What was listed and is gone is listed again, rather than guessed who removed it.
+    return LISTING.call(
+        read,
+        on=(NotFound,),
+        exhausted=lambda attempts: StorageUnavailable(
+            f"{store.uri('')}: in {attempts} attempts a root vanished between listing and reading. Nothing was "
+            "deleted; end other maintenance of this table, then call again."
+        ),
     )
 
 

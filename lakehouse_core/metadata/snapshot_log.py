@@ -21,6 +21,7 @@ from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.read_back import readable_file
+from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.snapshot import (
@@ -36,8 +37,6 @@ _LONGEST_PROBE = 32
 # At most a few MB: a snapshot takes some KB.
 _REMEMBERED_SNAPSHOTS: Final = 128
 _LONGEST_REMEMBERED: Final = 32 * 1024
-# A listing and the reading after it race with expiry; each round something else had to vanish.
-_ATTEMPTS = 5
 
 
 class SnapshotLog:
@@ -60,7 +59,7 @@ class SnapshotLog:
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, None when the table has none. Never lists when the LATEST hint is of use."""
-        for _ in range(_ATTEMPTS):
+        for _ in LISTING.attempts():
             latest_id = self.latest_id()
             if latest_id is None:
                 return None
@@ -92,7 +91,7 @@ class SnapshotLog:
 
     def of_latest(self, read: Callable[[Snapshot | None], R]) -> R:
         """Return what `read` makes of the latest snapshot; of a newer one where that expires while it is read."""
-        for _ in range(_ATTEMPTS):
+        for _ in LISTING.attempts():
             latest = self.latest()
             try:
                 return read(latest)
@@ -138,7 +137,7 @@ class SnapshotLog:
 
     def history(self) -> list[Snapshot]:
         """Return every snapshot that counts, oldest first. Lists the folder and reads them all."""
-        for _ in range(_ATTEMPTS):
+        for _ in LISTING.attempts():
             ids = self.ids_from(self._boundary.first_id())
             found = list(in_order(self._load, ids))
             # Expiry takes the oldest first; what went while we read is as if it had gone before.
@@ -153,7 +152,7 @@ class SnapshotLog:
         Raises CorruptTable when there is none: expiry keeps the latest, so a table with a boundary is never empty.
         """
         every: list[int] = []
-        for _ in range(_ATTEMPTS):
+        for _ in LISTING.attempts():
             every = snapshot_ids(self._store, self._layout)
             ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
             # A listing during commits and an expiry may miss the new and the old latest alike.
@@ -227,5 +226,5 @@ class SnapshotLog:
 
     def _restless(self, what: str) -> StorageUnavailable:
         return StorageUnavailable(
-            f"{self._store.uri('')}: {what} changed in each of {_ATTEMPTS} attempts to read it. Try again."
+            f"{self._store.uri('')}: {what} changed in each of {LISTING.max_attempts} attempts to read it. Try again."
         )

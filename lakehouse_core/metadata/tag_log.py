@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import Tag, parse_tag
@@ -14,7 +15,6 @@ from lakehouse_core.table.snapshot import Tag, parse_tag
 _NAME: Final = re.compile(r"tag-(.+)")
 # Files that hold each other's names in a ring longer than this are not followed.
 _LONGEST_RING: Final = 32
-_ATTEMPTS: Final = 5
 
 
 class TagLog:
@@ -43,13 +43,12 @@ class TagLog:
 
     def all(self) -> dict[str, Tag]:
         """Return all tags by name, names sorted."""
-        for _ in range(_ATTEMPTS):
-            try:
-                return {name: read_tag(self._store, self._layout.tag(name)) for name in self.names()}
-            except NotFound:
-                continue
-        raise StorageUnavailable(
-            f"{self._store.uri('')}: a tag vanished in each of {_ATTEMPTS} attempts to read all. Try again."
+        return LISTING.call(
+            lambda: {name: read_tag(self._store, self._layout.tag(name)) for name in self.names()},
+            on=(NotFound,),
+            exhausted=lambda attempts: StorageUnavailable(
+                f"{self._store.uri('')}: a tag vanished in each of {attempts} attempts to read all. Try again."
+            ),
         )
 
 

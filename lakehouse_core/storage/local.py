@@ -20,6 +20,7 @@ from lakehouse_core.errors import (
     NotFound,
     StorageUnavailable,
 )
+from lakehouse_core.retry import Retry
 from lakehouse_core.storage import system_calls
 from lakehouse_core.storage.keys import child, is_hidden, joined, key_parts, leads_within, temp_name
 from lakehouse_core.storage.local_files import (
@@ -45,7 +46,7 @@ _LOCK_DEADLINE_SECONDS = 10.0
 _LOCK_PAUSE_SECONDS = 0.002
 
 _LONGEST_NAME_BYTES = 255
-_FOLDER_ATTEMPTS = 5
+_MAKING_FOLDERS = Retry()
 
 
 class LocalStore:
@@ -270,7 +271,7 @@ class LocalStore:
 
     def _create(self, temp: str) -> int:
         try:
-            for _ in range(_FOLDER_ATTEMPTS):
+            for _ in _MAKING_FOLDERS.attempts():
                 # Cleaning removes empty folders, perhaps this one just after we made it.
                 with suppress(FileNotFoundError):
                     return system_calls.create(temp)

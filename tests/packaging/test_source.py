@@ -171,3 +171,19 @@ def test_texts_of_options_are_looked_up_in_few_packages() -> None:
 
     assert {prefix for prefix in READING for name in found if name.startswith(prefix)} == set(READING)
     assert {name for name in found if not name.startswith(READING)} == SHOWING
+
+
+# Repeating: how often and how long says `retry`.
+
+
+def counts_attempts(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id.endswith("_ATTEMPTS")
+
+
+def asks_for_a_retry(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "lakehouse_core.retry"
+
+
+def test_no_module_counts_attempts_on_its_own() -> None:
+    assert modules_with(counts_attempts) == set()
+    assert len(modules_with(asks_for_a_retry)) > 8

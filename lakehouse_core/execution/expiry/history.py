@@ -12,12 +12,11 @@ from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, rea
 from lakehouse_core.metadata.ids import changelog_ids
 from lakehouse_core.planning.expiry.retention import Retention, asked_ids
 from lakehouse_core.planning.timestamps import Dated, believed
+from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import CONSUMER_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
-
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +65,14 @@ def resume_interrupted(table: TableContext, *, dry_run: bool) -> Resumed:
 
 
 def load_history(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: Resumed) -> History:
-    for _ in range(_ATTEMPTS):
-        try:
-            return _read_history(table, snapshots, changelogs, resumed)
-        except NotFound:
-            # Another run expired it between listing and reading.
-            continue
-    raise StorageUnavailable(f"{table.store.uri('')}: its history changes faster than it can be read. Call again.")
+    # Another run may expire a part between listing and reading.
+    return LISTING.call(
+        lambda: _read_history(table, snapshots, changelogs, resumed),
+        on=(NotFound,),
+        exhausted=lambda _: StorageUnavailable(
+            f"{table.store.uri('')}: its history changes faster than it can be read. Call again."
+        ),
+    )
 
 
 def _read_history(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: Resumed) -> History:

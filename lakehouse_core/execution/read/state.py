@@ -28,11 +28,11 @@ from lakehouse_core.planning.read.read_point import (
     shown_time,
     what_increments,
 )
+from lakehouse_core.retry import PLAN
 from lakehouse_core.table.snapshot import Snapshot
 
 R = TypeVar("R")
 
-_ATTEMPTS: Final = 3
 _LONGEST_ID_DIGITS: Final = 18
 _WATERMARK: Final = re.compile(r"watermark-(-?\d{1,18})")
 
@@ -89,7 +89,7 @@ def read_at(table: TableContext, point: ReadPoint, read: Callable[[ReadState], R
     Where the state expires while it is read: of the one that the point means then, if that is another.
     Raises SnapshotExpired otherwise, NotFound for a tag that went, and what `state_at` and `read` raise.
     """
-    for attempt in range(_ATTEMPTS):
+    for attempt in PLAN.attempts():
         state = state_at(table, point)
         try:
             return read(state)
@@ -98,7 +98,7 @@ def read_at(table: TableContext, point: ReadPoint, read: Callable[[ReadState], R
             expired = None if snapshot is None else expiry_behind(table, state.tags, snapshot.id)
             if expired is None:
                 raise
-            if not _moves_on(point) or attempt == _ATTEMPTS - 1:
+            if not _moves_on(point) or attempt.is_last:
                 raise expired from error
     raise AssertionError("the loop above returns or raises")
 

@@ -26,6 +26,7 @@ from lakehouse_core.planning.findings import (
     no_schema,
 )
 from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
 from lakehouse_core.table.layout import CONSUMER_PREFIX, OWN_FOLDER, PENDING_FOLDER
@@ -33,8 +34,6 @@ from lakehouse_core.table.root import RootKind, needed, root_of
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
 
 T = TypeVar("T")
-
-_ATTEMPTS = 5
 
 
 def verify(table: TableContext, *, reads_data: bool = False, watch: Watch = NOBODY) -> tuple[Finding, ...]:
@@ -45,7 +44,7 @@ def verify(table: TableContext, *, reads_data: bool = False, watch: Watch = NOBO
     """
     if not table.schemas.ids():
         raise NotFound(f"{table.store.uri('')}: there is no table, for it has no schema. Check the name.")
-    for _ in range(_ATTEMPTS):
+    for _ in LISTING.attempts():
         found, is_whole = _Verification(table, reads_data=reads_data, watch=watch).run()
         if is_whole:
             break
@@ -197,12 +196,7 @@ class _Verification:
 
 def _steady(read: Callable[[StoreReader], T], store: StoreReader) -> T:
     """Read what is listed first: another process may end one of them in between."""
-    for _ in range(_ATTEMPTS):
-        try:
-            return read(store)
-        except NotFound:
-            continue
-    return read(store)
+    return LISTING.call(lambda: read(store), on=(NotFound,))
 
 
 def _content(store: StoreReader, key: str) -> bytes | None:
