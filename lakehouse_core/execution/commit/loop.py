@@ -18,8 +18,6 @@ from lakehouse_core.errors import (
     StorageUnavailable,
     TaskFailed,
 )
-from lakehouse_core.execution.commit.discard import discard
-from lakehouse_core.execution.commit.new_files import check_new_files
 from lakehouse_core.execution.commit.outcome import (
     AlreadyCommitted,
     CommitResult,
@@ -34,6 +32,7 @@ from lakehouse_core.execution.commit.outcome import (
 from lakehouse_core.execution.commit.publish import publish
 from lakehouse_core.execution.commit.replay import find_applied, ledger_at
 from lakehouse_core.execution.commit.snapshot_files import BaseManifests, NewSnapshot, SnapshotFiles
+from lakehouse_core.execution.commit.staged_files import check_new_files, discard
 from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.commit.turn import CommitTurn, commit_retry
 from lakehouse_core.execution.context import TableContext

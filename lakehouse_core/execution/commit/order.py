@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired, TaskFailed
-from lakehouse_core.execution.commit.discard import discard
-from lakehouse_core.execution.commit.new_files import check_new_files
+from lakehouse_core.execution.commit.staged_files import check_new_files, discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since

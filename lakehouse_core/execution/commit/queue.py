@@ -1,9 +1,8 @@
-"""The queue of commits of a table: those that lost a race wait for their turn, first come, first served.
+"""Commit queue: commits that lost a race wait for their turn, first come, first served.
 
-Each waiting commit has a ticket, an empty object in `lakehouse/queue`, which it deletes when it ends. A ticket that a
-killed process left is deleted by a later commit that queues. Rule: the queue is advice, and safety never depends on it.
-Other engines and commits that meet no other do not queue; a queue that cannot be read or written, or in which nothing
-moves for a while, is ignored.
+A waiting commit has a ticket, an empty object in `lakehouse/queue`; a later commit deletes tickets of killed processes.
+Rule: safety never depends on the queue. A queue that cannot be read or written, or in which nothing moves, is ignored.
+Source: docs/reliability/commit.md#waiting-and-fairness.
 """
 
 from contextlib import suppress
@@ -14,16 +13,16 @@ from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.layout import QUEUE_FOLDER
 
 # So many commits try at a time: while one waits for its disk, the next prepares. With three, each writes its manifest
-# list and snapshot 2.9 times before it wins; with one, nobody works while the next learns that its turn has come.
+# list and snapshot 2.9 times before it wins; with one, no commit works while the next learns that its turn has come.
 _ADMITTED = 2
-# After so long without a change, all tickets ahead are taken for those of killed processes and deleted.
+# After so long without a change all tickets ahead count as those of killed processes and are deleted.
 _STANDSTILL_SECONDS = 20.0
-# A ticket so much older than one's own, by the storage's clock, is taken for that of a killed process: the default of
+# A ticket so much older than one's own, by the storage's clock, counts as that of a killed process: the default of
 # commit.timeout is shorter.
 _OLDEST_MILLIS = 600_000
 _SHORTEST_PAUSE_SECONDS = 0.001
 _LONGEST_PAUSE_SECONDS = 1.0
-# How long a commit is taken to last, until one was seen to end.
+# The assumed time of one commit, until one was seen to end.
 _FIRST_PACE_SECONDS = 0.015
 # A folder that cannot be read or written, or that is a link which the store does not follow.
 _NO_QUEUE = (StorageUnavailable, NotFound, InvalidRequest)
@@ -49,7 +48,7 @@ class CommitQueue:
             names = self._store.children(QUEUE_FOLDER).files
             if if_any and not names:
                 return False
-            # Two that join at once may get one number; then their names decide.
+            # Two commits that join at once may get one number; then the rest of the name decides.
             ticket = f"{QUEUE_FOLDER}/{max(map(_number, names), default=0) + 1:010}-{self._clock.uuid()}"
             self._store.write(ticket, b"", durable=False)
         except _NO_QUEUE:
@@ -110,7 +109,7 @@ class CommitQueue:
         return sorted(key for key in keys if key < self._ticket) if self._ticket in keys else []
 
     def _discard(self, tickets: list[str]) -> None:
-        # One that cannot be deleted is ignored once it is old. No error may leave: the commit may be applied by now.
+        # A ticket that stays is ignored once it is old. No error may pass: the commit may be applied by now.
         with suppress(*_NO_QUEUE):
             self._store.delete(tickets)
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakehouse_core.errors import CorruptTable, NotFound
-from lakehouse_core.execution.commit.discard import discard
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
+from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.deletion_vectors import without_vectors
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog
 from lakehouse_core.execution.compaction.scope import FilesByBucket, Scope, files_in, why_none

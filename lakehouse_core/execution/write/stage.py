@@ -10,8 +10,8 @@ from itertools import chain
 from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.execution.commit.discard import discard
 from lakehouse_core.execution.commit.replay import applied_snapshot_ids
+from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.write.task import WriteTask

@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest
-from lakehouse_core.execution.commit.discard import discard
+from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.write.stage import stage
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.table.commit_message import Append, CommitMessage

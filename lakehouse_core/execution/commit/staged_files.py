@@ -1,0 +1,50 @@
+"""Staged files: verify that they exist before a snapshot names them, and delete them when no snapshot ever will.
+
+Rule: files are deleted only where it is certain that no snapshot names them, and that no other call will commit them.
+Source: docs/reliability/commit.md#steps, docs/reliability/commit.md#discarding.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lakehouse_core.errors import CommitConflict, CorruptTable
+from lakehouse_core.planning.commit.file_changes import FileChanges, new_files
+from lakehouse_core.storage.object_store import ObjectStore, StoreReader
+from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_layout import DataLayout
+from lakehouse_core.table.file_refs import message_files
+from lakehouse_core.table.schema import TableSchema
+
+
+def check_new_files(store: StoreReader, changes: FileChanges, folders: DataLayout) -> None:
+    """Raise CommitConflict when a file is missing that the changes add, CorruptTable at a wrong size."""
+    files = list(new_files(changes, folders))
+    infos = store.infos(file.key for file in files)
+    for file in files:
+        if (info := infos.get(file.key)) is None:
+            raise CommitConflict(
+                f"{file.key}: the commit adds it, but it is missing: it was removed as an orphan, or never "
+                "written. Nothing was applied: write the data again."
+            )
+        if (recorded := file.size_fault(info.size)) is not None:
+            raise CorruptTable(
+                f"{file.key}: it has {info.size} bytes, its writer recorded {recorded}. Nothing was applied: "
+                "write the data again."
+            )
+
+
+def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage], *, named_by: str) -> None:
+    """Delete the files that messages add: data, changelogs, indexes and vectors. Upgraded files are not theirs.
+
+    REQUIRES: no snapshot names them, and none will. Files that cannot be deleted stay as orphans, because the caller
+    has an error of its own to raise. `named_by`: the writer of the names in messages of errors. Raises CorruptTable for
+    a name that leaves its folder.
+    """
+    folders = DataLayout(schema)
+    for message in messages:
+        upgraded = {file.file_name for file in message.compact_before}
+        made = replace(
+            message, compact_after=tuple(file for file in message.compact_after if file.file_name not in upgraded)
+        )
+        clear_away(store, [file.key for file in message_files(made, folders, named_by=named_by)])
