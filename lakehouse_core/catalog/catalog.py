@@ -25,7 +25,7 @@ from lakehouse_core.catalog.names import (
     split_name,
     split_system_name,
 )
-from lakehouse_core.clock import Clock, SystemClock
+from lakehouse_core.clock import Clock
 from lakehouse_core.display import page
 from lakehouse_core.errors import (
     InvalidRequest,
@@ -62,11 +62,9 @@ class Catalog:
     `store` is rooted at the warehouse; `engine` makes the engine at the first task.
     """
 
-    def __init__(
-        self, store: ObjectStore, *, engine: Callable[[], Engine] | None = None, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, store: ObjectStore, *, clock: Clock, engine: Callable[[], Engine] | None = None) -> None:
         self._store = store
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._engine = engine or local_engine(self._store, self._clock)
 
     def __repr__(self) -> str:

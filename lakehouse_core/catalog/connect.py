@@ -11,9 +11,11 @@ from typing import Any, TypeAlias
 from lakehouse_core.api.arguments import mapping_of
 from lakehouse_core.api.spark_engine import spark_engine
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.execution.engine import Engine
 from lakehouse_core.format.stored import is_broken
-from lakehouse_core.storage import open_store, parse_location
+from lakehouse_core.storage import StoreSpec, open_store, parse_location
 
 # Named for the reader: this module must not know Spark.
 SparkSession: TypeAlias = Any
@@ -48,7 +50,12 @@ def connect(
             "returns one, as in spark=SparkSession.builder.getOrCreate."
         )
     engine = None if spark is None else cache(lambda: spark_engine(spark))
-    return Catalog(open_store(parse_location(warehouse)), engine=engine)
+    return catalog_at(parse_location(warehouse), engine=engine)
+
+
+def catalog_at(location: StoreSpec, *, engine: Callable[[], Engine] | None = None) -> Catalog:
+    """Open the catalog of the warehouse at `location`, on the system's clock; tasks run in this process by default."""
+    return Catalog(open_store(location), engine=engine, clock=SystemClock())
 
 
 def _is_session_or_function(spark: object) -> bool:

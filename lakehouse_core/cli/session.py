@@ -12,9 +12,10 @@ from rich.progress import Progress as Bar
 
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.catalog.connect import catalog_at
 from lakehouse_core.errors import InvalidRequest, NotFound
 from lakehouse_core.progress import Listener, Progress
-from lakehouse_core.storage import is_there, open_store, parse_location
+from lakehouse_core.storage import is_there, parse_location
 
 
 def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog:
@@ -35,7 +36,7 @@ def catalog_of(warehouse: str | None, *, may_be_new: bool = False) -> Catalog:
             f"Warehouse {location.root} does not exist. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with "
             "its first table."
         )
-    return Catalog(open_store(location))
+    return catalog_at(location)
 
 
 @contextmanager

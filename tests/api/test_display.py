@@ -11,6 +11,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.api.record_building import snapshot_records
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import MemoryStore
 
 HOSTILE = "<script>alert('x')</script>\n\x1b[31m\u202e" + "long" * 500
@@ -172,7 +173,7 @@ def test_a_time_that_no_calendar_has_is_shown_as_its_number(catalog: lc.Catalog,
 
 
 def test_names_of_stores_are_shown_as_text() -> None:
-    catalog = Catalog(MemoryStore("<b>\x1b"))
+    catalog = Catalog(MemoryStore("<b>\x1b"), clock=VirtualClock())
 
     assert "\x1b" not in repr(catalog)
     assert "<b>" not in catalog._repr_html_()

@@ -13,6 +13,7 @@ from pyspark.serializers import CPickleSerializer
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import VirtualClock
 from lakehouse_core.planning.read import splits
 from lakehouse_core.storage import MemoryStore
 
@@ -116,7 +117,7 @@ def test_reports_and_staged_commits_go_along(orders: lc.Table) -> None:
 
 
 def test_what_cannot_go_says_so_in_one_line(orders: lc.Table) -> None:
-    memory = Catalog(MemoryStore())
+    memory = Catalog(MemoryStore(), clock=VirtualClock())
     with orders.lookups() as lookups:
         for handle, message in (
             (lookups, "db.orders: a lookup handle cannot be pickled"),

@@ -11,8 +11,8 @@ CORE = Path(lakehouse_core.__file__).parent
 
 # Each of these makes a clock or a store from nothing, in whose place a test can put no other.
 MAKERS = {
-    "SystemClock": ["catalog/catalog", "execution/engines/spark/runtime", "storage/local", "storage/memory"],
-    "open_store": ["catalog/connect", "cli/session", "execution/engines/spark/runtime", "storage/__init__"],
+    "SystemClock": ["catalog/connect", "execution/engines/spark/runtime", "storage/local", "storage/memory"],
+    "open_store": ["catalog/connect", "execution/engines/spark/runtime", "storage/__init__"],
     "LocalStore": ["storage/__init__", "storage/opening"],
     # A dry run writes what nobody keeps.
     "MemoryStore": ["execution/commit/compact_manifests", "storage/__init__", "storage/opening"],

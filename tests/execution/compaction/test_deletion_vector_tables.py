@@ -353,7 +353,7 @@ def test_the_option_changes_once_there_is_data_only_where_the_table_allows_it(ta
 
 
 def test_a_full_compaction_of_a_key_table_folds_its_vectors_in():
-    catalog = Catalog(MemoryStore())
+    catalog = Catalog(MemoryStore(), clock=VirtualClock())
     catalog.create_database("db")
     table = catalog.create_table(
         "db.keyed",

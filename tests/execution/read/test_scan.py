@@ -151,7 +151,7 @@ def test_without_statistics_nothing_is_pruned_and_the_rows_are_the_same(catalog,
 
 
 def catalog_with_database() -> Catalog:
-    catalog = Catalog(MemoryStore())
+    catalog = Catalog(MemoryStore(), clock=VirtualClock())
     catalog.create_database("db")
     return catalog
 
