@@ -58,9 +58,7 @@ class SnapshotFiles:
         self._table = table
         self._writer = manifest_writer(table.store, table.clock, schema)
         self._max_skew_millis = schema.table_options.expiry.max_skew_millis
-        self._delta = _Delta(self._writer)
-        self._index = _IndexManifest(table.manifests, self._writer)
-        self._merge: _Merge | None = None
+        self._forget()
 
     def write_ahead(self, changes: FileChanges) -> None:
         """Write the manifests of the changes, durably, before it is known after which snapshot they go."""
@@ -129,8 +127,14 @@ class SnapshotFiles:
         self._writer.discard_all_but(new.file_names)
 
     def discard(self) -> None:
-        """Delete all files. REQUIRES: certainly no snapshot names them."""
+        """Delete all files. REQUIRES: certainly no snapshot names them. A later attempt writes them again."""
         self._writer.discard_all_but(())
+        self._forget()
+
+    def _forget(self) -> None:
+        self._delta = _Delta(self._writer)
+        self._index = _IndexManifest(self._table.manifests, self._writer)
+        self._merge: _Merge | None = None
 
     def _merged(self, current: Sequence[ManifestFile], schema: TableSchema) -> Sequence[ManifestFile]:
         """Return the base of a step; it is merged in the first attempt, and the merge is kept while it fits."""
