@@ -53,6 +53,11 @@ class SnapshotLog:
         return SnapshotLog, (self._store, self._layout)
 
     @property
+    def layout(self) -> TableLayout:
+        """Where the snapshots lie."""
+        return self._layout
+
+    @property
     def boundary(self) -> Boundary:
         """The first id that counts."""
         return self._boundary

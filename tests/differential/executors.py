@@ -14,7 +14,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.storage import MemoryStore
-from lakehouse_core.table.layout import CONSUMER_FOLDER, CONSUMER_PREFIX
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.snapshot import serialize_consumer
 from tests.interop.judge import Judge, JudgeError
 from tests.interop.values import arrow_rows, java_rows
@@ -201,7 +201,7 @@ class Ours:
                 table.delete_tag(operation["tag"])
             case "consumer":
                 # There is no verb for it yet.
-                key = f"{CONSUMER_FOLDER}/{CONSUMER_PREFIX}{operation['consumer']}"
+                key = MAIN.consumer(operation["consumer"])
                 store = table._context.store
                 store.delete([key])
                 if operation["behind"] is not None:

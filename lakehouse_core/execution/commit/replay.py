@@ -14,7 +14,6 @@ from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.commit.ledger import Ledger, ledger_of, rebuilt
 from lakehouse_core.planning.commit.steps import CommitStep
 from lakehouse_core.table.commit_message import CommitKind
-from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -28,7 +27,7 @@ def ledger_at(snapshots: SnapshotLog, latest: Snapshot | None) -> Ledger:
         return Ledger()
     later: list[Snapshot] = []
     for snapshot in snapshots.newest_first(latest):
-        ledger = ledger_of(snapshot, MAIN.snapshot(snapshot.id))
+        ledger = ledger_of(snapshot, snapshots.layout.snapshot(snapshot.id))
         if ledger is not None:
             return rebuilt(ledger, reversed(later))
         later.append(snapshot)

@@ -21,7 +21,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import index_file_name
 from lakehouse_core.table.file_refs import FileRef
 from lakehouse_core.table.joined_changelog import segment_of
-from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.layout import MAIN, TableLayout
 from lakehouse_core.table.manifest import (
     EntryColumns,
     IndexManifestEntry,
@@ -112,7 +112,7 @@ class Inspection:
         expected = rooted.checksums.get(named.name)
         return self.read(
             Invariant.NAMED_FILES,
-            MAIN.manifest(named.name),
+            TableLayout.manifest(named.name),
             lambda: self._manifests.listed(named.name, named.size, expected),
             rooted.root.key,
         )
@@ -125,7 +125,7 @@ class Inspection:
         if manifest not in self._tallies:
             columns = self.read(
                 Invariant.NAMED_FILES,
-                MAIN.manifest(manifest.file_name),
+                TableLayout.manifest(manifest.file_name),
                 lambda: self._manifests.columns([manifest]),
                 rooted.root.key,
             )
@@ -138,7 +138,7 @@ class Inspection:
             return None
         entries = self.read(
             Invariant.NAMED_FILES,
-            MAIN.manifest(manifest.file_name),
+            TableLayout.manifest(manifest.file_name),
             lambda: self._manifests.entries(manifest),
             rooted.root.key,
         )
@@ -162,7 +162,7 @@ class Inspection:
         self._indexes_read.add((name, expected))
         return self.read(
             Invariant.NAMED_FILES,
-            MAIN.manifest(name),
+            TableLayout.manifest(name),
             lambda: self._manifests.listed_index_files(name, expected),
             rooted.root.key,
         )
