@@ -1,4 +1,4 @@
-"""What: the assets of each table of this platform, an operation a file, and the feed that fills the tables."""
+"""Assets of each table of this platform, one file for each operation, and the feed that fills the tables."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""The checks of each table: sound, complete, compacted, expired."""
+"""Checks of each table: sound, complete, compacted, expired."""
 
 from assets.lake import LAKE
 from lakehouse_dagster import table_checks

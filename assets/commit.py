@@ -1,4 +1,4 @@
-"""The tables themselves: what is staged, committed."""
+"""Commit assets: the tables themselves."""
 
 from assets.lake import LAKE
 from lakehouse_dagster import commit_asset

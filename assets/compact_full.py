@@ -1,4 +1,4 @@
-"""The files of each table merged into few large ones."""
+"""Full compaction assets: merge the files of each table into few large ones."""
 
 from assets.lake import LAKE
 from lakehouse_dagster import compact_full_asset

@@ -1,4 +1,4 @@
-"""The manifests of each table merged into few."""
+"""Manifest compaction assets: merge the manifests of each table into few."""
 
 from assets.lake import LAKE
 from lakehouse_dagster import compact_manifests_asset

@@ -1,4 +1,4 @@
-"""Old snapshots of each table dropped."""
+"""Expiry assets: expire old snapshots of each table."""
 
 from assets.lake import LAKE
 from lakehouse_dagster import expire_asset

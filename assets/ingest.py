@@ -1,4 +1,4 @@
-"""The files of each table's batches, staged."""
+"""Ingest assets: stage the batches of each table."""
 
 from assets.lake import LAKE
 from lakehouse_dagster import ingest_asset

@@ -9,7 +9,8 @@ except ModuleNotFoundError as error:
     if error.name != "dagster":
         raise
     raise ModuleNotFoundError(
-        "lakehouse_dagster needs the package dagster, which is not installed: pip install 'paimon-lakehouse[dagster]'.",
+        "lakehouse_dagster needs the package dagster, which is not installed. Install it: pip install "
+        "'paimon-lakehouse[dagster]'.",
         name="dagster",
     ) from error
 

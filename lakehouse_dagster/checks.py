@@ -1,4 +1,4 @@
-"""The checks of a table: is it sound, complete, compacted, expired. Metadata and one count; no Spark session."""
+"""Checks of a table: sound, complete, compacted, expired. They read metadata and one count, without a Spark session."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,8 +14,8 @@ from lakehouse_dagster.sources import row_source
 from lakehouse_dagster.specs import TableSpec
 
 DESCRIPTIONS: Mapping[str, str] = {
-    "verify": "Metadata, files and totals agree with each other; blocks what comes after.",
-    "source_row_count": "As many rows as the source makes of the batches committed so far.",
+    "verify": "Metadata, files and totals agree; a failure blocks downstream assets.",
+    "source_row_count": "The table has as many rows as the source makes of the committed batches.",
     "sorted_runs": "No bucket has more sorted runs than its specification allows: compaction keeps up.",
     "snapshot_count": "No more snapshots than the specification allows: expiry keeps up.",
 }

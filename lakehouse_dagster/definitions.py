@@ -1,4 +1,4 @@
-"""Everything of a lake as Dagster definitions."""
+"""Definitions: everything of a lake as Dagster definitions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,14 +30,14 @@ def lake_definitions(lake: Lake, *, resources: Mapping[str, Any] | None = None) 
     """Return the assets and checks of all tables, the jobs, the schedule and the sensors of a lake.
 
     `resources` has the `LakehouseResource` under `lake.resource`, and the resources of the feeds under their keys.
-    Merge the result with the definitions of the feeds' own assets. Schedule and sensors are stopped until started.
-    Raises InvalidRequest when the resource is named after another lake.
+    Merge the result with the definitions of the feeds' own assets. Start the schedule and the sensors yourself. Raises
+    InvalidRequest when the name of the resource is not the name of the lake.
     """
     lakehouse = (resources or {}).get(lake.resource)
     if isinstance(lakehouse, LakehouseResource) and lakehouse.name != lake.name:
         raise lc.InvalidRequest(
-            f"lake {lake.name}: its resource {lake.resource!r} is named {lakehouse.name!r}, and asset keys begin with "
-            f"the name of the lake: give it the same one, LakehouseResource(name={lake.name!r}, …)."
+            f"lake {lake.name}: its resource {lake.resource!r} is named {lakehouse.name!r}, expected the name of "
+            f"the lake. Pass LakehouseResource(name={lake.name!r}, …)."
         )
     maintain = maintain_job(lake)
     return dg.Definitions.merge(
@@ -54,6 +54,6 @@ def lake_definitions(lake: Lake, *, resources: Mapping[str, Any] | None = None) 
 
 
 def table_definitions(lake: Lake, table: TableSpec) -> dg.Definitions:
-    """Return the five assets of one table, and its checks."""
+    """Return the five assets and the checks of one table."""
     builders = (ingest_asset, commit_asset, compact_full_asset, compact_manifests_asset, expire_asset)
     return dg.Definitions(assets=[build(lake, table) for build in builders], asset_checks=[table_checks(lake, table)])

@@ -1,4 +1,7 @@
-"""Errors of the core as Dagster should take them: what may pass is tried again, what cannot is not."""
+"""Failures: map errors of the core to Dagster's retries.
+
+A transient error is retried, any other error fails at once.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +26,10 @@ FIRST_WAIT_SECONDS = 5
 
 @contextmanager
 def retry_transient(table: str, operation: str, *, retry_number: int) -> Iterator[None]:
-    """Ask for a retry of the step, later each time, when an error of the core may pass; fail at once on all others.
+    """Request a retry of the step, later each time, for a transient error of the core; fail at once for any other
+    error.
 
-    A retry policy of the asset would try again whatever happened, also a wrong option or a programming error.
+    A retry policy of the asset would also retry a wrong option or a programming error.
     """
     try:
         yield

@@ -21,8 +21,9 @@ WHOLE = Batch(key=None, identifier=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """A source as the assets of a table see it: the upstream asset, the resource that reads it, its feeds by name, its
-    batches."""
+    """A source of batches for a table's assets: the upstream asset, the resource that reads it, its feeds by name, its
+    batches.
+    """
 
     key: dg.AssetKey
     # What the feed is made from; feeds that are loaded whole hang on it directly.
@@ -41,15 +42,14 @@ class Feed:
 
 
 def batches_of(context: dg.AssetExecutionContext, feed: Feed) -> list[Batch]:
-    """Return the batches that a step is asked for, oldest first: one partition or a range, of an asset that has any."""
+    """Return the batches of a step, oldest first: one partition or a range of them."""
     return sorted((feed.batch(key) for key in context.partition_keys), key=lambda batch: batch.identifier)
 
 
 def commit_user(*, table: str, feed: str, version: str, root_run_id: str, is_batched: bool) -> str:
-    """Return who commits to `table`.
+    """Return the commit user of `table`.
 
-    Batches belong to the feed, so their user is the feed in its version: whichever run takes a batch, also one that
-    goes on after another was killed, the table takes it once. A whole load is wanted anew in each run: its user is the
-    root run, the same for each re-execution.
+    The user of a batch is the feed in its version: every run that takes the batch has the same user, so the table takes
+    it once. A whole load is new in each run: its user is the root run, the same for each re-execution.
     """
     return f"feed/{feed}@{version}/{table}" if is_batched else f"run/{root_run_id}/{table}"

@@ -1,6 +1,6 @@
-"""A lake: a warehouse as Dagster sees it, its tables by specification, and what feeds them.
+"""Lake: a warehouse in Dagster, its tables by specification, and the sources of their rows.
 
-Rule: the keys of assets are made here and nowhere else. Two lakes of different names share no key.
+Rule: asset keys are made only here. Lakes with different names have different keys.
 """
 
 from collections import Counter
@@ -19,8 +19,8 @@ class Lake:
     """The tables of one warehouse. Assets, jobs, schedules and sensors are functions of it.
 
     `name` is the first part of the asset keys, `feeds` has the source of each specification's `feed.source`, and
-    `resource` is the key under which the code location has the `LakehouseResource` that opens the warehouse.
-    Raises InvalidRequest when two tables have one name, or rows come from a feed or a table that the lake has not.
+    `resource` is the key under which the code location has the `LakehouseResource` that opens the warehouse. Raises
+    InvalidRequest when two tables have one name, or when a specification names a feed or table that the lake lacks.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Lake:
         counts = Counter(table.identifier for table in self.tables)
         for table in self.tables:
             if counts[table.identifier] > 1:
-                raise lc.InvalidRequest(f"lake {self.name}: {table.identifier} is specified twice: keep one.")
+                raise lc.InvalidRequest(f"lake {self.name}: {table.identifier} is specified twice. Keep one.")
             if table.feed is not None and table.feed.source not in self.feeds:
                 raise lc.InvalidRequest(
-                    f"lake {self.name}: {table.identifier} is fed by {table.feed.source!r}, and the feeds of the lake "
-                    f"are {', '.join(self.feeds) or 'none'}: add it, or change feed.source."
+                    f"lake {self.name}: {table.identifier} is fed by {table.feed.source!r}, expected one of "
+                    f"{', '.join(self.feeds) or 'no feeds'}. Add the feed, or change feed.source."
                 )
             if table.changes_of is not None:
                 self.table(table.changes_of.table)

@@ -1,7 +1,8 @@
-"""From reports and table states to what Dagster shows. The one place that knows the names of metadata keys.
+"""Metadata: from reports and table states to Dagster metadata.
 
-Numbers are always there, also when zero, and the keys of an asset are the same on each run: Dagster plots them. Only
-the identifier of a commit is missing where nothing was committed: 0 is one, too.
+Rule: the names of metadata keys are only here. Numbers are always present, also when zero, and an asset has the same
+keys in each run, because Dagster plots them. Only the identifier of a commit is absent without a commit: 0 is an
+identifier.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +42,7 @@ _PAIRED = {
 
 
 def definition_metadata(spec: TableSpec) -> Metadata:
-    """What is known of a table before it exists."""
+    """The metadata of a table before its first run."""
     return {
         "dagster/column_schema": column_schema(spec),
         "dagster/table_name": spec.identifier,
@@ -87,9 +88,9 @@ def column_lineage(spec: TableSpec, upstream: dg.AssetKey, prefix: str) -> Metad
 
 
 def report_metadata(reports: Sequence[Any]) -> Metadata:
-    """What one or more verbs did: counts added up, the first snapshot before and the last one made.
+    """The outcome of one or more verbs: sums of the counts, the first snapshot before and the last one made.
 
-    Where nothing was made, `paimon/snapshot_id` is the one before, so that its plot goes on.
+    When no snapshot was made, `paimon/snapshot_id` is the one before, so that its plot continues.
     """
     before = next((r.snapshot_id_before for r in reports if r.snapshot_id_before is not None), None)
     made = [r.snapshot_id for r in reports if r.snapshot_id is not None]
@@ -111,7 +112,7 @@ def report_metadata(reports: Sequence[Any]) -> Metadata:
 
 
 def staged_metadata(staged: Sequence[Staged]) -> Metadata:
-    """What was written and is not visible yet."""
+    """The metadata of staged files."""
     return {
         "paimon/batches": len(staged),
         "paimon/rows_staged": sum(part.rows for part in staged),
@@ -121,7 +122,7 @@ def staged_metadata(staged: Sequence[Staged]) -> Metadata:
 
 
 def commit_metadata(committed: Sequence[Committed]) -> Metadata:
-    """What the commits of a step's batches did together, and each of them in a table; compactions after them apart."""
+    """The commits of a step's batches: their sums, a table with one row for each, and their compactions apart."""
     reports = [part.report for part in committed if part.report is not None]
     compactions = [report.compaction for report in reports if report.compaction is not None]
     return {
@@ -196,7 +197,7 @@ def details(report: Any) -> Metadata:
 
 
 def input_snapshots(inputs: Iterable[tuple[str, str, int]]) -> Metadata:
-    """What was read: for each upstream its key, the version of its content and its snapshot (0: it has none)."""
+    """The inputs of a step: for each upstream its key, the version of its content and its snapshot (0: it has none)."""
     return {"paimon/input_snapshots": records(("upstream", "content version", "snapshot"), inputs)}
 
 
@@ -209,7 +210,7 @@ def records(columns: Sequence[str], rows: Iterable[Sequence[str | int | float | 
 
 
 def findings(report: lc.VerifyReport) -> Metadata:
-    """What `verify` found, the first of it."""
+    """The findings of `verify`, at most the first ones."""
     return {
         "paimon/findings_count": len(report.findings),
         "paimon/findings": dg.MetadataValue.md(

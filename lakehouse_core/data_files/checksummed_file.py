@@ -69,7 +69,7 @@ class ChecksumSink:
         return self._position + len(sealed) - len(held)
 
     def close(self) -> None:
-        """The file belongs to whoever opened it."""
+        """Keep the file open: the block that opened it closes it."""
 
 
 class ArrowWriter(Protocol):

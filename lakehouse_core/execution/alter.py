@@ -22,7 +22,7 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
         raise InvalidRequest("alter: give at least one change, such as AddColumn('note', 'STRING').")
     for change in changes:
         if not isinstance(change, get_args(SchemaChange)):
-            raise InvalidRequest(f"alter: {shown(change)} is no change, such as AddColumn('note', 'STRING').")
+            raise InvalidRequest(f"alter: {shown(change)} is not a change, such as AddColumn('note', 'STRING').")
     for _ in ALTER.attempts():
         old = table.schemas.latest()
         has_snapshots = table.snapshots.latest_id() is not None

@@ -23,7 +23,9 @@ class Engine(Protocol):
         ...
 
     def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> Iterable[CommitMessage]:
-        """Write rows as files that nobody sees yet; yield what each bucket got. Rows that pass here are told `watch`.
+        """Write rows as files without a snapshot; yield the commit message of each bucket.
+
+        `watch` counts the rows that pass here.
 
         Raises InvalidRequest, TaskFailed, maybe after messages of other tasks: their files are the caller's to delete.
         """

@@ -88,7 +88,7 @@ def open_container(data: bytes, name: str) -> AvroContainer:
     """
     header = read_header(data, name)
     if not isinstance(header.schema, dict):
-        raise corrupt(name, 4, "avro.schema in the header is no record")
+        raise corrupt(name, 4, "avro.schema in the header is not a record")
     position = header.size_bytes
     _check(header.metadata, data[position:], name)
     decompress = decompressor(header.codec, name)
@@ -271,7 +271,7 @@ def _schema(text: bytes | None, name: str) -> Mapping[str, Any] | list[Any]:
         raise corrupt(name, 4, "avro.schema in the header is not JSON") from error
     record = schema[1] if isinstance(schema, list) and len(schema) == 2 and schema[0] == "null" else schema
     if not isinstance(record, dict) or record.get("type") != "record":
-        raise corrupt(name, 4, "avro.schema in the header is no record")
+        raise corrupt(name, 4, "avro.schema in the header is not a record")
     return schema if isinstance(schema, list) else record
 
 

@@ -151,7 +151,7 @@ def _compile(schema: Any, named: dict[str, _Reader], depth: int) -> _Reader:
             raise _Bad(0, f"unknown type {schema!r:.100}")
         return reader
     if not isinstance(schema, dict):
-        raise _Bad(0, f"{schema!r:.100} is no type")
+        raise _Bad(0, f"{schema!r:.100} is not a type")
     match schema.get("type"):
         case "record":
             return _record(schema, named, depth)
@@ -292,7 +292,7 @@ def _long(data: bytes, position: int) -> tuple[int, int]:
 def _int(data: bytes, position: int) -> tuple[int, int]:
     number, after = _long(data, position)
     if not -(2**31) <= number < 2**31:
-        raise _Bad(position, f"{number} is no 32-bit integer")
+        raise _Bad(position, f"{number} is not a 32-bit integer")
     return number, after
 
 

@@ -63,7 +63,7 @@ def cast_array(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
         case RowType(), RowType():
             return _cast_row(array, source, target)
     raise UnsupportedFeature(
-        f"Values of {type_to_sql(source)} cannot be read as {type_to_sql(target)}: there is no such cast."
+        f"Values of {type_to_sql(source)} cannot be read as {type_to_sql(target)}: no cast exists."
     )
 
 

@@ -50,7 +50,7 @@ def _saturated(array: pa.Array, *, is_long: bool) -> _Longs:
     values = array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
     values = np.trunc(np.where(np.isnan(values), 0, values))
     limits = np.iinfo(np.int64) if is_long else np.iinfo(np.int32)
-    # 2^63 - 1 is no double, and 2^63 no long: what reaches a limit is not converted.
+    # 2^63 - 1 is not a double, and 2^63 no long: what reaches a limit is not converted.
     inside = (values > limits.min) & (values < float(limits.max))
     numbers = np.where(inside, values, 0).astype(np.int64)
     return np.where(inside, numbers, np.where(values < 0, limits.min, limits.max))

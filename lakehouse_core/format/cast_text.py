@@ -59,7 +59,7 @@ _HALF_OF_FLOAT: Final = 1 << 28  # Of the 29 bits that FLOAT has less than DOUBL
 
 
 def to_text(array: pa.Array, source: DataType) -> pa.Array:
-    """Return the values as text. REQUIRES: the array has the Arrow type of `source`, which is no MULTISET."""
+    """Return the values as text. REQUIRES: the array has the Arrow type of `source`, which is not a MULTISET."""
     if not isinstance(source, AtomicType):
         texts = [None if value is None else value_text(value, source) for value in values_of(array, source)]
         return pa.array(texts, pa.string())

@@ -77,7 +77,7 @@ def _pieces(pattern: str) -> Iterator[_Piece]:
     while position < len(pattern):
         token = _TOKEN.match(pattern, position)
         if token is None:
-            raise InvalidRequest(f"{pattern!r} is no pattern of times: a quote in it has no end.")
+            raise InvalidRequest(f"{pattern!r}: expected a time pattern, found an unclosed quote. Close it.")
         position = token.end()
         if token["quoted"] is not None:
             yield _Piece(literal=token["quoted"].replace("''", "'") or "'")
@@ -95,8 +95,8 @@ def _pieces(pattern: str) -> Iterator[_Piece]:
 
 def _unknown(pattern: str, part: str) -> InvalidRequest:
     return InvalidRequest(
-        f"{pattern!r} is no pattern of times that is supported: {part} stands in it. Years are y or u, then come M or "
-        "MM, d or dd, H or HH, m or mm, s or ss, S for each digit of a fraction, and other text between quotes."
+        f"{pattern!r}: found {part}, expected a supported time pattern. Years are y or u, then come M or MM, d or "
+        "dd, H or HH, m or mm, s or ss, S for each digit of a fraction, and other text between quotes."
     )
 
 

@@ -35,12 +35,12 @@ _MOST_IN_ARRAY: Final = 4096
 
 
 def decode_roaring64(data: bytes) -> Containers:
-    """Return the containers. Raises InvalidRequest when the bytes are no such bitmap."""
+    """Return the containers. Raises InvalidRequest for bytes that are not such a bitmap."""
     try:
         return _decode(_Bytes(data))
     except (struct.error, ValueError, LookupError) as error:
         raise InvalidRequest(
-            f"{data[:16].hex()}… ({len(data)} bytes) is no 64-bit Roaring bitmap of Java's."
+            f"{data[:16].hex()}… ({len(data)} bytes) is not a 64-bit Roaring bitmap of Java's."
         ) from error
 
 

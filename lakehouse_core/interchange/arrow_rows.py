@@ -38,7 +38,7 @@ class ArrowRows:
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a reader that makes each batch on demand, so that memory stays bounded.
 
-        The reader closes its files after the last row, or when it is garbage collected. Reading a batch raises the
+        The reader closes its files after the last row, or when no reference to it is left. Reading a batch raises the
         errors of `to_batches`.
         """
         return pa.RecordBatchReader.from_batches(self.schema(), self.to_batches())

@@ -34,7 +34,7 @@ def newest(
 
 
 def oldest(order: KeyOrder, kinds: Kinds, *, ignore_delete: bool = False, folded: Flags | None = None) -> Rows:
-    """Return for each key the position of its oldest version, with `ignore_delete` the oldest that is no retract.
+    """Return for each key the position of its oldest version, with `ignore_delete` the oldest that is not a retract.
 
     A key that is not `folded` (None: of one version) keeps it. Raises InvalidRequest for a retract among versions that
     are folded, unless they are ignored.

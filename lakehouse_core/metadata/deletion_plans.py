@@ -48,5 +48,5 @@ def advance(store: ObjectStore, plan: DeletionPlan, advanced: DeletionPlan) -> N
 
 
 def skip_wait(store: ObjectStore, plan: DeletionPlan) -> None:
-    """Note that nobody reads what `plan` unlinked, and that it may be only partly there: it is no root any more."""
+    """Record that `plan` is no longer a root: no reader needs its files, and some of them may be deleted."""
     advance(store, plan, plan.model_copy(update={"stage": DeletionStage.DELETING}))

@@ -1,7 +1,7 @@
 """Staged commits that a pipeline keeps in the table between its steps, so that a killed run can go on.
 
 One object per commit user and identifier, below `lakehouse/pending/`: the commit as JSON, and in a second line its
-CRC-32. It is no part of the table's history.
+CRC-32. It is not a part of the table's history.
 """
 
 import re
@@ -57,7 +57,7 @@ def parse_pending(data: bytes, where: str) -> StagedCommit:
         return StagedCommit.from_json(text.decode("utf-8"))
     except (InvalidRequest, UnicodeDecodeError) as error:
         raise CorruptTable(
-            f"{where}: it is no staged commit ({error}). Nothing was deleted or committed, for its files may be "
+            f"{where}: expected a staged commit ({error}). Nothing was deleted or committed, for its files may be "
             "needed. Keep a copy as evidence, then remove it."
         ) from error
 

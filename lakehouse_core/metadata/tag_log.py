@@ -39,7 +39,7 @@ class TagLog:
         except NotFound as error:
             known = ", ".join(self.names())
             others = f"The tags are: {known}." if known else "The table has no tags."
-            raise NotFound(f"Tag {name!r}: there is no such tag. {others}") from error
+            raise NotFound(f"Tag {name!r} does not exist. {others}") from error
 
     def all(self) -> dict[str, Tag]:
         """Return all tags by name, names sorted."""
@@ -79,7 +79,7 @@ def tag_in(store: StoreReader, key: str, data: bytes) -> Tag:
 def _is_misplaced(store: StoreReader, folder: str, name: str, recorded: str, data: bytes) -> bool:
     """Say whether the file of `name`, which records another name, is a copy of that one's, or in a ring of exchanges.
 
-    A tag that was renamed is not: nobody has its former name, or somebody who came later.
+    A tag that was renamed is not: its former name is free, or belongs to a later tag.
     """
     for _ in range(_LONGEST_RING):
         if recorded == name:

@@ -59,7 +59,7 @@ def id_findings(
     leaving = set(unlinking)
     kept = [id for id in ids if id >= boundary]
     if kept:
-        advice = "A writer that slept left it, or another engine rolled back; nobody reads it. Remove the file."
+        advice = "A writer that slept left it, or another engine rolled back. No reader uses it. Remove the file."
     else:
         advice = f"Another engine rolled back. Write {min(ids, default=0)} into lakehouse/boundary if that was meant."
     for id in ids:
@@ -102,7 +102,7 @@ def changelog_findings(
                 promise=Invariant.DENSE_IDS,
                 object=layout.changelog(id),
                 found=f"it is missing, and snapshot {id} has expired",
-                expected="a changelog, as the expiry planned it: without one nobody can read what changed",
+                expected="a changelog, as the expiry planned it: without it the changes cannot be read",
                 advice="Expire snapshots: that makes it." if is_there else "Restore it from a copy of the table.",
             )
 
@@ -147,8 +147,8 @@ def stamp_findings(
                 object=key,
                 found=f"its time is {ahead_seconds:.0f} s ahead of {'now' if is_right else 'its file'}",
                 expected=f"at most {max_skew_millis / 1000:g} s (lakehouse.expire.max-skew)",
-                advice=f"Set the clock right of whoever commits as {snapshot.commit_user}. Reads by time find it and "
-                "what came later only from then on; expiry goes by the times of the files until then.",
+                advice=f"Correct the clock of the machine that commits as {snapshot.commit_user}. Reads by time "
+                "find it and later snapshots only from then on; expiry goes by the times of the files until then.",
             )
         reached = snapshot.time_millis
 
@@ -258,7 +258,7 @@ def unreadable(promise: Invariant, object: str, error: Exception) -> Finding:
 
 
 def no_schema(layout: TableLayout) -> Finding:
-    """Return the finding for a branch that nobody can read."""
+    """Return the finding for a branch that cannot be read."""
     return Finding(
         promise=Invariant.READABLE_SCHEMAS,
         object=layout.schema_folder,

@@ -64,7 +64,7 @@ def check_file(file: DataFile, bucket: int) -> None:
     name = file.file_name
     if file.format not in READABLE_FORMATS:
         raise UnsupportedFeature(
-            f"{name}: it is no file of {', '.join(READABLE_FORMATS)}, whatever file.format or file.format.per.level "
+            f"{name}: it is not a file of {', '.join(READABLE_FORMATS)}, whatever file.format or file.format.per.level "
             "say now. Have Java Paimon compact the table with one of these, or read it there."
         )
     if file.external_path is not None:

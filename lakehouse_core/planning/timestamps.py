@@ -66,7 +66,7 @@ def believed(stamped: Stamped, modified_millis: int | None, *, now_millis: int, 
     """Return `stamped` with its own time, or where that is ahead of now, with that of its file.
 
     `modified_millis`: when the file was written, by the storage's clock, None where that is not known. What is ahead
-    of now by both is taken as of now: nobody can tell how old it is.
+    of now by both is taken as of now: its age is unknown.
     """
     latest = now_millis + max_skew_millis
     times = (time for time in (stamped.time_millis, modified_millis) if time is not None and time <= latest)

@@ -349,7 +349,7 @@ def _parts_of(key: str) -> list[str]:
 def _check_file(found: os.stat_result) -> None:
     # What is neither a file nor a folder, such as a pipe, would make whoever opens it wait.
     if not stat.S_ISREG(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "is no file")
+        raise IsADirectoryError(errno.EISDIR, "is not a file")
 
 
 def _version(data: bytes) -> str:

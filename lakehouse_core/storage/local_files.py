@@ -199,7 +199,7 @@ def sync_names(descriptor: int) -> None:
 
 
 def rename_new(source: str, target: str) -> None:
-    """Rename unless `target` exists. Raises OSError; UnsupportedFeature where nobody promises it."""
+    """Rename unless `target` exists. Raises OSError; UnsupportedFeature for a file system without such a rename."""
     try:
         system_calls.rename_new(source, target)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Removing files and folders of a local disk. Rule: no symbolic link is ever followed; it is itself what goes.
+"""Local removal: remove files and folders of a local disk.
 
-Folders are opened one below the other, links refused, and names are removed from open folders: whoever puts a link in
-the place of a folder meanwhile gains nothing.
+Rule: no symbolic link is ever followed; the link itself is removed. Folders are opened one below the other, links
+refused, and names are removed from open folders, so a link that replaces a folder meanwhile has no effect.
 """
 
 import errno

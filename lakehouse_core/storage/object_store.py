@@ -68,7 +68,7 @@ class StoreReader(Protocol):
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         """Return the object as a seekable file. Raises NotFound, StorageUnavailable.
 
-        `size` in bytes, from whoever knows it: a store that would have to ask for it need not.
+        `size` in bytes, if the caller knows it: a store that would have to ask for it need not.
         """
         ...
 
@@ -125,7 +125,7 @@ class ObjectStore(StoreReader, Protocol):
     def make_last(self, keys: Iterable[str]) -> None:
         """Make what was found of these objects last: those that are there stay, and those that are gone stay gone.
 
-        For whoever finds what somebody else made, or himself without learning it. Raises WriteOutcomeUnknown.
+        For objects that another process made, or whose write had a lost answer. Raises WriteOutcomeUnknown.
         """
         ...
 

@@ -76,9 +76,9 @@ def parse_location(text: str) -> StoreSpec:
 
 
 def home_expanded(path: str) -> str:
-    """Return the path with a `~` or `~user` at its beginning replaced by that home. Raises InvalidRequest for nobody's.
+    """Return the path with a `~` or `~user` at its beginning replaced by that home folder.
 
-    A folder whose own name begins with `~` is written `./~name`.
+    A folder whose own name begins with `~` is written `./~name`. Raises InvalidRequest for a user that does not exist.
     """
     expanded = os.path.expanduser(path)
     if expanded.startswith("~"):

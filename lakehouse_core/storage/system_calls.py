@@ -49,7 +49,10 @@ def replace(source: str, target: str) -> None:
 
 
 def rename_new(source: str, target: str) -> None:
-    """Rename unless `target` exists, which is FileExistsError. ENOSYS or EINVAL where nobody promises it."""
+    """Rename unless `target` exists, which is FileExistsError.
+
+    Raises ENOSYS or EINVAL on systems without such a rename.
+    """
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

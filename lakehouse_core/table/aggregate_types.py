@@ -102,7 +102,7 @@ def function_named(option: str, name: str) -> str:
         return meant
     near = difflib.get_close_matches(name.strip().lower(), [*FUNCTIONS, *ALIASES], n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"take one of {', '.join(FUNCTIONS)}."
-    raise InvalidRequest(f"Option {option} is {name!r}, which is no aggregate function: {hint}")
+    raise InvalidRequest(f"Option {option} is {name!r}, which is not an aggregate function: {hint}")
 
 
 def check_function_type(column: str, function: str, data_type: DataType) -> None:

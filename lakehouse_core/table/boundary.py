@@ -16,7 +16,7 @@ _CONTENT: Final = re.compile(rb"(?:crc32:([0-9a-f]{8}) )?([1-9]\d{0,18})")
 
 def serialize_boundary(first_kept_id: int) -> bytes:
     text = b"%d" % first_kept_id
-    # The checksum comes first: whatever is cut off, what is left is no id.
+    # The checksum comes first: whatever is cut off, what is left is not an id.
     return b"crc32:%08x %s" % (zlib.crc32(text), text)
 
 

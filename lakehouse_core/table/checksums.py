@@ -75,7 +75,7 @@ def vector_checksums_to_header(checksums: Sequence[int | None]) -> dict[str, byt
 def vector_checksums_from_header(header: Mapping[str, bytes], count: int, key: str) -> Sequence[int | None]:
     """Return the checksums of `count` deletion vectors, None where the header of `key` has none that is known.
 
-    Raises CorruptTable where it speaks of another number of vectors, or what it holds is no checksum.
+    Raises CorruptTable where it speaks of another number of vectors, or what it holds is not a checksum.
     """
     texts = _listed(header.get(VECTOR_CHECKSUMS_KEY, b""), _VECTOR_ALGORITHM, count, key)
     try:

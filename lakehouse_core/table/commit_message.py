@@ -27,8 +27,8 @@ class CommitKind(StrEnum):
 class CommitMessage:
     """What one task did to one bucket. `partition` is a serialized BinaryRow.
 
-    Whoever changes an index file writes another and deletes it: `new_index_files` and `deleted_index_files` go with
-    the new files, the other two with the compaction.
+    To change an index file, a task writes a new one and deletes the old one. `new_index_files` and
+    `deleted_index_files` go with the new files, the other two with the compaction.
     """
 
     partition: bytes

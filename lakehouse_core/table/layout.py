@@ -145,7 +145,7 @@ class TableLayout:
         if len(name) > _LONGEST_USER:
             digest = hashlib.blake2b(commit_user.encode(), digest_size=16).hexdigest()
             name = f"{name[: _LONGEST_USER - 33]}-{digest}"
-        # A user may be named "..", which is no part of a key.
+        # A user may be named "..", which is not a part of a key.
         return f"{PENDING_FOLDER}/commit-{name}-{commit_identifier}.json"
 
 

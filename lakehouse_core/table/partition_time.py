@@ -85,7 +85,7 @@ def check_partition_time(values: Sequence[Any], schema: TableSchema) -> None:
         return
     shown = ", ".join(f"{name}={value!r}" for name, value in zip(times.names, values, strict=True))
     raise InvalidRequest(
-        f"Partition {shown} is no time as partition.timestamp-pattern ({options.pattern or 'not set'}) and "
+        f"Partition {shown} is not a time as partition.timestamp-pattern ({options.pattern or 'not set'}) and "
         f"partition.timestamp-formatter ({options.formatter or 'not set'}) describe it, and "
         "partition.timestamp-format.strict is on. Correct the values, or unset it."
     )

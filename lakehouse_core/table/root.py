@@ -1,6 +1,6 @@
 """Which files a root keeps alive, and where each of them lies.
 
-Rule: names from manifests are hostile input. A name that could leave its folder stops whoever wanted to delete.
+Rule: names from manifests are hostile input. A name that could leave its folder stops the deletion.
 Source: docs/reliability/deletion.md#what-keeps-files.
 """
 

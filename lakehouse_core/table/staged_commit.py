@@ -1,4 +1,4 @@
-"""A staged commit: files that are written and visible to nobody yet, and the text that a pipeline keeps of them.
+"""A staged commit: files that are written and not yet in a snapshot, and the JSON text that a pipeline stores.
 
 Rule: the text is versioned, and understood whole or refused, for a commit built on half of it would lose files.
 Source: docs/semantics/commit.md#commit-message.
@@ -27,7 +27,7 @@ from lakehouse_core.table.commit_message import CommitMessage, WriteMode
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StagedCommit:
-    """Files that are written and visible to nobody yet. The same user and identifier commit once."""
+    """Files that are written and not yet in a snapshot. The same user and identifier commit once."""
 
     table: str
     commit_user: str

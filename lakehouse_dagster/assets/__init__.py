@@ -1,4 +1,4 @@
-"""The assets of a table, one function each: `(lake, table) -> asset`."""
+"""Assets of a table, one function each: `(lake, table) -> asset`."""
 
 from lakehouse_dagster.assets.commit import commit_asset
 from lakehouse_dagster.assets.compact_full import compact_full_asset

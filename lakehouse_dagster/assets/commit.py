@@ -1,4 +1,4 @@
-"""The asset `<lake>/<database>/<table>`: commits what is staged. It is the table itself."""
+"""The asset `<lake>/<database>/<table>`, which is the table itself: it commits the staged batches."""
 
 from typing import Any
 
@@ -46,8 +46,8 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                 committed.append(part)
                 if part.report is not None and part.report.compaction_failure is not None:
                     context.log.warning(
-                        f"{table.identifier}: committed, but not compacted: {part.report.compaction_failure} "
-                        "The next commit or compaction does it."
+                        f"{table.identifier}: committed, but not compacted: {part.report.compaction_failure} The "
+                        "next commit or compaction tries again."
                     )
                 if (partition := assets.partition_of(part.batch)) is not None and part.report is not None:
                     metadata = {**report_metadata([part.report]), "dagster/partition_row_count": part.report.rows_added}

@@ -1,4 +1,4 @@
-"""The asset `…/compact_full`: the files of each bucket merged into few large ones."""
+"""The asset `…/compact_full`: merges the files of each bucket into few large ones."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def compact_full_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
     @defined_asset(
         key=assets.operation("compact_full"),
         deps=[assets.key],
-        description=f"The files of each bucket of {table.identifier} merged into few large ones.",
+        description=f"Merges the files of each bucket of {table.identifier} into few large ones.",
         **maintenance_arguments(assets, "compact_full"),
     )
     def compact_full(context: dg.AssetExecutionContext, config: CompactConfig) -> dg.MaterializeResult[Any]:

@@ -1,4 +1,4 @@
-"""The asset `…/compact_manifests`: the manifests of a table merged into few."""
+"""The asset `…/compact_manifests`: merges the manifests of a table into few."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def compact_manifests_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition
     @defined_asset(
         key=assets.operation("compact_manifests"),
         deps=[assets.key],
-        description=f"The manifests of {table.identifier} merged into few; its rows stay as they are.",
+        description=f"Merges the manifests of {table.identifier} into few, without a change of its rows.",
         **maintenance_arguments(assets, "compact_manifests"),
     )
     def compact_manifests(context: dg.AssetExecutionContext, config: CompactConfig) -> dg.MaterializeResult[Any]:

@@ -1,6 +1,6 @@
-"""What the assets of one table share: keys, arguments, the catalog of a step, and its errors.
+"""Context of a table's assets: keys, arguments, the catalog of a step, and its errors.
 
-Rule: nothing here looks at a warehouse while assets are defined, so a slow store cannot break the code location.
+Rule: no warehouse is read while assets are defined, so a slow store cannot break the code location.
 """
 
 import warnings
@@ -27,7 +27,7 @@ FACTORY_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAssets:
-    """What the assets of one table have in common."""
+    """The common part of the assets of one table."""
 
     lake: Lake
     spec: TableSpec
@@ -44,7 +44,7 @@ class TableAssets:
         return self.lake.operation_key(self.spec, name)
 
     def common(self, operation: str) -> dict[str, Any]:
-        """Return the arguments that every asset of the table is defined with."""
+        """Return the arguments that every asset of the table has."""
         tags = {"lakehouse/table": self.spec.identifier, "lakehouse/operation": operation}
         return {
             # One box a table in the lineage: inside a database's, five assets named `ingest` would look alike.
@@ -61,7 +61,7 @@ class TableAssets:
         }
 
     def batched(self, operation: str) -> dict[str, Any]:
-        """Return the arguments of the two assets that take batches: one run for any range of them."""
+        """Return the arguments of the two assets that take batches: one run for any range of batches."""
         needed = {"required_resource_keys": {self.lake.resource, *self.source.resources}}
         return {**self.common(operation), **self.source.batching, **needed}
 
@@ -78,16 +78,16 @@ class TableAssets:
         return lakehouse.catalog() if self.in_spark else lakehouse.local_catalog()
 
     def partition_of(self, batch: Batch) -> str | None:
-        """Return the partition of the assets that a batch is, None where they have none."""
+        """Return the Dagster partition of a batch, None for assets without partitions."""
         return batch.key if self.spec.is_batched else None
 
     def inputs(self, delivery: Delivery) -> dict[str, Any]:
-        """Return as metadata what a delivery was read from."""
+        """Return the sources of a delivery as metadata."""
         return input_snapshots([(self.source.upstream.to_user_string(), delivery.version, delivery.snapshot_id)])
 
     @contextmanager
     def step(self, context: dg.AssetExecutionContext, operation: str) -> Iterator[None]:
-        """Name the step's Spark jobs after it, and let Dagster retry only what may pass."""
+        """Name the step's Spark jobs after it, and let Dagster retry only transient errors."""
         table = self.spec.identifier
         group = f"{context.run.run_id}/{table}/{operation}"
         with (
@@ -107,6 +107,6 @@ def defined_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsD
 
 
 def batch_count(before: str, parts: Sequence[Staged | Committed]) -> str:
-    """Return how many batches that were, for a line of the log; a whole load is no batch."""
+    """Return the number of batches as text for the log. A whole load is not a batch."""
     count = sum(part.batch.key is not None for part in parts)
     return "" if not count else f"{before} {count} batch{'es' if count > 1 else ''}"

@@ -1,4 +1,4 @@
-"""The asset `…/expire`: old snapshots dropped, with the files that only they needed."""
+"""The asset `…/expire`: expires old snapshots and deletes the files that only they need."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from lakehouse_dagster.specs import TableSpec
 
 
 class ExpireConfig(dg.Config):
-    """What one run may change about retention; what is left out comes from the table's options."""
+    """The retention of one run. Table options replace fields that are not set."""
 
     dry_run: bool = False
     retain_max: int | None = None
@@ -28,7 +28,7 @@ def expire_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
     @defined_asset(
         key=assets.operation("expire"),
         deps=[assets.key],
-        description=f"Old snapshots of {table.identifier} dropped, with the files that only they needed.",
+        description=f"Expires old snapshots of {table.identifier} and deletes the files that only they need.",
         **maintenance_arguments(assets, "expire"),
     )
     def expire(context: dg.AssetExecutionContext, config: ExpireConfig) -> dg.MaterializeResult[Any]:

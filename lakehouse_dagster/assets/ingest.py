@@ -13,14 +13,14 @@ from lakehouse_dagster.specs import TableSpec
 
 
 def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
-    """Return the asset that stages the batches of a table, and creates the table where it is missing."""
+    """Return the asset that stages the batches of a table and creates the table if it does not exist."""
     assets = TableAssets(lake=lake, spec=table)
     source = assets.source
 
     @defined_asset(
         key=assets.operation("ingest"),
         deps=[source.upstream],
-        description=f"Files for {table.identifier}, made of {source.label} and staged: no reader sees them yet.",
+        description=f"Stages files for {table.identifier} from {source.label}. Readers see them after the commit.",
         **assets.batched("ingest"),
     )
     def ingest(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:

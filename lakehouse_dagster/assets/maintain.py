@@ -1,4 +1,4 @@
-"""One maintenance step: carry out the verb, and show what it did on its own page and on the page of the table."""
+"""Maintenance step: run the verb, and show its outcome on its own page and on the page of the table."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +13,13 @@ from lakehouse_dagster.resources import spark_app_id
 
 
 class CompactConfig(dg.Config):
-    """What one run may change about a compaction."""
+    """The compaction settings of one run."""
 
     dry_run: bool = False
 
 
 def maintenance_arguments(assets: TableAssets, operation: str) -> dict[str, Any]:
-    """Return the arguments that a maintenance asset is defined with."""
+    """Return the arguments of a maintenance asset."""
     common = assets.common(operation)
     # One run does them in this order, without claiming that one was made from the other.
     priority = str(len(OPERATIONS) - OPERATIONS.index(operation))
@@ -29,7 +29,7 @@ def maintenance_arguments(assets: TableAssets, operation: str) -> dict[str, Any]
 def maintain(
     context: dg.AssetExecutionContext, assets: TableAssets, operation: str, verb: Callable[[lc.Table], lc.Report]
 ) -> dg.MaterializeResult[Any]:
-    """Carry out one maintenance verb and tell its own page, and the page of the table, what it did."""
+    """Run one maintenance verb, and show its outcome on its own page and on the page of the table."""
     spec = assets.spec
     with assets.step(context, operation):
         table = assets.catalog(context).table(spec.identifier)

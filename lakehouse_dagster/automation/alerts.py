@@ -1,6 +1,6 @@
-"""Alerts: a hook for steps that fail, a sensor for runs whose worker died and ran no hook.
+"""Alerts: a hook for failed steps, and a sensor for runs whose worker died without running a hook.
 
-Both write one line to the log that names table, operation and cause; put a pager or a channel in their place.
+Both log one line with the table, the operation and the cause. Replace them by a pager or a channel.
 """
 
 import dagster as dg
@@ -8,7 +8,7 @@ import dagster as dg
 
 @dg.failure_hook(name="log_failed_step")
 def log_failed_step(context: dg.HookContext) -> None:
-    """Log what failed in which run, and why."""
+    """Log the failed step, its run and the cause."""
     tags = context.op.tags
     what = " ".join(filter(None, (tags.get("lakehouse/operation"), tags.get("lakehouse/table")))) or context.op.name
     cause = context.op_exception

@@ -1,4 +1,4 @@
-"""The jobs of a lake: take batches in, maintain the tables, look at the sources."""
+"""Jobs of a lake: ingest batches, maintain the tables, observe the sources."""
 
 from typing import Any, TypeAlias
 
@@ -15,8 +15,7 @@ AssetJob: TypeAlias = Any
 def ingest_job(lake: Lake) -> AssetJob:
     """Return the job of feeds, files and commits of all tables.
 
-    A range of batches is one run, each batch a commit of its own. Feeds that no asset of the location makes are left
-    out.
+    A range of batches is one run with one commit for each batch. Feeds without an asset in the location are left out.
     """
     delivering = {table.feed.source for table in lake.tables if table.feed is not None and table.feed.batches}
     feeds = [feed.key for name, feed in lake.feeds.items() if name in delivering]
@@ -36,13 +35,16 @@ def maintain_job(lake: Lake) -> AssetJob:
         dg.AssetSelection.assets(
             *(lake.operation_key(table, operation) for table in lake.tables for operation in OPERATIONS)
         ),
-        description="Compacts files and manifests of all tables, then drops what is too old.",
+        description="Compacts files and manifests of all tables, then expires old snapshots.",
         operation="maintain",
     )
 
 
 def observe_job(lake: Lake) -> AssetJob:
-    """Return the job that looks whether the sources of the feeds have changed; each must be an observable asset."""
+    """Return the job that checks whether the sources of the feeds have changed.
+
+    Each source must be an observable asset.
+    """
     return _job(
         "observe_source",
         dg.AssetSelection.assets(*(feed.source for feed in lake.feeds.values())),

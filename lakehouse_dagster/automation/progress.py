@@ -1,4 +1,4 @@
-"""Progress of a run for someone at a terminal: what the steps say, and nothing of what Dagster says about them."""
+"""Progress of a run at a terminal: the lines of the steps, without Dagster's own lines."""
 
 import logging
 import sys
@@ -13,7 +13,7 @@ class _OneLine(logging.Formatter):
         return f"  {message}" if record.levelno < logging.WARNING else f"  {record.levelname}: {message}"
 
 
-@dg.logger(config_schema=None, description="The steps' own lines on standard output, without times and ids.")
+@dg.logger(config_schema=None, description="Prints the lines of the steps on standard output, without times and ids.")
 def progress_logger(init_context: dg.InitLoggerContext) -> logging.Logger:
     logger = logging.getLogger("lakehouse.progress")
     logger.handlers.clear()

@@ -1,4 +1,4 @@
-"""The nightly floor under the sensor: every table is maintained once a day, whatever else happened."""
+"""Schedules: maintenance of every table once a day, in addition to the sensor."""
 
 import dagster as dg
 
@@ -6,7 +6,7 @@ from lakehouse_dagster.automation.jobs import AssetJob
 
 
 def nightly_schedule(job: AssetJob) -> dg.ScheduleDefinition:
-    """Return the schedule of the maintenance job. It is stopped until someone starts it."""
+    """Return the schedule of the maintenance job. It is stopped until you start it."""
     return dg.ScheduleDefinition(
         name="nightly_maintenance",
         job=job,

@@ -1,6 +1,6 @@
-"""The maintenance sensor: reads the state of each table, without Spark, and asks for what is due.
+"""Maintenance sensor: reads the state of each table, without Spark, and requests the maintenance that is due.
 
-Every table for which it asks for nothing is answered with its figures.
+For a table that needs nothing, the sensor reports its figures.
 """
 
 import json
@@ -27,7 +27,7 @@ CURSOR_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a tick saw of one table; `snapshot_id` None: it does not exist yet."""
+    """The state of one table at a tick; `snapshot_id` None: the table does not exist yet."""
 
     spec: TableSpec
     snapshot_id: int | None
@@ -42,14 +42,14 @@ class Look:
 
 
 def maintenance_sensor(lake: Lake, job: AssetJob) -> dg.SensorDefinition:
-    """Return the sensor over the tables of a lake; its runs are runs of the maintenance `job`, hooks and all."""
+    """Return the sensor over the tables of a lake. Its runs are runs of the maintenance `job`, with its hooks."""
 
     @dg.sensor(
         name="maintenance",
         job=job,
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.STOPPED,
-        description="Asks for compaction and expiry of the tables that need it; says with figures why others do not.",
+        description="Requests compaction and expiry of tables that need them, and reports the figures of the others.",
         required_resource_keys={lake.resource},
     )
     def maintenance(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -80,9 +80,9 @@ def look_at(catalog: lc.Catalog, spec: TableSpec) -> Look:
 
 
 def run_requests(lake: Lake, looks: Sequence[Look], *, now: datetime) -> list[dg.RunRequest]:
-    """Return one run a table that needs something, the worst tables first.
+    """Return one run for each table that needs maintenance, the worst tables first.
 
-    The key of a run carries snapshot and hour: the same need is asked for once an hour until a run has met it.
+    The key of a run has the snapshot and the hour, so the same need is requested once an hour until a run has met it.
     """
     needy = sorted((look for look in looks if look.due), key=lambda look: -max(f.excess for f in look.due))
     requests = []

@@ -1,4 +1,4 @@
-"""Committing: each staged batch once, oldest first; safe to repeat at any point."""
+"""Committing: commit each staged batch once, oldest first; safe to repeat at any point."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from lakehouse_dagster.pipeline.table_state import RUN_ID, committed_identifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A batch and the report of its commit; None when it was committed before and nothing is pending any more."""
+    """A batch and the report of its commit; None when the batch was committed before and nothing is pending."""
 
     batch: Batch
     report: lc.CommitReport | None
@@ -27,7 +27,7 @@ def commit_batches(
 ) -> Iterator[Committed]:
     """Commit each staged batch, oldest first, and tag the table after it.
 
-    Safe to repeat at any point: a batch that is committed stays so, once. What is pending is forgotten after the last
+    Safe to repeat at any point: a committed batch is not committed again. Staged commits are removed after the last
     batch. Raises NotFound for a batch that is neither staged nor committed.
     """
     done = committed_identifier(table, commit_user)
@@ -44,8 +44,8 @@ def commit_batches(
             continue
         if staged is None:
             raise lc.NotFound(
-                f"{table.name}: nothing is staged under {commit_user} for batch {batch.key or 'whole load'}; "
-                "materialise its ingest asset first, in the same run or a re-execution of it."
+                f"{table.name}: batch {batch.key or 'whole load'} of {commit_user} is not staged. Materialise its "
+                "ingest asset first, in the same run or a re-execution of it."
             )
         report = commit_staged(table, staged, run_id, progress=progress)
         if tag_batches and batch.key is not None and report.snapshot_ids:
@@ -64,7 +64,7 @@ def commit_staged(
     *,
     progress: Callable[[lc.Progress], None] | None = None,
 ) -> lc.CommitReport:
-    """Commit; the snapshot says which run made it, so that one can go from either to the other."""
+    """Commit with the id of the run in the snapshot's properties, which link the run and the snapshot."""
     return table.commit(replace(staged, properties={**staged.properties, RUN_ID: run_id}), progress=progress)
 
 

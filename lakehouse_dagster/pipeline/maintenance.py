@@ -1,4 +1,7 @@
-"""When a table is maintained: figures against the limits of its specification. What is then done, the core decides."""
+"""Maintenance: when a table is due, by its figures and the limits of its specification.
+
+The core decides what is done.
+"""
 
 from dataclasses import dataclass
 
@@ -32,7 +35,7 @@ class Figure:
 
 
 def figures(state: TableState, limits: MaintenanceSpec) -> tuple[Figure, ...]:
-    """Return every figure that decides, whether it is exceeded or not."""
+    """Return every figure with its limit, exceeded or not."""
     return (
         Figure(operation="compact_full", what="small files", found=state.small_files, limit=limits.max_small_files),
         Figure(operation="compact_full", what="sorted runs", found=state.sorted_runs, limit=limits.max_sorted_runs),

@@ -1,4 +1,4 @@
-"""How far a long verb is, for whoever follows its run: a line now and then, none for what is done at once."""
+"""Progress of a long verb in the log of its run: a line from time to time, none for a quick verb."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,9 @@ EVERY_SECONDS = 30.0
 def logged_progress(
     log: Callable[[str], Any], *, every_seconds: float = EVERY_SECONDS, now: Callable[[], float] = time.monotonic
 ) -> Callable[[lc.Progress], None]:
-    """Return what to pass as `progress`: it tells `log` at most one line in so many seconds, and none before them."""
+    """Return a listener for `progress` that logs at most one line in a number of seconds, and none before they have
+    passed.
+    """
     last = now()
 
     def listen(progress: lc.Progress) -> None:

@@ -1,6 +1,6 @@
-"""Staging: the files of each batch under a stable identity, and their staged commits in the table's own folder.
+"""Staging: write the files of each batch under a stable identity, and keep their staged commits in the table's folder.
 
-Rule: who is killed between staging and commit goes on from there; nothing is written twice.
+Rule: a run that was killed between staging and commit continues from there; nothing is written twice.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from lakehouse_dagster.pipeline.table_state import BATCH, committed_identifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A batch and the files written for it; none when an earlier attempt has committed it already."""
+    """A batch and the files written for it; no files when an earlier attempt has already committed it."""
 
     batch: Batch
     files: int = 0
@@ -29,10 +29,10 @@ def refuse_gap(
     *,
     commit_user: str,
 ) -> None:
-    """Raise InvalidRequest when a batch before `batches` was never committed: a later one would hide that for ever.
+    """Raise InvalidRequest when a batch before `batches` was never committed: a later batch would hide the gap.
 
-    `is_gap` says whether batches strictly between two bring any rows. Refused, too, are batches for an append table
-    that has some of another version of the feed: it would hold their rows twice.
+    `is_gap` returns whether batches strictly between two bring rows. An append table that has batches of another
+    version of the feed is refused too: the table would hold their rows twice.
     """
     if not batches or batches[0].key is None:
         return
@@ -41,15 +41,15 @@ def refuse_gap(
     earlier = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_feed)]
     if done is None and earlier and not table.schema.primary_keys:
         raise lc.InvalidRequest(
-            f"{table.name}: {commit_user} has batches for an append table that took them from {earlier[-1]}: "
-            "rows would be doubled. Go on with the version of the feed it began with, or load another warehouse."
+            f"{table.name}: found batches of {commit_user} for an append table that took them from {earlier[-1]}, "
+            "which would double its rows. Continue with that version of the feed, or load another warehouse."
         )
     last = None if done is None else feed.batch_key(done)
     first = batches[0].key
     if (done is None or done < batches[0].identifier) and is_gap(last, first):
         raise lc.InvalidRequest(
-            f"{table.name}: batch {first} was asked for, but the last one committed is {last or 'none'}: "
-            "batches are taken in order, so load those between first."
+            f"{table.name}: found batch {first}, but the last committed batch is {last or 'none'}, and batches "
+            "are taken in order. Load the batches between first."
         )
 
 
@@ -64,7 +64,7 @@ def stage_batches(
 ) -> Iterator[Staged]:
     """Write the files of each batch and keep its staged commit in the table's folder, one batch after the other.
 
-    What an earlier attempt has staged or committed under the same user is not written again.
+    Batches that an earlier attempt of the same user has staged or committed are not written again.
     """
     done = committed_identifier(table, commit_user)
     # Without them a batch would number its rows as if those before it did not exist, and not win over them.

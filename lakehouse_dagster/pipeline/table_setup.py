@@ -1,4 +1,7 @@
-"""The table of a specification: created where it is missing, compared where it exists, never altered."""
+"""Table set-up: create the table of a specification, or compare an existing one with it.
+
+Rule: an existing table is never altered.
+"""
 
 from collections.abc import Mapping
 
@@ -11,7 +14,7 @@ PIPELINE_DEFAULTS: Mapping[str, str] = {"write-only": "true"}
 
 
 def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, str]) -> lc.Table:
-    """Return the table of the specification, created now where it is missing; an existing one is left as it is."""
+    """Return the table of the specification. Creates it if it does not exist; leaves an existing one unchanged."""
     catalog.create_database(spec.database, exist_ok=True)
     return catalog.create_table(
         spec.identifier,
@@ -25,10 +28,10 @@ def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, st
 
 
 def differences(table: lc.Table, spec: TableSpec) -> list[str]:
-    """Return in words what the specification says and the table, made from an earlier one, has not."""
+    """Return the differences between the specification and the table, as text."""
     schema = table.schema
     found = [
-        f"the specification has a column {name!r}, the table has none"
+        f"the specification has a column {name!r}, which the table lacks"
         for name in spec.columns
         if not schema.has_field(name)
     ]
@@ -50,7 +53,7 @@ def differences(table: lc.Table, spec: TableSpec) -> list[str]:
 
 
 def open_table(catalog: lc.Catalog, name: str) -> lc.Table | None:
-    """Return the table, None while nobody has created it."""
+    """Return the table, None while it does not exist."""
     try:
         return catalog.table(name)
     except lc.NotFound:

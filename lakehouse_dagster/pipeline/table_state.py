@@ -1,4 +1,4 @@
-"""The state of a table as its assets, checks and sensor see it: metadata only, no rows, no Spark."""
+"""Table state for assets, checks and the sensor: metadata only, no rows, no Spark."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,9 +14,10 @@ BATCH = "lakehouse.batch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFacts:
-    """One retained snapshot. `run_id` is empty where no run of ours made it.
+    """One retained snapshot. `run_id` is empty for a snapshot that no run of Dagster made.
 
-    `rows` lie in its files, before any merge; `change`: how many more than before. A compaction makes them fewer.
+    `rows` counts the rows in its files, before any merge; `change` is the difference to the snapshot before. A
+    compaction lowers it.
     """
 
     id: int

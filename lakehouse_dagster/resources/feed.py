@@ -1,4 +1,4 @@
-"""What the table assets ask of a source of batches: its version, a batch as a DataFrame, and how many rows it makes."""
+"""Feed resource: the questions that table assets ask a source of batches: its version, its rows, its row counts."""
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING
@@ -15,18 +15,19 @@ class FeedResource(dg.ConfigurableResource):
 
     @abstractmethod
     def version(self) -> str:
-        """Return what identifies everything the feeds deliver: the source's content, and the rules that select from it.
+        """Return an identifier of everything the feeds deliver: the content of the source, and the rules that select
+        from it.
 
         A batch is delivered once for each version.
         """
 
     @abstractmethod
     def frame(self, session: "SparkSession", feed: str, batch: str | None) -> "DataFrame":
-        """Return the rows of one batch; none is an empty frame."""
+        """Return the rows of one batch; an empty frame when it has none."""
 
     @abstractmethod
     def rows(self, feed: str, batch: str | None) -> pa.Table:
-        """Return what `frame` does, read in this process."""
+        """Return the same rows as `frame`, read in this process."""
 
     @abstractmethod
     def is_gap(self, feed: str, after: str | None, before: str) -> bool:
@@ -34,4 +35,4 @@ class FeedResource(dg.ConfigurableResource):
 
     @abstractmethod
     def expected_rows(self, feed: str, through: str | None) -> int:
-        """Return how many rows a table has that took every batch of `feed` up to and including `through`."""
+        """Return the number of rows of a table that took every batch of `feed` up to and including `through`."""

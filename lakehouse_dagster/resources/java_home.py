@@ -47,8 +47,8 @@ def ensure_java(environ: MutableMapping[str, str] | None = None) -> Path:
     if home is None:
         wanted = " or ".join(map(str, VERSIONS))
         raise JavaMissing(
-            f"JAVA_HOME is {target.get('JAVA_HOME') or 'not set'} and no Java {wanted} was found: "
-            "install one, or `pip install 'paimon-lakehouse[local]'`, then try again."
+            f"JAVA_HOME is {target.get('JAVA_HOME') or 'not set'}, and no Java {wanted} was found. Install one, "
+            "or `pip install 'paimon-lakehouse[local]'`, then try again."
         )
     target["JAVA_HOME"] = str(home)
     return home

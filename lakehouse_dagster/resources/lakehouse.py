@@ -1,6 +1,6 @@
-"""A warehouse as a Dagster resource.
+"""Lakehouse resource: a warehouse as a Dagster resource.
 
-Rule: configuration only. The verbs are the catalog's.
+Rule: the resource is configuration only. The verbs are the catalog's.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from lakehouse_dagster.resources.spark import SessionSource
 
 
 class LakehouseResource(dg.ConfigurableResource):
-    """Where the warehouse is and which Spark works on it. `name` is the first part of its tables' asset keys."""
+    """The warehouse and its Spark session. `name` is the first part of the asset keys of its tables."""
 
     name: str = "lake"
     # A path or URI. `dg.EnvVar("LAKEHOUSE_WAREHOUSE")` keeps it out of the code location.
@@ -26,7 +26,7 @@ class LakehouseResource(dg.ConfigurableResource):
     spark: dg.ResourceDependency[SessionSource]
 
     def catalog(self) -> lc.Catalog:
-        """Open the catalog. The session is made at the first task: sensors and checks never start a JVM."""
+        """Open the catalog. The Spark session is made at the first task: sensors and checks never start a JVM."""
         return lc.connect(
             self.warehouse,
             metastore=self.metastore,
@@ -35,7 +35,7 @@ class LakehouseResource(dg.ConfigurableResource):
         )
 
     def local_catalog(self) -> lc.Catalog:
-        """Open the catalog for work on metadata and small reads in this process; it has no Spark at all."""
+        """Open the catalog for metadata and small reads in this process, without Spark."""
         return lc.connect(self.warehouse, metastore=self.metastore, storage=self.storage or None)
 
     @property

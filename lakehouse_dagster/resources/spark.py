@@ -1,6 +1,7 @@
-"""A Spark session as a Dagster resource: one per process, made at first use, its settings never silently other ones.
+"""Spark resource: one session for each process, made at first use.
 
-`pyspark` is imported where a session is first needed: code locations, sensors and checks load without it and Java.
+Rule: a session with other settings is refused. `pyspark` is imported when a session is first needed: code locations,
+sensors and checks load without it and without Java.
 """
 
 import os
@@ -51,7 +52,7 @@ _SESSIONS: "dict[frozenset[tuple[str, str]], SparkSession]" = {}
 
 
 class SessionSource(Protocol):
-    """Anything with a session: `SparkRuntime`, and the PySparkResource and LazyPySparkResource of dagster-pyspark."""
+    """An object with a session: `SparkRuntime`, and the PySparkResource and LazyPySparkResource of dagster-pyspark."""
 
     @property
     def spark_session(self) -> Any: ...
@@ -144,8 +145,8 @@ def _require_pyspark() -> None:
         import pyspark  # noqa: F401, PLC0415  # see the module's text
     except ImportError as error:
         raise lc.InvalidRequest(
-            f"SparkRuntime needs the package pyspark, and it cannot be imported ({error}). "
-            "Install it: pip install 'paimon-lakehouse[spark]'."
+            f"SparkRuntime needs the package pyspark, which cannot be imported ({error}). Install it: pip install "
+            "'paimon-lakehouse[spark]'."
         ) from error
 
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_job(group: str, description: str) -> Iterator[None]:
-    """Name the Spark jobs started inside, and cancel what still runs when the block is left by an error or a stop.
+    """Name the Spark jobs started in the block, and cancel running jobs when an error or a stop ends the block.
 
-    Starts no session: the name is given to the first one that is used inside.
+    Starts no session: the first session that the block uses gets the name.
     """
     _CURRENT.job = (group, description)
     try:

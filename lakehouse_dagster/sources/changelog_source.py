@@ -1,4 +1,6 @@
-"""Rows from the changelog of another table of the same lake: one batch for each snapshot that changed rows."""
+"""Changelog source: rows from the changelog of another table of the lake, one batch for each snapshot that changed
+rows.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,9 +23,9 @@ ROWKIND = "rowkind"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogSource:
-    """The changes of the table at `upstream`, a batch a snapshot that has any.
+    """The changes of the table at `upstream`, one batch for each snapshot with changes.
 
-    `columns` and `key`: of the table that takes them.
+    `columns` and `key` are those of the table that takes the changes.
     """
 
     spec: ChangesSpec
@@ -75,22 +77,22 @@ class ChangelogSource:
 
 
 def changes_user(followed: lc.Table, key: dg.AssetKey) -> str:
-    """Return who commits the changes of a table to the table of asset `key`: the same for each run."""
+    """Return the commit user of the changes for the table of asset `key`: the same in each run."""
     return f"changes/{followed.name}@{incarnation(followed)}/{'/'.join(key.path)}"
 
 
 def unapplied(followed: lc.Table, table: lc.Table, *, commit_user: str) -> list[Batch]:
     """Return the snapshots of `followed` whose changes `table` has not committed, oldest first.
 
-    Raises SnapshotExpired when the changes of one are gone, InvalidRequest when `table` follows a table that was
-    dropped since: rows that only that one had would stay for ever.
+    Raises SnapshotExpired when the changes of one are expired. Raises InvalidRequest when the table that `table`
+    followed was dropped since: rows of that table would stay for ever.
     """
     same_table = commit_user.partition("@")[0] + "@"
     others = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_table)]
     if others and commit_user not in others:
         raise lc.InvalidRequest(
-            f"{table.name}: it was kept from {others[-1]}, and {followed.name} is another table now ({commit_user}). "
-            f"Drop {table.name}: the next run makes it anew."
+            f"{table.name}: found changes of {others[-1]}, but {followed.name} is another table now "
+            f"({commit_user}). Drop {table.name}; the next run makes it anew."
         )
     plan = followed.changes(after=committed_identifier(table, commit_user) or 0).plan()
     return [_snapshot_batch(followed, each) for each in sorted({split.snapshot_id for split in plan.splits})]
@@ -99,7 +101,7 @@ def unapplied(followed: lc.Table, table: lc.Table, *, commit_user: str) -> list[
 def pending_changes(followed: lc.Table, table: lc.Table, *, commit_user: str) -> list[Batch]:
     """Return the snapshots of `followed` whose changes are staged in `table`, oldest first.
 
-    Those that were committed without being forgotten are among them: committing them again forgets them.
+    A committed one is included while its staged commit is stored: a replay removes it.
     """
     retained = {snapshot.id for snapshot in (*followed.changelogs(), *followed.snapshots())}
     return [
@@ -108,9 +110,10 @@ def pending_changes(followed: lc.Table, table: lc.Table, *, commit_user: str) ->
 
 
 def changes_of(followed: lc.Table, snapshot_id: int, columns: Iterable[str], while_null: Iterable[str]) -> pa.Table:
-    """Return what one snapshot means for a table that has a row as long as `while_null` are null: +U or -D a key.
+    """Return the changes of one snapshot for a table that has a row while the columns `while_null` are null: +U or -D a
+    key.
 
-    One snapshot: it changes a key at most once, so its rows may reach their bucket in any order.
+    A snapshot changes a key at most once, so its rows may reach their bucket in any order.
     """
     changes = followed.changes(after=snapshot_id - 1, until=snapshot_id).to_arrow()
     changes = changes.filter(pc.not_equal(changes[ROWKIND], "-U"))

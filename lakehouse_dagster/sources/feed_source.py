@@ -1,4 +1,4 @@
-"""Rows of a feed: the batches that a step is asked for, or the feed as a whole."""
+"""Feed source: the batches of a step, or the feed as a whole."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from lakehouse_dagster.specs import FeedSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedSource:
-    """Rows of a feed. `key` is the asset of the table that takes them."""
+    """Rows of a feed. `key` is the asset of the table that takes the rows."""
 
     feed: Feed
     spec: FeedSpec

@@ -1,7 +1,7 @@
-"""Row sources: where the rows of a table come from, as its assets see it.
+"""Row sources: the origin of a table's rows, as its assets see it.
 
-Rule: each batch is a commit of its own under a stable user and a rising identifier. Of a feed it is the ordinal of the
-batch; of a changelog the snapshot that made the changes, so that a table knows by its own commits how far it is.
+Rule: each batch is one commit of a stable user with a rising identifier: the ordinal of a feed's batch, or the snapshot
+of a changelog. So the table's own commits show how far it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ Expected: TypeAlias = tuple[int, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What one step takes in: who commits, which batches, and how the rows of one are read.
+    """The input of one step: the commit user, the batches, and the function that reads the rows of a batch.
 
     `batches_to_stage` refuses a table that cannot take them.
     """
@@ -33,7 +33,7 @@ class Delivery:
 
 
 class RowSource(Protocol):
-    """The source of a table's rows. `label` is how texts call it, `column_prefix` what its columns begin with."""
+    """The source of a table's rows. `label` is its name in texts, `column_prefix` the prefix of its columns."""
 
     @property
     def upstream(self) -> dg.AssetKey: ...
@@ -46,16 +46,16 @@ class RowSource(Protocol):
 
     @property
     def resources(self) -> frozenset[str]:
-        """The resources that it needs beside the lakehouse."""
+        """The keys of its resources, without the lakehouse."""
         ...
 
     @property
     def batching(self) -> Mapping[str, Any]:
-        """The arguments of assets that take its batches; none where a run takes all that is there."""
+        """The arguments of assets that take its batches; none when a run takes all rows."""
         ...
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery: ...
 
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
-        """Return how many rows the table must have after what it has committed, and through which batch that is."""
+        """Return the expected rows of the table after its commits, and the last batch that they include."""
         ...

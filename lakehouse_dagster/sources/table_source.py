@@ -8,7 +8,7 @@ from lakehouse_dagster.specs import TableSpec
 
 
 def row_source(lake: Lake, table: TableSpec) -> RowSource:
-    """Return where the rows of a table of `lake` come from."""
+    """Return the row source of a table of `lake`."""
     key = lake.table_key(table)
     if table.changes_of is not None:
         return ChangelogSource(

@@ -18,15 +18,15 @@ from lakehouse_dagster.specs.models import ChangesSpec, ColumnSpec, FeedSpec, Ma
 def load_specs(
     folder: Path, sources: Mapping[str, Collection[str]] | None = None, *, root: Path | None = None
 ) -> tuple[TableSpec, ...]:
-    """Read every `*.yaml` in `folder`, ordered by table name; `sources` names the feeds of each source there is.
+    """Read every `*.yaml` in `folder`, ordered by table name; `sources` names the feeds of each source.
 
-    The page of a table shows its file relative to `root`, by default the folder that `folder` lies in.
+    The page of a table shows its file relative to `root`, by default the parent of `folder`.
 
-    Raises NotFound when there is no such folder, InvalidRequest that lists all faults of all files, each with file and
+    Raises NotFound when the folder does not exist, and InvalidRequest with all faults of all files, each with file and
     line.
     """
     if not folder.is_dir():
-        raise lc.NotFound(f"{folder}: there is no such folder of table specifications. Make it, or name another.")
+        raise lc.NotFound(f"{folder}: the folder of table specifications does not exist. Make it, or name another.")
     specs: dict[str, TableSpec] = {}
     files: dict[str, Path] = {}
     faults: list[str] = []
@@ -37,7 +37,7 @@ def load_specs(
             faults.append(str(error))
             continue
         if spec.identifier in specs:
-            faults.append(f"{file.name}: {spec.identifier} is specified in another file too; keep one of them.")
+            faults.append(f"{file.name}: {spec.identifier} is specified in another file too. Keep one of them.")
         shown = PurePath(os.path.relpath(file.absolute(), root or folder.absolute().parent))
         specs[spec.identifier], files[spec.identifier] = spec.read_from(shown.as_posix()), file
     faults += [fault for name, spec in specs.items() for fault in _unfollowable(files[name], spec, specs)]
@@ -47,9 +47,10 @@ def load_specs(
 
 
 def parse_spec(text: str, file: str, sources: Mapping[str, Collection[str]] | None = None) -> TableSpec:
-    """Return the specification in `text`; `file` is how messages call it. Without `sources` any feed will do.
+    """Return the specification in `text`; `file` is its name in messages. Without `sources` every feed name is
+    accepted.
 
-    Raises InvalidRequest with one line a fault.
+    Raises InvalidRequest with one line for each fault.
     """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -58,8 +59,8 @@ def parse_spec(text: str, file: str, sources: Mapping[str, Collection[str]] | No
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise lc.InvalidRequest(f"{file}:{line}: not YAML: {error.problem}.") from error
     if not isinstance(root, yaml.MappingNode):
-        raise lc.InvalidRequest(f"{file}:1: a table specification is a mapping of {', '.join(TableSpec.model_fields)}.")
-    faults = [f"{file}:{line}: {name} is given twice; keep one." for line, name in _duplicates(root)]
+        raise lc.InvalidRequest(f"{file}:1: expected a mapping of {', '.join(TableSpec.model_fields)}.")
+    faults = [f"{file}:{line}: {name} is given twice. Keep one." for line, name in _duplicates(root)]
     try:
         spec = TableSpec.model_validate(content)
     except ValidationError as error:
@@ -108,8 +109,8 @@ def _unfollowable(file: Path, spec: TableSpec, specs: Mapping[str, TableSpec]) -
     if followed.options.get("changelog-producer", "none") == "none":
         line = _line(root, ("changes_of", "table"))
         yield (
-            f"{file.name}:{line}: changes_of.table {followed.identifier} keeps no changelog: "
-            "set its option changelog-producer."
+            f"{file.name}:{line}: changes_of.table {followed.identifier} has no changelog. Set its option "
+            "changelog-producer."
         )
 
 

@@ -1,6 +1,6 @@
-"""Table specifications: what a table is, what feeds it, when it is maintained.
+"""Table specifications: the columns and keys of a table, its source, and its maintenance.
 
-Rule: unknown names are refused, and whatever a specification needs stands in it.
+Rule: unknown names are refused, and a specification has everything that the table needs.
 """
 
 import difflib
@@ -30,7 +30,7 @@ def _column(value: object) -> object:
 
 
 class FeedSpec(_Spec):
-    """Where the rows come from: a source known to the code location, and which of its feeds."""
+    """The source of the rows: a source that the code location knows, and one of its feeds."""
 
     source: Identifier
     name: Identifier
@@ -39,14 +39,14 @@ class FeedSpec(_Spec):
 
 
 class ChangesSpec(_Spec):
-    """The table whose changelog a table is kept from: a row is in it as long as these columns of it are null."""
+    """The table whose changelog a table follows: a row stays in it while these columns are null."""
 
     table: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
     while_null: tuple[Identifier, ...] = Field(min_length=1)
 
 
 class MaintenanceSpec(_Spec):
-    """When the table is maintained. What is then done is decided by the core."""
+    """When the table is maintained. The core decides what is done."""
 
     # More small files than this, all buckets together: compact fully.
     max_small_files: int = Field(default=16, ge=1)
@@ -57,7 +57,7 @@ class MaintenanceSpec(_Spec):
 
 
 class TableSpec(_Spec):
-    """One table. The asset keys, checks and jobs that belong to it are made from this alone."""
+    """One table. Its asset keys, checks and jobs are made from the specification alone."""
 
     database: Identifier
     name: Identifier
@@ -97,7 +97,7 @@ class TableSpec(_Spec):
         for what, names in (("primary_key", self.primary_key), ("partition_by", self.partition_by)):
             for name in names:
                 if name not in self.columns:
-                    raise ValueError(f"{what} names {name!r}, which is no column{nearest(name, self.columns)}")
+                    raise ValueError(f"{what} names {name!r}, which is not a column{nearest(name, self.columns)}")
         if (self.write_mode == "merge") != bool(self.primary_key):
             has = "has" if self.primary_key else "has no"
             raise ValueError(f"write_mode is {self.write_mode!r}, but the table {has} primary_key")

@@ -110,8 +110,8 @@ LEAVES: dict[str, Callable[[lc.Scan], Any]] = {
     "to_arrow": lambda scan: scan.to_arrow(),
     "to_reader": lambda scan: scan.to_reader(),
     "a record batch": lambda scan: scan.to_arrow().combine_chunks().to_batches()[0],
-    "a stream that is no pyarrow": lambda scan: Streams(scan.to_arrow()),
-    "an array that is no pyarrow": lambda scan: Arrays(scan.to_arrow().combine_chunks().to_batches()[0]),
+    "a stream that is not pyarrow's": lambda scan: Streams(scan.to_arrow()),
+    "an array that is not pyarrow's": lambda scan: Arrays(scan.to_arrow().combine_chunks().to_batches()[0]),
     "a dataset": lambda scan: ds.dataset(scan.to_arrow()),
     "a scanner": lambda scan: ds.dataset(scan.to_arrow()).scanner(),
     "to_pandas": lambda scan: scan.to_pandas(),
@@ -156,7 +156,7 @@ def test_an_empty_table_has_all_columns_everywhere(catalog: lc.Catalog, types: l
     empty = types.scan(where="id > 100")
     target = second(catalog, types)
 
-    if way not in ("a record batch", "an array that is no pyarrow"):
+    if way not in ("a record batch", "an array that is not pyarrow's"):
         report = target.write(LEAVES[way](empty))
 
         assert report.noop_reason == "the input had no rows to write"
@@ -572,13 +572,13 @@ PANDAS = {
     "nullable integers": (pd.Series([2**53 + 1, None], dtype="Int64"), "BIGINT", [2**53 + 1, None]),
     "NaN": (pd.Series([0.5, np.nan]), "DOUBLE", [0.5, None]),
     "decimals": (pd.Series([Decimal("1.5"), None], dtype=object), "DECIMAL(10, 2)", [Decimal("1.50"), None]),
-    "mixed": (pd.Series([1, "x"], dtype=object), "BIGINT", "Row 1, column 'c': 'x' is no value of BIGINT"),
+    "mixed": (pd.Series([1, "x"], dtype=object), "BIGINT", "Row 1, column 'c': 'x' is not a value of BIGINT"),
     "numbers as objects": (pd.Series([np.int64(7), None], dtype=object), "BIGINT", [7, None]),
     "dates": (pd.Series([dt.date(2013, 1, 1), None], dtype=object), "DATE", [dt.date(2013, 1, 1), None]),
     "days and times": (
         pd.Series([dt.date(2013, 1, 1), dt.datetime(2013, 1, 1, 5)], dtype=object),
         "DATE",
-        "Row 1, column 'c': .* is no value of DATE: it has a time of day",
+        "Row 1, column 'c': .* is not a value of DATE: it has a time of day",
     ),
     "lists": (pd.Series([["a"], np.array(["b"]), None]), "ARRAY<STRING>", [["a"], ["b"], None]),
     "nanoseconds": (pd.Series(pd.to_datetime([1], unit="ns")), "TIMESTAMP(6)", "Row 0, column 'c'"),

@@ -71,7 +71,7 @@ def test_a_default_may_begin_with_a_minus(shell, orders):
         ("add-colum note STRING", "No such command 'add-colum'"),
         ("add-column note", "Missing argument 'TYPE'."),
         ("add-column note STRING --behind id", "No such option '--behind'"),
-        ("add-column note NUMBER", "'NUMBER' is no data type"),
+        ("add-column note NUMBER", "'NUMBER' is not a data type"),
         ("set bucket", "set 'bucket': expected KEY=VALUE, as in bucket=8."),
         ("unset", "Missing argument 'KEY...'."),
         ("drop-column note STRING", "No such command 'STRING'"),

@@ -69,7 +69,7 @@ def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
             "dt,id\n2013-01-01,1,x\n",
             "a.csv: Line 2: found 3 fields, expected 2 as in the header. Quote texts",
         ),
-        ("a.csv", "dt,id\n2013-01-01,x\n", "a.csv: Row 0, column 'id': 'x' is no value of BIGINT NOT NULL"),
+        ("a.csv", "dt,id\n2013-01-01,x\n", "a.csv: Row 0, column 'id': 'x' is not a value of BIGINT NOT NULL"),
         (
             "a.csv",
             'dt,id\n2013-01-01,"1\n',
@@ -126,7 +126,7 @@ def test_rows_are_counted_from_the_beginning_of_their_file(shell, orders, home):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('{"dt":"2013-01-01","id":1,"op":"?"}', "Row 0, column 'op': '?' is no row kind: use +I, -U, +U or -D."),
+        ('{"dt":"2013-01-01","id":1,"op":"?"}', "Row 0, column 'op': '?' is not a row kind: use +I, -U, +U or -D."),
         ('{"dt":"2013-01-01","id":1}', "no column 'op', which was to hold the row kinds"),
         ('{"dt":"2013-01-01","id":null,"op":"+I"}', "Column 'id' is the primary key and row 0 holds null"),
     ],
@@ -269,7 +269,7 @@ def test_a_read_takes_scan_options(shell, orders):
     [
         (("--option", "scan.snapshot-id"), "expected key=value, as in scan.watermark=12"),
         (("--option", "scan.version=1", "--option", "scan.version=1"), "scan.version is given twice"),
-        (("--option", "bucket=1"), "option bucket is none of a read"),
+        (("--option", "bucket=1"), "option bucket is not a read option"),
         (("--option", "scan.snapshot-id=1", "--snapshot", "1"), "both say what is read"),
     ],
 )
@@ -342,7 +342,7 @@ def test_a_key_of_one_column_is_looked_up_by_its_value_alone(shell, home):
         ("dt=2013-01-01,dt=2013-01-01", "expected each key column once"),
         ("dt=2013-01-01", "sales.orders: keys: there is no column 'id', which is BIGINT NOT NULL"),
         ("{", "Key '{': expected a JSON object"),
-        ("dt=2013-01-01,id=x", "sales.orders: keys: Row 0, column 'id': 'x' is no value of BIGINT NOT NULL"),
+        ("dt=2013-01-01,id=x", "sales.orders: keys: Row 0, column 'id': 'x' is not a value of BIGINT NOT NULL"),
     ],
 )
 def test_a_key_that_does_not_fit_is_refused(shell, orders, key, message):

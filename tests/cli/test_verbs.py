@@ -83,7 +83,7 @@ def test_an_existing_table_that_is_accepted_is_not_said_to_be_new(shell, orders)
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ("columns: {a: NUMBER}", "bad.yaml: column 'a': 'NUMBER' is no data type"),
+        ("columns: {a: NUMBER}", "bad.yaml: column 'a': 'NUMBER' is not a data type"),
         ("columns: {a: INT}\nprimary_key: [b]", "The primary key names column 'b', which the table does not have"),
         ("columns: {a: INT}\noptions: {buckets: 1}", "Option buckets is not known: did you mean bucket?"),
         ("columns: {a: INT}\noptions: [1]", "bad.yaml: options is [1], expected a mapping"),

@@ -1,4 +1,4 @@
-"""Rows that a vector marks as deleted are never read, whatever else the read leaves out, and damage is no vector."""
+"""Rows that a vector marks as deleted are never read, whatever else the read leaves out, and damage is not a vector."""
 
 from __future__ import annotations
 

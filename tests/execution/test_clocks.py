@@ -121,7 +121,7 @@ def test_verify_names_the_commit_that_brought_the_future_in_and_not_those_after_
     (finding,) = table.findings()
 
     assert finding.startswith("I8 snapshot/snapshot-2: its time is 157680000 s ahead of now; ")
-    assert "Set the clock right of whoever commits as tests." in finding
+    assert "Correct the clock of the machine that commits as tests." in finding
 
 
 def test_verify_with_a_clock_that_is_behind_blames_nobody():

@@ -162,7 +162,7 @@ def test_an_unknown_codec_is_unsupported() -> None:
         (1, b"\x01" + b"a" * 5, "claims -1 bytes"),
         (1, encode_long(2**62) + b"a", "claims 4611686018427387904 bytes"),
         (1, b"\x02\xff\x00", "not UTF-8"),
-        (1, b"\x02a" + encode_long(2**31), "no 32-bit integer"),
+        (1, b"\x02a" + encode_long(2**31), "not a 32-bit integer"),
         (1, b"\x02a" + b"\xff" * 9 + b"\x02", "more than 64 bits"),
         (1, b"\x02a" + b"\xff" * 11, "more than 64 bits"),
         (1, b"\x02a\x02\x00", "1 bytes follow the last of 1 records"),

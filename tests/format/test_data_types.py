@@ -81,7 +81,7 @@ def test_every_spelling_of_a_type_is_written_canonically(text: str, canonical: s
     ],
 )
 def test_a_text_that_is_no_type_says_where_it_stops_making_sense(text: str, says: str) -> None:
-    with pytest.raises(InvalidRequest, match="is no data type") as caught:
+    with pytest.raises(InvalidRequest, match="is not a data type") as caught:
         parse_type(text)
 
     assert says in str(caught.value)

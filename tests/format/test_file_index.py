@@ -354,7 +354,7 @@ def test_a_damaged_container_is_called_corrupt_or_read_as_something(data: st.Dat
 
 
 DAMAGED = [
-    (BitmapIndex, b"\x02", "1 bytes are no bitmap index"),
+    (BitmapIndex, b"\x02", "1 bytes are not a bitmap index"),
     (BitmapIndex, bytes.fromhex("03000000010000000000"), "version 3"),
     (RangeBitmapIndex, b"\0\0", "cannot be decoded"),
     (BsiIndex, bytes.fromhex("0200000001"), "version 2"),
@@ -368,7 +368,7 @@ def test_what_is_no_index_is_named(index: Any, body: bytes, message: str) -> Non
 
 
 def test_a_bloom_filter_without_bits_is_corrupt() -> None:
-    with pytest.raises(CorruptTable, match=r"x\.index: 4 bytes are no bloom filter"):
+    with pytest.raises(CorruptTable, match=r"x\.index: 4 bytes are not a bloom filter"):
         BloomFilter(b"\0\0\0\1", "x.index")
     with pytest.raises(CorruptTable, match="of 0 hash functions"):
         BloomFilter(bytes(8), "x.index")

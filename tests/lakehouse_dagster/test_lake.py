@@ -29,11 +29,10 @@ def test_a_table_is_found_by_its_name_and_another_is_refused_with_those_there_ar
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ([{}, {}], "lake mine: sales.orders is specified twice: keep one."),
+        ([{}, {}], "lake mine: sales.orders is specified twice. Keep one."),
         (
             [{"feed": {"source": "mail", "name": "orders"}}],
-            "lake mine: sales.orders is fed by 'mail', and the feeds of the lake are shop: "
-            "add it, or change feed.source.",
+            "lake mine: sales.orders is fed by 'mail', expected one of shop. Add the feed, or change feed.source.",
         ),
         (
             [{"feed": None, "changes_of": {"table": "sales.carts", "while_null": ["id"]}}],

@@ -28,7 +28,7 @@ FIRST: Any = TableSchema(id=0, fields=(FIELD,), highest_field_id=0)
         (replace(FIRST, comment=LONG), "the limit is 16777216"),
         (replace(FIRST, comment="\ud800"), "cannot be written"),
         (replace(FIRST, options={"a": 5}), "expected texts by name"),
-        (replace(FIRST, primary_keys=("b",)), "primary key 'b' is no column"),
+        (replace(FIRST, primary_keys=("b",)), "primary key 'b' is not a column"),
         (replace(FIRST, highest_field_id=-1), "its field ids go from 0 to 0"),
         (replace(FIRST, time_millis=2**63), "beyond 64 bits"),
         (replace(FIRST, fields=(replace(FIELD, default_value=5),)), "expected text"),

@@ -257,7 +257,7 @@ def test_a_batch_too_early_is_refused_and_says_what_to_load_first(copy: Pipeline
 
     assert not result.success
     messages = " ".join(e.step_failure_data.error.to_string() for e in result.all_events if e.is_step_failure)
-    assert "batch 2013-02-05 was asked for, but the last one committed is 2013-02-02" in messages
+    assert "found batch 2013-02-05, but the last committed batch is 2013-02-02" in messages
     assert "UP_FOR_RETRY" not in {e.event_type_value for e in result.all_events}
 
 

@@ -58,7 +58,7 @@ def test_a_warehouse_that_is_not_there_is_not_made_and_those_that_are_there_are_
         started(monkeypatch, "--warehouse", str(tmp_path / "typo"))
 
     assert str(refused.value) == (
-        f"There is no warehouse {tmp_path / 'typo'}. There is {tmp_path / 'warehouse'}. Fill this one with "
+        f"Warehouse {tmp_path / 'typo'} does not exist. There is {tmp_path / 'warehouse'}. Fill it with "
         f"`make run WAREHOUSE={tmp_path / 'typo'}`, or name another."
     )
     assert set(tmp_path.iterdir()) == before

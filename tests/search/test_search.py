@@ -42,12 +42,12 @@ def test_each_campaign_has_a_turn_even_where_there_is_no_time() -> None:
 
 def test_a_campaign_that_fails_stops_with_the_command_that_replays_its_turn_and_others_go_on() -> None:
     def fails_at_5(seed: int) -> None:
-        assert seed != 5, "five is no seed"
+        assert seed != 5, "five is not a seed"
 
     accounts = run({"bad": fails_at_5, "good": lambda seed: None}, seed=3, minutes=1, turns=4)
 
     assert accounts["bad"].replay == "python -m tests.search --only bad --seed 5 --turns 1"
-    assert "five is no seed" in accounts["bad"].failure
+    assert "five is not a seed" in accounts["bad"].failure
     assert (accounts["bad"].turns, accounts["good"].turns, accounts["good"].failure) == (3, 4, "")
 
 

@@ -59,13 +59,13 @@ CASES: Final = _cases("""
 aggregation:
   ok
 aggregation: fields.a.aggregate-function=sun
-  refused fields.a.aggregate-function is 'sun', which is no aggregate function: did you mean sum
+  refused fields.a.aggregate-function is 'sun', which is not an aggregate function: did you mean sum
 aggregation: fields.a.aggregate-function=SUM
   refused did you mean sum
 aggregation: fields.a.aggregate-function=
   refused take one of primary-key, sum
 aggregation: fields.a.aggregate-function=count
-  refused is no aggregate function
+  refused is not an aggregate function
 aggregation: fields.default-aggregate-function=sun
   refused fields.default-aggregate-function is 'sun'
 partial-update: fields.s.sequence-group=a; fields.a.aggregate-function=sun
@@ -138,7 +138,7 @@ aggregation: fields.mt.aggregate-function=merge_map_with_keytime
 aggregation: fields.m.aggregate-function=merge_map_with_keytime
   later it takes MAP<…, ROW<…>>
 aggregation: fields.mt.aggregate-function=merge_map_with_keytime; fields.mt.ts-field=q
-  later ts-field names 'q', which is no field of the column's rows: they have v, ts
+  later ts-field names 'q', which is not a field of the column's rows: they have v, ts
 aggregation: fields.mi.aggregate-function=merge_map_with_keytime
   here compares the field ts as text, and it is INT
 aggregation: fields.mi.aggregate-function=merge_map_with_keytime; fields.mi.ts-field=v
@@ -148,7 +148,7 @@ aggregation: fields.mi.aggregate-function=merge_map_with_keytime; fields.mi.ts-f
 aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-key= x , y
   ok
 aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-key=z
-  later nested-key names 'z', which is no field of the column's rows: they have x, y
+  later nested-key names 'z', which is not a field of the column's rows: they have x, y
 aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-sequence-field=y
   later fields.r.nested-sequence-field says nothing without fields.r.nested-key
 aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-key-null-strategy=merge
@@ -198,9 +198,9 @@ partial-update: fields.s.sequence-group=a,b,
 partial-update: fields.s.sequence-group=,
   ok
 partial-update: fields.s.sequence-group=
-  refused names '', which is no column
+  refused names '', which is not a column
 partial-update: fields.s.sequence-group=a, b
-  refused names ' b', which is no column. Leave out the blanks
+  refused names ' b', which is not a column. Leave out the blanks
 partial-update: fields.s, t.sequence-group=a
   refused names the column ' t'
 partial-update: fields.s,s.sequence-group=a
@@ -220,7 +220,7 @@ partial-update: fields.s.sequence-group=k
 partial-update: fields.k.sequence-group=a
   refused names k, which is part of the primary key
 partial-update: fields.s.sequence-group=zz
-  refused names 'zz', which is no column
+  refused names 'zz', which is not a column
 partial-update: fields.zz.sequence-group=a
   refused names the column 'zz'
 partial-update: fields.m.sequence-group=a
@@ -268,7 +268,7 @@ partial-update: partial-update.remove-record-on-sequence-group=s; fields.s.seque
 partial-update: partial-update.remove-record-on-sequence-group=s; fields.s.sequence-group=a; ignore-delete=true
   refused ignore-delete is true and partial-update.remove-record-on-sequence-group is set
 partial-update: partial-update.remove-record-on-sequence-group=a; fields.s.sequence-group=a
-  refused names 'a', which is no field of a sequence group: it takes s
+  refused names 'a', which is not a field of a sequence group: it takes s
 partial-update: partial-update.remove-record-on-sequence-group=s
   refused the table has no sequence group
 partial-update: partial-update.remove-record-on-sequence-group=s, t; fields.s,t.sequence-group=a

@@ -175,13 +175,13 @@ def test_literals_become_values_of_the_column(predicate, expected):
 REFUSED = [
     (col("ii") == 1, "'ii', which the table does not have. Did you mean 'i'"),
     (col("zzzz") == 1, "'zzzz', which the table does not have. Columns: i, f, s"),
-    (col("i") == "one", "column 'i': 'one' is no value of INT"),
+    (col("i") == "one", "column 'i': 'one' is not a value of INT"),
     (col("i") == None, "'i' is compared with NULL, which is never true: use IS NULL"),  # noqa: E711
     (col("i").isin([1, None]), "compared with NULL"),
-    (col("s") == 5, "'s': 5 is no value of STRING"),
+    (col("s") == 5, "'s': 5 is not a value of STRING"),
     (col("i").startswith("1"), "only text columns can be tested for a prefix"),
     (col("a") == [1], "cannot be compared: only IS NULL applies"),
-    (col("b") == date(2013, 1, 1), "'b': .* is no value of BOOLEAN"),
+    (col("b") == date(2013, 1, 1), "'b': .* is not a value of BOOLEAN"),
 ]
 
 

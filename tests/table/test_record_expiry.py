@@ -93,7 +93,12 @@ def test_the_deadline_is_the_age_before_now():
     ("fields", "keys", "options", "says"),
     [
         ({"k": "INT"}, ["k"], {}, "record-level.expire-time is set and record-level.time-field is not"),
-        ({"k": "INT"}, ["k"], {"record-level.time-field": "t"}, "record-level.time-field names 't', which is no col"),
+        (
+            {"k": "INT"},
+            ["k"],
+            {"record-level.time-field": "t"},
+            "record-level.time-field names 't', which is not a col",
+        ),
         ({"k": "INT", "t": "STRING"}, ["k"], {"record-level.time-field": "t"}, "names t, a STRING: expected INT or"),
         ({"k": "INT"}, [], {"record-level.time-field": "k", "bucket": "-1"}, "is for tables with a primary key"),
     ],
@@ -109,7 +114,7 @@ def test_a_table_that_cannot_tell_a_rows_age_is_not_made(fields, keys, options, 
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("s", "names s, a STRING: expected INT or"), ("t", "names 't', which is no column")]
+    ("name", "says"), [("s", "names s, a STRING: expected INT or"), ("t", "names 't', which is not a column")]
 )
 def test_a_time_field_holds_times_also_where_nothing_expires_yet(name, says):
     options = {"bucket": "1", "record-level.time-field": name}

@@ -106,7 +106,7 @@ def _walk_to_base(
     if first < earliest:
         raise StaleCommit(
             f"{staged.commit_user}/{staged.commit_identifier} was staged at snapshot {first - 1}, and the snapshots up "
-            f"to {earliest - 1} are expired, so nobody can tell whether it was committed. Look into the table; if its "
+            f"to {earliest - 1} are expired, so it is not known whether it was committed. Look into the table; if its "
             "rows are not there, stage them again."
         )
     return None

@@ -36,6 +36,6 @@ class LocalEngine:
                     future.cancel()
 
     def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> list[CommitMessage]:
-        """Write rows as files that nobody sees yet; return what each bucket got. Raises InvalidRequest."""
+        """Write rows as files without a snapshot; return the commit message of each bucket. Raises InvalidRequest."""
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing)
         return write_batches(task, watch.rows(rows, "writing", row_count(data)), self._runtime)

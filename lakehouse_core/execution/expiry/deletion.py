@@ -1,4 +1,4 @@
-"""Deletions carried out: forbid → unlink root → wait → prove → delete, whoever unlinked the root.
+"""Deletions carried out: forbid → unlink root → wait → prove → delete, for every verb that unlinks a root.
 
 A plan lies in the table from before its roots are unlinked until their files are gone, so every later run finds what
 an earlier one left. Nothing here sleeps: a wait that is over is ended by whichever run comes next.

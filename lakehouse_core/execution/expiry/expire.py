@@ -1,4 +1,4 @@
-"""Expiry carried out: the plan is written, ids are forbidden, roots unlinked; files go when nobody can read them.
+"""Expiry carried out: the plan is written, ids are forbidden, roots unlinked; files go when no reader can need them.
 
 Source: docs/semantics/maintenance.md#snapshot-expiry, docs/reliability/deletion.md#order.
 """

@@ -1,6 +1,6 @@
 """Roots: everything that keeps files of a table alive, read afresh, and what of a set of files they need.
 
-Rule: one root that cannot be read stops whoever wanted to delete. An error is never taken for "there is none".
+Rule: one root that cannot be read stops the deletion. An error is never taken for "there is none".
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping

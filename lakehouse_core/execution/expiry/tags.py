@@ -135,7 +135,7 @@ def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
 
 
 def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_millis: int | None) -> tuple[bytes, Tag]:
-    """Return the file of the tag, and what it says: all that the source says, whoever wrote it, our times and name."""
+    """Return the file of the tag, and what it says: all that the source says, by any engine, our times and name."""
     snapshot = parse_tag(data, source_key).snapshot
     tag = new_tag(snapshot, name=name, local_now_millis=clock.local_now_millis(), retained_millis=retention_millis)
     document = {each: value for each, value in strict_json(data, source_key).items() if each not in _OWN_FIELDS}

@@ -36,7 +36,7 @@ def resume(table: TableContext, plan: DeletionPlan) -> None:
 def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
     """Copy the snapshots that live on as changelogs; those that are there already count as made.
 
-    Before their ids are forbidden: else there would be a time in which nobody could read what they changed.
+    Before their ids are forbidden: else their changes could not be read for a while.
     """
     store = table.store
     for root in plan.roots:
@@ -84,7 +84,7 @@ def is_unlinking(store: StoreReader, plan: DeletionPlan, boundary: int) -> bool:
 
 
 def is_covered(table: TableContext, plan: DeletionPlan, boundary: int) -> bool:
-    """True when a tag was unlinked whose snapshot is there: whoever expires that one deletes the files of both."""
+    """True when a tag was unlinked whose snapshot is there: the expiry of that one deletes the files of both."""
     if plan.kind is not RootKind.TAG:
         return False
     tag = plan.roots[0]

@@ -1,7 +1,7 @@
 """The directory of local files that belongs to this process and goes with it, however the process ends.
 
-Rule: a process holds the lock of its directory from before the lock can be found until it ends. So whoever gets the
-lock of a directory knows that its process is gone, and removes it.
+Rule: a process holds the lock of its directory from before the lock can be found until it ends. So a process that gets
+the lock of a directory of another one knows that its owner is gone, and removes the directory.
 """
 
 import atexit
@@ -61,7 +61,7 @@ def _remove_left_behind(parent: str) -> None:
 
 @contextmanager
 def _lock_of_dead(directory: str) -> Iterator[None]:
-    """Hold the lock of a directory. Raises OSError when its process lives, or when it is no such directory of ours."""
+    """Hold the lock of a directory. Raises OSError when its process lives, or for a directory not made here."""
     found = os.lstat(directory)
     # Anyone may put something into a folder for temporary files.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():

@@ -165,7 +165,7 @@ def _plan(
 
 
 def check_range(after: int, until: int | None) -> None:
-    """Raise InvalidRequest for what is no range of snapshots in any table."""
+    """Raise InvalidRequest for what is not a range of snapshots in any table."""
     for name, value in (("after", after), *(() if until is None else (("until", until),))):
         if not is_int64(value) or value < 0:
             raise InvalidRequest(

@@ -109,7 +109,7 @@ class ScanPlan:
         return page("ScanPlan", self.table, self.facts())
 
     def facts(self) -> dict[str, object]:
-        """What the plan is, for whoever shows it."""
+        """The facts of the plan, for display."""
         return {
             "snapshot_id": self.snapshot_id,
             "schema_id": self.schema.id,
@@ -171,7 +171,7 @@ def _check_options(table: str, point: ReadPoint | None, options: Mapping[str, st
     for key in options:
         if key not in SCAN_KEYS:
             raise InvalidRequest(
-                f"{table}: option {key} is none of a read. Options of a read: {', '.join(sorted(SCAN_KEYS))}."
+                f"{table}: option {key} is not a read option. Read options: {', '.join(sorted(SCAN_KEYS))}."
             )
 
 

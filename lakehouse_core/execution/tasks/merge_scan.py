@@ -59,7 +59,7 @@ class BucketFiles:
     def deleted_rows(self, file: DataFile) -> Positions | None:
         """Return the positions of the rows of a file that are marked as deleted, None when none is.
 
-        Whoever reads the file leaves them out: `without=` of its reader. Raises CorruptTable.
+        The reader of the file leaves them out: `without=` of its reader. Raises CorruptTable.
         """
         deletion = self.deletions.get(file.file_name)
         return None if deletion is None else load_positions(self.store, deletion, file.file_name)
@@ -90,8 +90,8 @@ def merged_records(
     """Yield `fields` of the newest version of each key, the sequence number where asked for, and the kind.
 
     `key_filter` and `row_filter` only leave out row groups: the first, on key columns, everywhere; the second, on any
-    column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear. `expiry`: rows
-    that are over are no versions at all.
+    column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear. `expiry`:
+    expired rows are not versions.
     """
     keep_freed_memory()
     spec = merge_spec(schema)

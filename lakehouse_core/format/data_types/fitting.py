@@ -31,7 +31,7 @@ EXAMPLES: Final = {
 
 def misfit(value: Any, data_type: DataType, problem: str) -> InvalidRequest:
     """Return the error for a value that its type does not hold."""
-    return InvalidRequest(f"{shown(value)} is no value of {type_to_sql(data_type)}: {problem}.")
+    return InvalidRequest(f"{shown(value)} is not a value of {type_to_sql(data_type)}: {problem}.")
 
 
 def fit_integer(value: int, data_type: AtomicType) -> int:

@@ -42,8 +42,8 @@ _TOKEN: Final = re.compile(
 def parse_type(source: str | Mapping[str, Any]) -> DataType:
     """Return the type that SQL text or the JSON of a schema file names.
 
-    ROW fields of SQL text (`ROW<a INT, b STRING 'comment'>`) are UNASSIGNED. Raises InvalidRequest for what is no
-    type, UnsupportedFeature for types of newer versions.
+    ROW fields of SQL text (`ROW<a INT, b STRING 'comment'>`) are UNASSIGNED. Raises InvalidRequest for text that is not
+    a type, UnsupportedFeature for types of newer versions.
     """
     return _from_json(source, 0)
 
@@ -132,10 +132,12 @@ def _from_json(source: str | Mapping[str, Any], depth: int) -> DataType:
     if isinstance(source, str):
         return _SqlText(source).whole_type(depth)
     if not isinstance(source, Mapping):
-        raise InvalidRequest(f"{shown(source)} is no data type: expected text such as INT NOT NULL, or an object.")
+        raise InvalidRequest(f"{shown(source)} is not a data type: expected text such as INT NOT NULL, or an object.")
     word = source.get("type")
     if not isinstance(word, str):
-        raise InvalidRequest(f"{shown(dict(source))} is no data type: its 'type' must be ARRAY, MULTISET, MAP or ROW.")
+        raise InvalidRequest(
+            f"{shown(dict(source))} is not a data type: its 'type' must be ARRAY, MULTISET, MAP or ROW."
+        )
     nullable = "NOT NULL" not in word
     if word.startswith("ARRAY"):
         return ArrayType(_from_json(_part(source, "element"), depth + 1), nullable)
@@ -150,7 +152,7 @@ def _from_json(source: str | Mapping[str, Any], depth: int) -> DataType:
             raise InvalidRequest(f"The fields of a ROW are {shown(fields)}: expected a list of fields.")
         return RowType(tuple(_field(field, depth + 1) for field in fields), nullable)
     _refuse_foreign(word.split(maxsplit=1)[0] if word.split() else word)
-    raise InvalidRequest(f"{shown(word)} is no constructed type: expected ARRAY, MULTISET, MAP or ROW.")
+    raise InvalidRequest(f"{shown(word)} is not a constructed type: expected ARRAY, MULTISET, MAP or ROW.")
 
 
 def _part(source: Mapping[str, Any], name: str) -> Any:
@@ -161,7 +163,7 @@ def _part(source: Mapping[str, Any], name: str) -> Any:
 
 def _field(source: Any, depth: int) -> DataField:
     if not isinstance(source, Mapping):
-        raise InvalidRequest(f"{shown(source)} is no field: expected an object with id, name and type.")
+        raise InvalidRequest(f"{shown(source)} is not a field: expected an object with id, name and type.")
     field_id, name = source.get("id"), source.get("name")
     if not isinstance(field_id, int) or isinstance(field_id, bool) or not isinstance(name, str) or "type" not in source:
         raise InvalidRequest(f"The field {shown(dict(source))} needs an integer id, a name and a type.")
@@ -336,5 +338,5 @@ class _SqlText:
 
     def _error(self, problem: str) -> InvalidRequest:
         return InvalidRequest(
-            f"{shown(self._text[:200])} is no data type: {problem}. Write for example DECIMAL(12, 2) NOT NULL."
+            f"{shown(self._text[:200])} is not a data type: {problem}. Write for example DECIMAL(12, 2) NOT NULL."
         )

@@ -227,7 +227,7 @@ def _to_timestamp(value: Any, data_type: AtomicType) -> Timestamp:
 
 
 def _nanoseconds(value: datetime.datetime, data_type: AtomicType) -> int:
-    """Return the three digits that timestamps of pandas have beyond those of a datetime. One of them is no time."""
+    """Return the three digits that timestamps of pandas have beyond those of a datetime. One of them is not a time."""
     if type(value).__name__ == "NaTType":
         raise misfit(value, data_type, "write None for a missing value")
     found: int = getattr(value, "nanosecond", 0)

@@ -43,7 +43,7 @@ class BitmapIndex:
         self._form = form
         self._what = what
         if len(body) < _COUNTS.size:
-            raise corrupt(what, f"{len(body)} bytes are no bitmap index")
+            raise corrupt(what, f"{len(body)} bytes are not a bitmap index")
         version, self.row_count, self._value_count, self._has_null = _COUNTS.unpack_from(body)
         if min(self.row_count, self._value_count) < 0:
             raise corrupt(what, f"it counts {self.row_count} rows and {self._value_count} values")

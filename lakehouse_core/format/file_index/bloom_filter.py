@@ -55,7 +55,7 @@ class BloomFilter:
 
     def __init__(self, body: bytes, what: str) -> None:
         if not _COUNT.size < len(body) <= _COUNT.size + MOST_BYTES:
-            raise corrupt(what, f"{len(body)} bytes are no bloom filter")
+            raise corrupt(what, f"{len(body)} bytes are not a bloom filter")
         (self._function_count,) = _COUNT.unpack_from(body)
         # More functions than bits would never be chosen, and each costs time.
         if not 0 < self._function_count <= 8 * (len(body) - _COUNT.size):

@@ -28,7 +28,7 @@ _NO_HOUR: Final = -1
 class PickTime:
     """When a pick is asked for. Both times are local wall clock as if UTC, as data files note their creation.
 
-    `last_full_millis` None: nobody knows of a full compaction, so that one is due. `skipped_triggers`: how often the
+    `last_full_millis` None: no full compaction is known, so one is due. `skipped_triggers`: how often the
     gentle strategy found nothing to do since it last forced level 0 up.
     """
 

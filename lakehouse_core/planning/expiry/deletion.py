@@ -34,5 +34,5 @@ def is_due(plan: DeletionPlan, *, grace_millis: int, now_millis: int) -> bool:
 
 
 def as_roots(plan: DeletionPlan) -> Sequence[Root]:
-    """Return the roots of a plan that waits: whoever planned a read on them may still go on."""
+    """Return the roots of a plan that waits: a reader that planned on them may still be reading."""
     return tuple(replace(root, key=plan.key, lineage=f"{plan.key}/{root.lineage}") for root in plan.roots)

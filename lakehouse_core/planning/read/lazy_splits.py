@@ -27,7 +27,7 @@ class SplitTotals:
 class LazySplits(Collection[Split]):
     """Splits in manifest order of their buckets, one at a time.
 
-    A million files as objects would take more memory than all else; whoever reads them needs one split at a time.
+    A million files as objects would take more memory than all else; a reader needs one split at a time.
     """
 
     def __init__(self, files: ScannedFiles) -> None:

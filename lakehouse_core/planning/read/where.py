@@ -52,9 +52,9 @@ def parse_where(text: str) -> Predicate:
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         place = f" at character {first['col']}" if first.get("col") else ""
-        raise InvalidRequest(f"Condition {shown(text)} is no SQL{place}. {_ALLOWED}") from error
+        raise InvalidRequest(f"Condition {shown(text)} is not SQL{place}. {_ALLOWED}") from error
     except SqlglotError as error:
-        raise InvalidRequest(f"Condition {shown(text)} is no SQL: a quote is not closed. {_ALLOWED}") from error
+        raise InvalidRequest(f"Condition {shown(text)} is not SQL: a quote is not closed. {_ALLOWED}") from error
     except RecursionError as error:
         raise InvalidRequest(f"Condition {shown(text)} is nested too deeply: use IN for long lists.") from error
 
@@ -214,7 +214,7 @@ def _number(node: Any, text: str) -> int | Decimal:
 
 
 def _bytes(node: Any) -> bytes:
-    # sqlglot keeps the digits as text; an odd number of them is no byte string.
+    # sqlglot keeps the digits as text; an odd number of them is not a byte string.
     try:
         return bytes.fromhex(str(node.this))
     except ValueError as error:

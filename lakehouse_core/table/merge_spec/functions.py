@@ -90,8 +90,8 @@ def _check_nested(function: AggregateFunction, *, has_strategy: bool) -> None:
         for name in names:
             if name not in fields:
                 raise InvalidRequest(
-                    f"Option {prefix}{ending} names {shown(name)}, which is no field of the column's rows: they have "
-                    f"{', '.join(fields)}."
+                    f"Option {prefix}{ending} names {shown(name)}, which is not a field of the column's rows: "
+                    f"they have {', '.join(fields)}."
                 )
     for name in function.nested_sequence_fields:
         if not is_comparable(fields[name].type):
@@ -109,7 +109,7 @@ def _check_time_field(function: AggregateFunction) -> None:
     name = function.time_field if function.time_field is not None else function.type.value.fields[-1].name
     if name not in fields:
         raise InvalidRequest(
-            f"Option {option} names {shown(name)}, which is no field of the column's rows: they have "
+            f"Option {option} names {shown(name)}, which is not a field of the column's rows: they have "
             f"{', '.join(fields)}."
         )
     if not is_character_string(fields[name].type):

@@ -64,7 +64,7 @@ def _check_ordered(schema: Mergeable, key: str, name: str) -> None:
 def _check_group_column(schema: Mergeable, key: str, name: str) -> None:
     if all(column.name != name for column in schema.fields):
         blanks = " Leave out the blanks beside the commas." if name != name.strip() else ""
-        raise InvalidRequest(f"Option {key} names {shown(name)}, which is no column.{blanks}")
+        raise InvalidRequest(f"Option {key} names {shown(name)}, which is not a column.{blanks}")
     if name in schema.primary_keys:
         raise InvalidRequest(
             f"Option {key} names {name}, which is part of the primary key: it is the same in all records of a key and "

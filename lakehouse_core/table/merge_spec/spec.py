@@ -104,7 +104,7 @@ def _check_removal(
         if name not in sequence_fields:
             known = f"it takes {', '.join(sequence_fields)}" if sequence_fields else "the table has no sequence group"
             raise InvalidRequest(
-                f"{REMOVE_ON_SEQUENCE_GROUP} names {shown(name)}, which is no field of a sequence group: {known}."
+                f"{REMOVE_ON_SEQUENCE_GROUP} names {shown(name)}, which is not a field of a sequence group: {known}."
             )
 
 

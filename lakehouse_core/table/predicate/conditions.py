@@ -113,7 +113,7 @@ class Column:
     __hash__ = None  # type: ignore[assignment]
 
     def isin(self, values: Iterable[Any]) -> In:
-        """Return the condition that the column is one of the values. Raises InvalidRequest for what is no list."""
+        """Return the condition that the column is one of the values. Raises InvalidRequest for what is not a list."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise InvalidRequest(f"col({shown(self.name)}).isin({shown(values)}): expected a list of values.")
         try:

@@ -77,7 +77,7 @@ def check_new_fields(fields: Iterable[DataField]) -> None:
 
 
 def check_new_name(name: str) -> None:
-    """Refuse the name of a new column that breaks a line, is no Unicode or does not fit the name of a folder."""
+    """Refuse the name of a new column that breaks a line, is not Unicode or does not fit the name of a folder."""
     check_text("The name of a column", name, longest=LONGEST_NAME_BYTES)
     if (character := control_character(name)) is not None:
         raise InvalidRequest(
@@ -137,6 +137,6 @@ def named_column(schema: TableSchema, option: str, name: str) -> DataField:
     """Return the column that an option names. Raises InvalidRequest unless there is one."""
     if not schema.has_field(name):
         raise InvalidRequest(
-            f"{option} names {shown(name)}, which is no column: the table has {', '.join(schema.column_names)}."
+            f"{option} names {shown(name)}, which is not a column: the table has {', '.join(schema.column_names)}."
         )
     return schema.field(name)

@@ -211,7 +211,7 @@ def _check_consistent(schema: TableSchema, key: str) -> None:
     for what, keys in (("partition", schema.partition_keys), ("primary", schema.primary_keys)):
         for name in keys:
             if name not in names:
-                raise _corrupt(key, f"its {what} key {name!r} is no column")
+                raise _corrupt(key, f"its {what} key {name!r} is not a column")
         if len(set(keys)) < len(keys):
             raise _corrupt(key, f"its {what} keys {', '.join(keys)} repeat a column")
     suffix = re.search(r"schema-(\d+)$", key)

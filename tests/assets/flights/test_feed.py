@@ -116,7 +116,10 @@ def test_a_batch_that_brings_nothing_leaves_no_gap(feed: FlightsFeed, name: str,
 
 @pytest.mark.parametrize(
     ("name", "batch", "message"),
-    [("cdd", "2013-02-08", "there is no feed 'cdd'; there are events, cdc"), ("cdc", None, "delivered by day")],
+    [
+        ("cdd", "2013-02-08", "found feed 'cdd', expected one of events, cdc"),
+        ("cdc", None, "found no batch, expected one"),
+    ],
 )
 def test_a_wrong_name_is_refused_with_the_right_ones(feed: FlightsFeed, name: str, batch: str | None, message: str):
     with pytest.raises(lc.InvalidRequest, match=message):

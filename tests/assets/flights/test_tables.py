@@ -321,5 +321,5 @@ def test_another_table_of_the_same_name_is_not_followed(warehouse: Warehouse):
     warehouse.load(STATUS, days(1))
 
     assert changes_user(warehouse.table(STATUS), OPEN_KEY) != user
-    with pytest.raises(lc.InvalidRequest, match=r"Drop serving\.open_flights: the next run makes it anew"):
+    with pytest.raises(lc.InvalidRequest, match=r"Drop serving\.open_flights; the next run makes it anew"):
         warehouse.stage_open_flights()

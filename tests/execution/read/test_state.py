@@ -136,7 +136,7 @@ REFUSED: list[tuple[Callable[[lc.Table], lc.Scan], type[lc.LakehouseError], str]
         lc.InvalidRequest,
         "both say what is read",
     ),
-    (lambda table: table.scan(options={"bucket": "1"}), lc.InvalidRequest, "option bucket is none of a read"),
+    (lambda table: table.scan(options={"bucket": "1"}), lc.InvalidRequest, "option bucket is not a read option"),
     (
         lambda table: table.scan(options={"scan.snapshot-id": 2}),
         lc.InvalidRequest,

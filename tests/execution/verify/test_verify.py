@@ -217,7 +217,7 @@ DAMAGE = {
         lambda t: t.store.write("snapshot/snapshot-2", t.store.read("tag/tag-old")),
         "I1 snapshot/snapshot-2: its id is below the boundary 4",
     ),
-    "a boundary that is no number": (
+    "a boundary that is not a number": (
         lambda t: t.store.write("lakehouse/boundary", b"soon"),
         "I1 lakehouse/boundary: it cannot be read",
     ),
@@ -324,7 +324,7 @@ DAMAGE = {
         lambda t: rewrite(t, 8, statistics="stat-ghost"),
         "I11 statistics/stat-ghost: it is missing",
     ),
-    "a hint that is no number": (
+    "a hint that is not a number": (
         lambda t: t.store.write("snapshot/LATEST", b"yesterday"),
         "I17 snapshot/LATEST: it holds 'yesterday'",
     ),

@@ -134,7 +134,7 @@ def test_partitions_that_are_not_the_times_a_strict_table_describes_are_not_writ
     table = catalog.create_table("db.t", {"dt": "STRING", "v": "INT"}, partition_keys=["dt"], options=options)
     table.write([{"dt": "20240131", "v": 1}])
 
-    with pytest.raises(lc.InvalidRequest, match=r"db\.t: Partition dt='2024-01-31' is no time as"):
+    with pytest.raises(lc.InvalidRequest, match=r"db\.t: Partition dt='2024-01-31' is not a time as"):
         table.write([{"dt": "20240201", "v": 2}, {"dt": "2024-01-31", "v": 3}])
 
     assert table.scan().to_arrow()["v"].to_pylist() == [1]

@@ -50,22 +50,22 @@ def test_a_specification_is_the_table_it_describes():
         ),
         (("name: orders}", "nam: orders}"), "orders.yaml:12: feed.nam is not known; did you mean 'name'?"),
         (("name: orders\n", "name: or-ders\n"), "orders.yaml:2: name: String should match pattern"),
-        (("[id]", "[idd]"), "primary_key names 'idd', which is no column; did you mean 'id'?"),
+        (("[id]", "[idd]"), "primary_key names 'idd', which is not a column; did you mean 'id'?"),
         (("write_mode: merge", "write_mode: append"), "write_mode is 'append', but the table has primary_key"),
         (
             ("write_mode: merge", "write_mode: upsert"),
             "orders.yaml:11: write_mode: Input should be 'merge' or 'append'",
         ),
         (("write_mode: merge\n", ""), "orders.yaml:1: write_mode is missing"),
-        (("database: ops", "database: ops\ndatabase: ref"), "orders.yaml:2: database is given twice; keep one."),
-        (("  bucket: 4", "  bucket: 4\n  bucket: 5"), "orders.yaml:10: bucket is given twice; keep one."),
+        (("database: ops", "database: ops\ndatabase: ref"), "orders.yaml:2: database is given twice. Keep one."),
+        (("  bucket: 4", "  bucket: 4\n  bucket: 5"), "orders.yaml:10: bucket is given twice. Keep one."),
         (("columns:", "columns: ["), "orders.yaml:6: not YAML"),
         (("feed: {source: shop, name: orders}\n", ""), "rows come from a feed or are changes_of a table: give one"),
         (
             ("feed: {source: shop, name: orders}", "changes_of: {table: ops.carts, while: [id]}"),
             "orders.yaml:12: changes_of.while is not known; did you mean 'while_null'?",
         ),
-        ((GOOD, "- a list\n"), "orders.yaml:1: a table specification is a mapping of database, name"),
+        ((GOOD, "- a list\n"), "orders.yaml:1: expected a mapping of database, name"),
         (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_feed_that_nobody_has_is_refused_where_the_feeds_are_known(tmp_path: P
         (
             "ops.carts",
             "id",
-            "b.yaml:12: changes_of.table ops.carts keeps no changelog: set its option changelog-producer.",
+            "b.yaml:12: changes_of.table ops.carts has no changelog. Set its option changelog-producer.",
         ),
     ],
 )
@@ -158,5 +158,5 @@ def test_a_specification_knows_its_file_and_its_digest_does_not(tmp_path: Path):
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path):
-    with pytest.raises(lc.NotFound, match="typo: there is no such folder of table specifications"):
+    with pytest.raises(lc.NotFound, match="typo: the folder of table specifications does not exist"):
         load_specs(tmp_path / "typo")

@@ -278,7 +278,7 @@ def test_a_default_comes_and_goes() -> None:
 REFUSED: list[tuple[TableSchema, SchemaChange, str]] = [
     (KEYED, AddColumn("z", "INT NOT NULL"), "drop the NOT NULL"),
     (KEYED, AddColumn("a", "INT"), "exists already"),
-    (KEYED, AddColumn("z", "INTT"), "is no data type"),
+    (KEYED, AddColumn("z", "INTT"), "is not a data type"),
     (KEYED, AddColumn("z", "INT", after="qq"), "no column qq"),
     (KEYED, AddColumn("z", "INT", first=True, after="a"), "one of first, after and before"),
     (KEYED, AddColumn("_LEVEL", "INT"), "reserved"),

@@ -86,7 +86,7 @@ change    -b +c -i(xb)
 buckets   none
 loose     none
 
-# What happens in another bucket is no conflict.
+# What happens in another bucket is not a conflict.
 files     a
 indexes   i(a)/1
 change    -a +c +j(c)

@@ -25,7 +25,7 @@ LOOSE_MINOR = """
 10 20 30 40 50                       -> [10 20 30 40 50]
 # Smallest first; large ones stay.
 50 100 10 40 300 20 30               -> [10 20 30 40 50]
-# 70 is no small file.
+# 70 is not a small file.
 70 10 20 30 40                       -> nothing
 # A bin is full when it weighs two target files, each file with the cost of opening it: four here, and the rest waits.
 60 60 60 60                          -> [60 60 60 60]

@@ -64,10 +64,10 @@ def test_sql_states_a_condition(text, condition):
 
 
 REFUSED = [
-    ("", "is no SQL"),
-    ("a =", "is no SQL at character 3"),
-    ("a = 1 AND", "is no SQL"),
-    ("a = 1 GROUP BY b", "is no SQL"),
+    ("", "is not SQL"),
+    ("a =", "is not SQL at character 3"),
+    ("a = 1 AND", "is not SQL"),
+    ("a = 1 GROUP BY b", "is not SQL"),
     ("a = 'open", "a quote is not closed"),
     ("a <=> 1", "NULLSAFEEQ"),
     ("a = b", "'b': COLUMN where a literal is expected"),

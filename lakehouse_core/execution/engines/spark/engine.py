@@ -38,19 +38,21 @@ class SparkEngine:
         session = self._spark() if makes_one else self._spark
         if isinstance(session, type) or not hasattr(session, "createDataFrame"):
             raise InvalidRequest(
-                f"spark={shown(session)} is no Spark session: pass a SparkSession, or a function that returns one."
+                f"spark={shown(session)} is not a Spark session: pass a SparkSession, or a function that returns one."
             )
         return session
 
     def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
         """Yield one result per input, in order, of the attempt that won; put the largest input first.
 
-        Raises what a task raised; TaskFailed when that is no LakehouseError.
+        Raises what a task raised; TaskFailed when that is not a LakehouseError.
         """
         return run_tasks(self.session, task, inputs)
 
     def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> Iterable[CommitMessage]:
-        """Write rows as files that nobody sees yet; yield what each bucket got, then raise what a task refused.
+        """Write rows as files without a snapshot; yield the commit message of each bucket.
+
+        After them, raises what a task refused.
 
         What lies in this process is written here: a job would take longer to start. Raises InvalidRequest, TaskFailed.
         """

@@ -24,7 +24,7 @@ def run_tasks(session: SparkSession, task: Callable[[T, TaskRuntime], str], inpu
     """Yield `task(input, runtime)` of each input, in order, of the attempt that won.
 
     Tasks start in order, so put the largest first; all have run when the first result comes. Raises the error of the
-    first input that failed, after all results; TaskFailed, without any, when it is no LakehouseError.
+    first input that failed, after all results; TaskFailed, without any, when it is not a LakehouseError.
     """
     if not inputs:
         return

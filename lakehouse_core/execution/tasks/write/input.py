@@ -33,7 +33,7 @@ def input_batches(
     advice: str = "Round it, or write it to a wider column.",
     in_sql: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of `data` as batches of `fields` (and the row kind column last, when it is no field).
+    """Return the rows of `data` as batches of `fields` (and the row kind column last, when it is not a field).
 
     A column that is `missing` is null, or refused, also where a row of a list lacks it.
     Columns are checked at once, values as the batches are taken. Raises InvalidRequest; it counts rows from

@@ -183,7 +183,7 @@ def _kinds(column: pa.Array, name: str, first_row: int) -> Kinds | None:
         if code is None or texts[code] not in ROW_KINDS:
             row = first_row + (pc.index(codes.is_null(), True) if code is None else pc.index(codes, code)).as_py()
             found = "null" if code is None else repr(texts[code])
-            raise InvalidRequest(f"Row {row}, column {name!r}: {found} is no row kind: use +I, -U, +U or -D.")
+            raise InvalidRequest(f"Row {row}, column {name!r}: {found} is not a row kind: use +I, -U, +U or -D.")
     numbers = np.array([ROW_KINDS.index(text) if text in ROW_KINDS else 0 for text in texts], dtype=np.int8)
     kinds: Kinds = numbers[codes.to_numpy()]
     return kinds if kinds.any() else None

@@ -1,4 +1,4 @@
-"""What one write task does: rows in, files of each bucket out, visible to nobody until they are committed.
+"""What one write task does: rows in, files of each bucket out, visible to readers after the commit.
 
 Source: docs/semantics/writing.md#write-path.
 """

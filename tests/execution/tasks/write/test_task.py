@@ -421,13 +421,13 @@ REFUSED = {
         key_table,
         {},
         [{"k": 1, "v": "a", "op": "+I"}, {"k": 1, "v": "a", "op": None}],
-        r"Row 1, column 'op': null is no row kind",
+        r"Row 1, column 'op': null is not a row kind",
     ),
     "unknown row kind": (
         key_table,
         {},
         [{"k": 1, "v": "a", "op": "delete"}],
-        r"Row 0, column 'op': 'delete' is no row kind: use \+I, -U, \+U or -D",
+        r"Row 0, column 'op': 'delete' is not a row kind: use \+I, -U, \+U or -D",
     ),
     "retract on an append table": (
         append_table,

@@ -34,7 +34,7 @@ _NO_BYTE_BOUND: Final = str(2**31 - 1)
 def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
     """Run the job that writes the rows of `frame`, and yield what each bucket got; nothing of an empty frame.
 
-    Files of attempts that lost are named by nobody. Raises what `input_batches` and the write task raise, after what
+    No snapshot names the files of attempts that lost. Raises what `input_batches` and the write task raise, after what
     the other tasks have written; TaskFailed.
     """
     session = frame.sparkSession
