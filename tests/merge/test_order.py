@@ -165,7 +165,7 @@ def test_a_null_sequence_is_the_oldest_in_both_directions(descending):
 
 
 def test_a_null_key_is_refused():
-    with pytest.raises(InvalidRequest, match=r"key column 1 .* holds 1 nulls in 2 rows"):
+    with pytest.raises(InvalidRequest, match=r"key column 1 .* has 1 nulls in 2 rows"):
         key_words([pa.array([1, 2]), pa.array(["a", None])])
 
 
