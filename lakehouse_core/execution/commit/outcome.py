@@ -30,7 +30,7 @@ class Outdated:
 class Committed:
     """A step became `snapshot`, made after `previous`. `manifests_before` and `manifests`: those of their bases.
 
-    `forgotten_users`: users younger than a week whom the ledger lost. `clock_note`: how the snapshot's time was found.
+    `forgotten_users`: users younger than a week that the ledger dropped. `clock_note`: how its time was found.
     """
 
     previous: Snapshot | None

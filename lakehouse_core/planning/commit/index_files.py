@@ -80,7 +80,7 @@ def find_index_conflicts(
     touched = {(entry.partition, entry.bucket) for entry in entries}
     touched |= {(change.partition, change.bucket) for change in changes}
     there = [entry for entry in indexes if (entry.partition, entry.bucket) in touched]
-    found = list(_lost_indexes(there, changes))
+    found = list(_unfit_indexes(there, changes))
     after = combined_indexes(there, changes)
     if has_buckets:
         found += _second_indexes(after, changes)
@@ -101,7 +101,7 @@ def check_other_indexes(indexes: Iterable[IndexManifestEntry], entries: Iterable
             )
 
 
-def _lost_indexes(there: Iterable[IndexManifestEntry], changes: Iterable[IndexManifestEntry]) -> Iterable[Conflict]:
+def _unfit_indexes(there: Iterable[IndexManifestEntry], changes: Iterable[IndexManifestEntry]) -> Iterable[Conflict]:
     names = {_name(entry) for entry in there}
     for change in changes:
         if change.kind is EntryKind.DELETE and _name(change) not in names:

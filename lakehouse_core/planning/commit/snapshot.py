@@ -1,6 +1,6 @@
-"""The snapshot that says what a commit did.
+"""Next snapshot: build the snapshot that carries the file changes of a commit.
 
-Rule: what a commit does not change is carried on, and time never goes back.
+Rule: every field that the commit does not change is carried on, and time never goes back.
 Source: docs/semantics/commit.md#commit-loop, docs/format/snapshot.md#snapshot-file.
 """
 
@@ -17,9 +17,9 @@ from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLists:
-    """The lists that a new snapshot names, and checksums by name of these and of its index manifest, if it is new.
+    """The lists of a new snapshot, and checksums by name of these and of its index manifest, if that is new.
 
-    `index_manifest` counts where the changes have index files: None when none is left.
+    `index_manifest` is used where the changes have index files: None when none is left.
     """
 
     base: ManifestListRef
