@@ -8,8 +8,12 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+
+import lakehouse_core as lc
 from benchmarks import _commits as commits
 from benchmarks import _measure as measure
 
@@ -18,6 +22,8 @@ COMMITS = 50
 # A crowd that commits for some time: how evenly, and how much in all.
 CROWD = 16
 CROWD_SECONDS = 20
+# What each of a crowd writes where all write the same keys of one bucket.
+KEYS = 10
 
 
 def work(root: str, worker: int, count: int, start: Any, answers: Any) -> None:
@@ -42,13 +48,34 @@ def work_for(root: str, worker: int, seconds: float, start: Any, answers: Any) -
     answers.put(count)
 
 
-def counts_of_a_crowd(seconds: float) -> tuple[list[int], float]:
+def upsert_for(root: str, worker: int, seconds: float, start: Any, answers: Any) -> None:
+    table = lc.connect(root).table("db.t")
+    rows = pa.table({"k": range(KEYS), "v": [worker] * KEYS})
+    start.wait()
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        table.commit(table.stage(rows, commit_user=f"writer-{worker}", commit_identifier=count))
+        count += 1
+    answers.put(count)
+
+
+def new_key_table(root: str) -> None:
+    catalog = lc.connect(root)
+    catalog.create_database("db")
+    columns = {"k": "BIGINT NOT NULL", "v": "BIGINT"}
+    options = {"bucket": "1", "write-only": "true"}
+    catalog.create_table("db.t", columns, primary_keys=["k"], options=options)
+
+
+def counts_of_a_crowd(
+    seconds: float, new_table: Callable[[str], Any], target: Callable[..., None]
+) -> tuple[list[int], float]:
     """Return how often each process of a crowd committed, fewest first, and how many commits there were a second."""
     root = tempfile.mkdtemp(prefix="contention-")
-    commits.new_table(root)
+    new_table(root)
     context = multiprocessing.get_context("spawn")
     start, answers = context.Barrier(CROWD + 1), context.Queue()
-    workers = [context.Process(target=work_for, args=(root, one, seconds, start, answers)) for one in range(CROWD)]
+    workers = [context.Process(target=target, args=(root, one, seconds, start, answers)) for one in range(CROWD)]
     for worker in workers:
         worker.start()
     start.wait()
@@ -99,11 +126,15 @@ def main() -> None:
         ],
     )
     seconds = measure.scaled(CROWD_SECONDS, parsed)
-    counts, rate = counts_of_a_crowd(seconds)
+    counts, rate = counts_of_a_crowd(seconds, commits.new_table, work_for)
+    keyed, keyed_rate = counts_of_a_crowd(seconds, new_key_table, upsert_for)
     measure.print_rows(
         f"{CROWD} processes for {seconds} s",
-        ["commits a second", "fewest", "median", "most"],
-        [[f"{rate:.1f}", counts[0], statistics.median(counts), counts[-1]]],
+        ["", "commits a second", "fewest", "median", "most"],
+        [
+            ["appends", f"{rate:.1f}", counts[0], statistics.median(counts), counts[-1]],
+            [f"the same {KEYS} keys", f"{keyed_rate:.1f}", keyed[0], statistics.median(keyed), keyed[-1]],
+        ],
     )
     print(f"first process done after {min(ends):.1f} s, last after {max(ends):.1f} s\n")
     measure.print_bars(
