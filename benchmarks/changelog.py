@@ -80,7 +80,7 @@ def diff_alone(shape: Shape) -> int:
         chunk.records.num_rows
         for step in plan.steps
         if isinstance(step, Merge)
-        for chunk in merge.chunks(step.sections, step.telling)
+        for chunk in merge.chunks(step.sections, step.changelog_mode)
     )
 
 
@@ -96,7 +96,7 @@ def compact_and_diff(shape: Shape) -> int:
     with DataFileWriter(output, "bucket-0", kind) as writer:
         for step in plan.steps:
             assert isinstance(step, Merge)
-            for chunk in merge.chunks(step.sections, step.telling):
+            for chunk in merge.chunks(step.sections, step.changelog_mode):
                 writer.write(chunk.records)
         made = writer.close()
     store.delete(f"bucket-0/{file.file_name}" for file in made)

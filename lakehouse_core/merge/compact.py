@@ -52,7 +52,12 @@ class Compacted:
 
 
 def merge_full_compaction(
-    parts: Sequence[RunSlice], rule: MergeRule, names: Sequence[str], announcement: ChangelogFilter, *, top_level: int
+    parts: Sequence[RunSlice],
+    rule: MergeRule,
+    names: Sequence[str],
+    changelog_filter: ChangelogFilter,
+    *,
+    top_level: int,
 ) -> Compacted:
     """Merge a chunk into the top level. The row of the top level is before, the merged row is after."""
     records = _records(parts, rule)
@@ -61,14 +66,14 @@ def merge_full_compaction(
     before = _top_rows(order, _levels(records) == top_level)
     # The top level on its own changes nothing.
     is_news = (before == NONE) | (order.starts != order.ends)
-    return _compacted(records, reduced, rule, names, _News(before, is_news, announcement))
+    return _compacted(records, reduced, rule, names, _News(before, is_news, changelog_filter))
 
 
-def compact_with_lookup(
+def merge_lookup(
     parts: Sequence[RunSlice],
     rule: MergeRule,
     names: Sequence[str],
-    announcement: ChangelogFilter | None,
+    changelog_filter: ChangelogFilter | None,
     *,
     looked_up: frozenset[int],
 ) -> Compacted:
@@ -77,67 +82,67 @@ def compact_with_lookup(
 
     Slices of the runs `looked_up` are not part of the compaction. They give the version before for keys of level 0 that
     have no version at a level above 0 in the compaction. Their records of level 0 give no version before, and any
-    version in the compaction supersedes them (in first-row tables they count). `announcement` None: no changelog is
+    version in the compaction supersedes them (in first-row tables they count). `changelog_filter` None: no changelog is
     emitted.
     """
     records = _records(parts, rule)
     order = _order(parts, records, rule)
-    beyond = np.repeat([part.run in looked_up for part in parts], [part.row_count for part in parts])[order.rows]
+    is_looked_up = np.repeat([part.run in looked_up for part in parts], [part.row_count for part in parts])[order.rows]
     levels = _levels(records)[order.rows]
-    view = _LookupView(order, levels, beyond)
+    view = _LookupView(order, levels, is_looked_up)
     if rule.spec.engine is MergeEngine.FIRST_ROW:
-        kept, keys = order.only(~beyond)
+        kept, keys = order.only(~is_looked_up)
         reduced = reduce(records, kept, rule.spec, names, folded=np.full(len(keys), True))
         # Whatever lies above level 0 came first.
-        is_new = ~view.has_high_inside[keys] & ~view.has_beyond[keys]
+        is_new = ~view.has_high_inside[keys] & ~view.has_looked_up[keys]
         reduced = reduced.kept(is_new[reduced.keys] | view.has_high_inside[keys][reduced.keys])
         results = reduced.batch(records, names)
-        # A first row is told as it came, +U too.
-        told = None if announcement is None else arrivals(results, np.flatnonzero(is_new[reduced.keys]))
-        return Compacted(records=results, changelog=told)
+        # A first row is emitted as it came, +U too.
+        emitted = None if changelog_filter is None else arrivals(results, np.flatnonzero(is_new[reduced.keys]))
+        return Compacted(records=results, changelog=emitted)
     high = view.high()
-    keep = ~beyond & (levels == 0)
+    keep = ~is_looked_up & (levels == 0)
     keep[high[(high != NONE) & view.is_inside]] = True
     kept, keys = order.only(keep)
     reduced = reduce(records, kept, rule.spec, names, folded=np.full(len(keys), True))
     rows = _row_or_none(order, high)[keys]
     before = np.where((rows != NONE) & is_add(records.kinds[np.maximum(rows, 0)]), rows, NONE)
-    compacted = _compacted(records, reduced, rule, names, _News(before, view.has_level_0[keys], announcement))
+    compacted = _compacted(records, reduced, rule, names, _News(before, view.has_level_0[keys], changelog_filter))
     if ROW_ADDRESS not in records:
         return compacted
     found = high[(high != NONE) & view.is_inside]
-    over = np.flatnonzero(beyond & (levels == 0))
+    over = np.flatnonzero(is_looked_up & (levels == 0))
     over = over[view.is_inside[np.searchsorted(order.ends, over)]]
-    superseded = np.concatenate([found[beyond[found]], over])
+    superseded = np.concatenate([found[is_looked_up[found]], over])
     return replace(compacted, superseded=fixed_values(records.column(ROW_ADDRESS), np.int64)[order.rows[superseded]])
 
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """By key: the row before (or NONE), and whether what becomes of it is told, as `announcement` says."""
+    """By key: the row before (or NONE), and whether what becomes of it is emitted, as `changelog_filter` says."""
 
     before: Rows
     is_told: Flags
-    announcement: ChangelogFilter | None
+    changelog_filter: ChangelogFilter | None
 
 
 class _LookupView:
     """What the positions of a chunk say about its keys."""
 
-    def __init__(self, order: KeyOrder, levels: npt.NDArray[np.int8], beyond: Flags) -> None:
+    def __init__(self, order: KeyOrder, levels: npt.NDArray[np.int8], is_looked_up: Flags) -> None:
         self._order = order
         self._levels = levels
-        self._beyond = beyond
-        self.has_level_0 = self._has(~beyond & (levels == 0))
-        self.has_high_inside = self._has(~beyond & (levels > 0))
-        self.has_beyond = self._has(beyond)
+        self._looked_up = is_looked_up
+        self.has_level_0 = self._has(~is_looked_up & (levels == 0))
+        self.has_high_inside = self._has(~is_looked_up & (levels > 0))
+        self.has_looked_up = self._has(is_looked_up)
         self.is_inside = self.has_level_0 | self.has_high_inside
 
     def high(self) -> Rows:
-        """Return for each key the position of its version at the lowest level above 0, within before beyond."""
+        """Return for each key the position of its version at the lowest level above 0, first in the compaction."""
         layers = Layers(self._order)
-        levels, beyond = self._levels[layers.positions], self._beyond[layers.positions]
-        ages = levels.astype(np.uint64) + np.where(beyond, 1 << 8, 0).astype(np.uint64)
+        levels, is_looked_up = self._levels[layers.positions], self._looked_up[layers.positions]
+        ages = levels.astype(np.uint64) + np.where(is_looked_up, 1 << 8, 0).astype(np.uint64)
         return greatest_in(layers, levels > 0, [ages], smallest=True)
 
     def _has(self, flags: Flags) -> Flags:
@@ -178,12 +183,12 @@ def _compacted(
 ) -> Compacted:
     results = reduced.batch(records, names)
     adds = is_add(reduced.kinds_in(records))
-    told = None
-    if news.announcement is not None:
+    emitted = None
+    if news.changelog_filter is not None:
         after = np.full(len(news.before), NONE)
         after[reduced.keys[adds]] = np.flatnonzero(adds)
         transitions = Transitions(news.before, after).only(news.is_told)
-        told = changelog(records, results, transitions, news.announcement.compared)
+        emitted = changelog(records, results, transitions, news.changelog_filter.compared)
     if rule.drops_deletes and not adds.all():
         results = results.filter(pa.array(adds))
-    return Compacted(records=results, changelog=told)
+    return Compacted(records=results, changelog=emitted)

@@ -48,7 +48,7 @@ class PartitionExpiry:
     times: PartitionTimes
     deadline_nanos: int
 
-    def is_over(self, values: Sequence[Any]) -> bool:
+    def is_expired(self, values: Sequence[Any]) -> bool:
         time = self.times.time_nanos(values)
         return time is not None and time < self.deadline_nanos
 

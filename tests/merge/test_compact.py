@@ -17,8 +17,8 @@ from lakehouse_core.merge.compact import (
     ROW_ADDRESS,
     ChangelogFilter,
     Compacted,
-    compact_with_lookup,
     merge_full_compaction,
+    merge_lookup,
 )
 from lakehouse_core.merge.frontier import RunSlice
 from lakehouse_core.table.merge_spec import merge_spec
@@ -65,9 +65,9 @@ def shown(batch: pa.RecordBatch | None) -> str:
     return " ".join(f"{KINDS[row['kind']]}:{row['v']}{'/' + str(row['n']) if row['n'] else ''}" for row in rows) or "-"
 
 
-def looked_up(by: MergeRule, *keys: str, announcement: ChangelogFilter | None = ChangelogFilter()) -> Compacted:  # noqa: B008
+def looked_up(by: MergeRule, *keys: str, changelog_filter: ChangelogFilter | None = ChangelogFilter()) -> Compacted:  # noqa: B008
     runs, beyond = parts(*keys)
-    return compact_with_lookup(runs, by, NAMES, announcement, looked_up=beyond)
+    return merge_lookup(runs, by, NAMES, changelog_filter, looked_up=beyond)
 
 
 INTO_TOP = [
@@ -114,13 +114,13 @@ def test_all_keys_of_a_chunk_are_told_in_key_order_each_before_its_after() -> No
 def test_updates_of_equal_values_go_untold_where_the_table_says_so(compared: tuple[str, ...] | None, told: str) -> None:
     for level in ("5", "5^"):
         keys = [f"{level}:+I:a/1 0:+I:{value}" for value in ("a/1", "a/2", "b/1")]
-        announcement = ChangelogFilter(compared=compared)
+        changelog_filter = ChangelogFilter(compared=compared)
         runs, beyond = parts(*keys)
 
         if beyond:
-            compacted = compact_with_lookup(runs, rule(), NAMES, announcement, looked_up=beyond)
+            compacted = merge_lookup(runs, rule(), NAMES, changelog_filter, looked_up=beyond)
         else:
-            compacted = merge_full_compaction(runs, rule(), NAMES, announcement, top_level=TOP)
+            compacted = merge_full_compaction(runs, rule(), NAMES, changelog_filter, top_level=TOP)
 
         assert shown(compacted.changelog) == told
 
@@ -177,7 +177,7 @@ def test_a_lookup_tells_what_records_of_level_0_change(versions: str, told: str,
 
 def test_a_lookup_without_a_producer_merges_the_same_and_tells_nothing() -> None:
     for versions, _, stays in WITH_LOOKUP:
-        compacted = looked_up(rule(), versions, announcement=None)
+        compacted = looked_up(rule(), versions, changelog_filter=None)
 
         assert (compacted.changelog, shown(compacted.records)) == (None, stays)
 
@@ -229,7 +229,7 @@ def test_the_places_of_records_beyond_that_news_supersede_are_told() -> None:
     keys = ["4^:+I:a 0:+I:b", "4^:+I:a 0:-D:a", "4^:+I:a", ".:: 1:+I:a 0:+I:b", ".:: 0:+I:b"]
     runs, beyond = parts(*keys, places=True)
 
-    compacted = compact_with_lookup(runs, rule(), NAMES, None, looked_up=beyond)
+    compacted = merge_lookup(runs, rule(), NAMES, None, looked_up=beyond)
 
     assert compacted.superseded is not None
     assert [divmod(place, 1 << POSITION_BITS) for place in compacted.superseded.tolist()] == [(0, 0), (0, 1)]
@@ -240,7 +240,7 @@ def test_records_beyond_that_answer_for_nothing_are_superseded_all_the_same() ->
     # By an update, by a delete, by nothing.
     runs, beyond = parts("0^:+I:a 0:+I:b", "0^:+I:a 0:-D:a", "0^:+I:a", places=True)
 
-    compacted = compact_with_lookup(runs, rule(), NAMES, ChangelogFilter(), looked_up=beyond)
+    compacted = merge_lookup(runs, rule(), NAMES, ChangelogFilter(), looked_up=beyond)
 
     assert compacted.superseded is not None
     assert [divmod(place, 1 << POSITION_BITS) for place in compacted.superseded.tolist()] == [(0, 0), (0, 1)]

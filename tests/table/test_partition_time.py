@@ -73,7 +73,7 @@ def test_a_partition_is_over_when_its_time_is_longer_ago_than_the_table_says(dt:
     expiry = skipped_by_compaction(schema_of({"dt": "STRING"}, **SKIPPING), local_now_millis=now)
 
     assert expiry is not None
-    assert expiry.is_over((dt,)) is over
+    assert expiry.is_expired((dt,)) is over
 
 
 @pytest.mark.parametrize("missing", SKIPPING)

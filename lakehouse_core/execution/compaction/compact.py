@@ -85,14 +85,15 @@ def compact(
     dry_run: bool = False,
     properties: Mapping[str, str] | None = None,
     identity: tuple[str, int] | None = None,
-    tells: bool = True,
+    emits_changelog: bool = True,
     watch: Watch = NOBODY,
 ) -> CompactionResult:
     """Compact the buckets in `scope`.
 
     `full`: into one run each; else what the strategy picks in each, once. `identity`: the user and identifier to commit
-    as; None: a user of its own. `tells`: with the changelog that the table's producer asks for. Raises CommitConflict
-    when every bucket lost to another commit, InvalidRequest, UnsupportedFeature, CorruptTable, TaskFailed.
+    as; None: a user of its own. `emits_changelog`: with the changelog of the table's producer.
+    Raises CommitConflict when every bucket lost to another commit, InvalidRequest, UnsupportedFeature, CorruptTable,
+    TaskFailed.
     """
     name = table.name or table.store.uri("")
     watch.at("planning the compaction")
@@ -114,7 +115,14 @@ def compact(
     occasion = PickTime(local_now_millis=table.clock.local_now_millis())
     deletions = deletion_files(indexes, DataLayout(schema))
     buckets = _plan_buckets(
-        by_bucket, table.schemas, schema, deletions, full=full, occasion=occasion, expiry=expiry, tells=tells
+        by_bucket,
+        table.schemas,
+        schema,
+        deletions,
+        full=full,
+        occasion=occasion,
+        expiry=expiry,
+        emits_changelog=emits_changelog,
     )
     files = [file for found in by_bucket.values() for file in found]
     planned = CompactionResult(
@@ -166,7 +174,7 @@ def _plan_buckets(
     full: bool,
     occasion: PickTime,
     expiry: RecordExpiry | None,
-    tells: bool,
+    emits_changelog: bool,
 ) -> tuple[BucketCompaction, ...]:
     """Return what each bucket needs, largest first."""
     types = [field.type for field in schema.partition_fields]
@@ -179,7 +187,9 @@ def _plan_buckets(
         expired = expired_files(files, expiry, file_schemas)
         vectors = {file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions}
         marked = {name: MarkedRows(count=one.cardinality, index_file=one.key) for name, one in vectors.items()}
-        picked = plan_bucket(files, schema, full=full, occasion=occasion, expired=expired, marked=marked, tells=tells)
+        picked = plan_bucket(
+            files, schema, full=full, occasion=occasion, expired=expired, marked=marked, emits_changelog=emits_changelog
+        )
         for plan in _task_plans(picked, schema):
             names = {file.file_name for file in (*plan.files, *_older(plan))}
             found.append(

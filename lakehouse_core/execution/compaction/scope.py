@@ -50,8 +50,8 @@ def files_in(scope: Scope, table: TableContext, snapshot: Snapshot, schema: Tabl
     if isinstance(scope, WrittenBuckets):
         files = _live_files(table, snapshot, _in_places(scope.places))
         return {place: found for place, found in files.items() if run_count(found) > scope.above_runs}
-    over = skipped_by_compaction(schema, local_now_millis=now_millis)
-    files = _live_files(table, snapshot, _in_partitions(schema, scope.condition, over))
+    expiry = skipped_by_compaction(schema, local_now_millis=now_millis)
+    files = _live_files(table, snapshot, _in_partitions(schema, scope.condition, expiry))
     return _idle(files, now_millis - scope.idle_millis) if scope.idle_millis else files
 
 
@@ -84,15 +84,15 @@ def _idle(by_bucket: FilesByBucket, until_millis: int) -> FilesByBucket:
     return {place: files for place, files in by_bucket.items() if newest[place[0]] <= until_millis}
 
 
-def _in_partitions(schema: TableSchema, condition: Predicate | None, over: PartitionExpiry | None) -> Keep | None:
-    if condition is None and over is None:
+def _in_partitions(schema: TableSchema, condition: Predicate | None, expiry: PartitionExpiry | None) -> Keep | None:
+    if condition is None and expiry is None:
         return None
     types = [field.type for field in schema.partition_fields]
 
     @cache
     def is_asked_for(partition: bytes) -> bool:
         values = deserialize_row(partition, types)
-        if over is not None and over.is_over(values):
+        if expiry is not None and expiry.is_expired(values):
             return False
         return condition is None or holds(condition, dict(zip(schema.partition_keys, values, strict=True)))
 

@@ -17,8 +17,8 @@ from lakehouse_core.merge.compact import (
     POSITION_BITS,
     ChangelogFilter,
     Compacted,
-    compact_with_lookup,
     merge_full_compaction,
+    merge_lookup,
 )
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan
@@ -46,10 +46,10 @@ class ChangelogMerge:
         numbers, rows = places >> POSITION_BITS, places & ((1 << POSITION_BITS) - 1)
         return {names[number]: np.sort(rows[numbers == number]) for number in np.unique(numbers).tolist()}
 
-    def chunks(self, sections: Sequence[Section], telling: ChangelogMode) -> Iterator[Compacted]:
+    def chunks(self, sections: Sequence[Section], changelog_mode: ChangelogMode) -> Iterator[Compacted]:
         """Yield what becomes of the sections, chunk by chunk in key order; batches may be empty."""
         for section in sections:
-            if telling is ChangelogMode.TOP_LEVEL:
+            if changelog_mode is ChangelogMode.TOP_LEVEL:
                 yield from self._into_top(section)
             else:
                 yield from self._with_lookup(section)
@@ -58,28 +58,30 @@ class ChangelogMerge:
         runs, is_decided = oldest_first(section)
         rule = self._rule(is_decided=is_decided)
         for chunk in chunks_of([(self._scan(), run) for run in runs], rule.spec):
-            yield merge_full_compaction(chunk, rule, self._names, self._announcement, top_level=self.plan.output_level)
+            yield merge_full_compaction(
+                chunk, rule, self._names, self._changelog_filter, top_level=self.plan.output_level
+            )
 
     def _with_lookup(self, section: Section) -> Iterator[Compacted]:
-        beyond = self._beyond(section)
-        runs, is_decided = oldest_first((*section, *beyond))
-        looked_up = frozenset(index for index, run in enumerate(runs) if run in beyond)
+        runs_above = self._looked_up_runs(section)
+        runs, is_decided = oldest_first((*section, *runs_above))
+        looked_up = frozenset(index for index, run in enumerate(runs) if run in runs_above)
         rule = self._rule(is_decided=is_decided)
         if self.schema.table_options.deletion_vectors.enabled:
             files = (file for run in self.plan.older for file in run.data_files)
             places = {file.file_name: number for number, file in enumerate(files)}
             inside = replace(self._scan(), places=places)
             # A row that is over answers for nothing, but a newer one takes its place: its key would be there twice.
-            outside = replace(inside, keeps_over=True)
+            outside = replace(inside, keeps_expired=True)
         else:
             inside, outside = self._scan(), self._scan(_key_range(section, self.schema))
         if not self._needs_values(runs, looked_up, is_decided=is_decided):
             # Of first rows one that is over was the first all the same, as long as it is there.
             outside = replace(outside, read_only=frozenset(rule.spec.key_columns), expiry=None)
         scans = [(outside if index in looked_up else inside, run) for index, run in enumerate(runs)]
-        announcement = self._announcement if self.plan.tells else None
+        changelog_filter = self._changelog_filter if self.plan.emits_changelog else None
         for chunk in chunks_of(scans, rule.spec):
-            yield compact_with_lookup(chunk, rule, self._names, announcement, looked_up=looked_up)
+            yield merge_lookup(chunk, rule, self._names, changelog_filter, looked_up=looked_up)
 
     def _needs_values(self, runs: Sequence[SortedRun], looked_up: frozenset[int], *, is_decided: bool) -> bool:
         """Whether more is asked of the runs `looked_up` than that they have a key, and where.
@@ -93,13 +95,18 @@ class ChangelogMerge:
             return False
         if self.expiry is not None:
             return True
-        if self.plan.tells or spec.engine is not MergeEngine.DEDUPLICATE or spec.sequence_fields or spec.ignore_delete:
+        if (
+            self.plan.emits_changelog
+            or spec.engine is not MergeEngine.DEDUPLICATE
+            or spec.sequence_fields
+            or spec.ignore_delete
+        ):
             return True
         # Java takes it for granted that level 0 is newer; writers that ran side by side may have numbered otherwise.
         level_0 = (index for index, run in enumerate(runs) if any(file.level == 0 for file in run.data_files))
         return not is_decided or min(level_0, default=0) < max(looked_up, default=-1)
 
-    def _beyond(self, section: Section) -> tuple[SortedRun, ...]:
+    def _looked_up_runs(self, section: Section) -> tuple[SortedRun, ...]:
         """Return what lies above the output level and may hold keys of the section's level 0."""
         if all(file.level for run in section for file in run.data_files):
             return ()
@@ -115,7 +122,7 @@ class ChangelogMerge:
         return [*self.schema.column_names, SEQUENCE_NUMBER, VALUE_KIND]
 
     @property
-    def _announcement(self) -> ChangelogFilter:
+    def _changelog_filter(self) -> ChangelogFilter:
         options = self.schema.table_options
         if not options.changelog_row_deduplicate:
             return ChangelogFilter()

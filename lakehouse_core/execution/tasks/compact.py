@@ -141,8 +141,8 @@ def _carry_out(task: RewriteTask, files: BucketFiles, output: FileOutput, made: 
     merge = ChangelogMerge(files=files, schema=task.schema, plan=task.plan, expiry=task.expiry)
     for step in task.plan.steps:
         match step:
-            case Upgrade(file, telling):
-                if telling is not ChangelogMode.NOTHING:
+            case Upgrade(file, changelog_mode):
+                if changelog_mode is not ChangelogMode.NOTHING:
                     made.add((), _told(task, merge, step, output, made))
                 made.after.append(replace(file, level=task.plan.output_level))
             case Merge(_, ChangelogMode.NOTHING):
@@ -177,7 +177,7 @@ def _merged_and_told(
         DataFileWriter(output, task.folder, _file_kind(task.schema, level=merge.plan.output_level)) as records,
         DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=merge.plan.output_level)) as changelog,
     ):
-        for chunk in merge.chunks(step.sections, step.telling):
+        for chunk in merge.chunks(step.sections, step.changelog_mode):
             records.write(_storable(chunk.records, task.schema))
             if chunk.superseded is not None:
                 made.mark(merge.marks(chunk.superseded))
@@ -192,7 +192,7 @@ def _told(
     """Write the changelog of a file that itself stays as it is."""
     alone = sections(keyed_files([step.file], [each.type for each in task.schema.key_fields]))
     with DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=merge.plan.output_level)) as changelog:
-        for chunk in merge.chunks(alone, step.telling):
+        for chunk in merge.chunks(alone, step.changelog_mode):
             if chunk.superseded is not None:
                 made.mark(merge.marks(chunk.superseded))
             if chunk.changelog is not None:

@@ -153,7 +153,7 @@ class RunScan:
 
     `places`: by file name a number, to say with each record where it lies; records of other files lie nowhere. None: no
     such column. `read_only`: the names of the fields that are read, the others are null; None: all of them are.
-    `keeps_over`: rows that are over come, too, as if of level 0, which looked-up records never have.
+    `keeps_expired`: expired rows are read too, as if of level 0, which looked-up records never have.
     """
 
     source: BucketFiles
@@ -164,7 +164,7 @@ class RunScan:
     expiry: RecordExpiry | None = None
     places: Mapping[str, int] | None = None
     read_only: frozenset[str] | None = None
-    keeps_over: bool = False
+    keeps_expired: bool = False
 
     def batches(self, run: SortedRun, *, share: float, held_bytes: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a run in batches of its share of a chunk, of which all runs have 1 together.
@@ -191,7 +191,7 @@ class RunScan:
                     stored = reader.batches(read, system=self.system, batch_rows=rows, held_bytes=held_bytes)
                     placed = _placed(stored, self.places.get(file.file_name))
                     found = placed if deleted is None else remaining_rows(placed, deleted)
-                if self.expiry is not None and not self.keeps_over:
+                if self.expiry is not None and not self.keeps_expired:
                     found = _unexpired(found, self.expiry)
                 found = found if len(read) == len(self.fields) else (_filled(batch, self.fields) for batch in found)
                 yield from (self._leveled(batch, file.level) for batch in found) if self.with_level else found
@@ -200,7 +200,7 @@ class RunScan:
 
     def _leveled(self, batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
         """Return the batch with the level of its file behind its columns."""
-        if self.expiry is not None and self.keeps_over:
+        if self.expiry is not None and self.keeps_expired:
             levels = pa.array(np.where(expired_rows(batch, self.expiry), 0, level), pa.int8())
         else:
             levels = pa.repeat(pa.scalar(level, pa.int8()), batch.num_rows)

@@ -79,7 +79,7 @@ def compact_written(
                 identity=identity,
                 properties=staged.properties,
                 # As in Java: an overwrite has no changelog, nor has the compaction that belongs to it.
-                tells=isinstance(staged.mode, Append),
+                emits_changelog=isinstance(staged.mode, Append),
                 watch=watch,
             )
         except CommitConflict:

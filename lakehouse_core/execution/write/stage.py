@@ -85,7 +85,7 @@ def stage(
         rowkind_column=rowkind_column,
         missing=missing,
         # As in Java, which writes the changelog of an overwrite and lets it lie.
-        tells=isinstance(mode, Append),
+        emits_changelog=isinstance(mode, Append),
     )
     messages: list[CommitMessage] = []
     try:

@@ -34,13 +34,14 @@ def plan_bucket(
     occasion: PickTime | None = None,
     expired: Collection[str] = frozenset(),
     marked: Marked = NOTHING_MARKED,
-    tells: bool = True,
+    emits_changelog: bool = True,
 ) -> CompactionPlan | AppendCompactionPlan | None:
     """Return the compaction of one bucket's live files, `full` or what the strategy picks; None: nothing to gain.
 
-    `occasion` is for the strategy; without a last full compaction in it, the files tell. `expired`: names of files that
-    hold rows whose time is over. `marked`: those with deletion vectors. `tells`: with the changelog that the table's
-    producer asks for. Raises CorruptTable when the files contradict each other.
+    `occasion` is for the strategy; without a last full compaction in it, the files show the last one.
+    `expired`: names of files with expired rows. `marked`: names of files with deletion vectors.
+    `emits_changelog`: with the changelog of the table's producer. Raises CorruptTable when the files contradict each
+    other.
     """
     options = schema.table_options
     if schema.is_append:
@@ -56,7 +57,11 @@ def plan_bucket(
         waiting = sum(leveled.level == 0 for leveled in levels.runs)
         occasion = replace(occasion, skipped_triggers=max(occasion.skipped_triggers, waiting - 1))
         plan = plan_minor_compaction(levels, options, occasion, expired=expired)
-    return None if plan is None else with_changelog_steps(plan, schema, top_level=levels.max_level, tells=tells)
+    return (
+        None
+        if plan is None
+        else with_changelog_steps(plan, schema, top_level=levels.max_level, emits_changelog=emits_changelog)
+    )
 
 
 def expired_files(

@@ -1,7 +1,7 @@
-"""Which steps of a compaction tell a changelog, and which files must be looked at or rewritten because of it.
+"""Changelog steps: choose the compaction steps that emit changelog records and the files they merge.
 
-A table with changelog producer full-compaction tells what reaches its top level. A table whose compactions look up
-tells what leaves level 0.
+Rule: the producer full-compaction emits the changes that reach the top level. A table whose compactions
+look up emits the changes that leave level 0.
 Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md#lookup.
 """
 
@@ -16,38 +16,42 @@ from lakehouse_core.table.sorted_run import KeyedFile, keyed_files
 
 
 def with_changelog_steps(
-    plan: CompactionPlan, schema: TableSchema, *, top_level: int, tells: bool = True
+    plan: CompactionPlan, schema: TableSchema, *, top_level: int, emits_changelog: bool = True
 ) -> CompactionPlan:
-    """Return the plan with each step that has something to tell or to look up marked so.
+    """Return the plan with the changelog mode of each step that emits changelog records or looks versions up.
 
-    `tells`: whether the changelog that the table's producer asks for is wanted. What is looked up stays the same.
+    `emits_changelog`: with the changelog of the table's producer. Lookups do not depend on it.
     """
     options = schema.table_options
     if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
-        if plan.output_level < top_level or not tells:
+        if plan.output_level < top_level or not emits_changelog:
             return plan
-        return replace(plan, steps=tuple(replace(step, telling=ChangelogMode.TOP_LEVEL) for step in plan.steps))
+        return replace(plan, steps=tuple(replace(step, changelog_mode=ChangelogMode.TOP_LEVEL) for step in plan.steps))
     if not options.needs_lookup:
         return plan
-    tells = tells and options.changelog_producer is ChangelogProducer.LOOKUP
+    emits_changelog = emits_changelog and options.changelog_producer is ChangelogProducer.LOOKUP
     key_types = [field.type for field in schema.key_fields]
     steps: list[Step] = []
     for step in plan.steps:
         if isinstance(step, Merge):
             from_level_0 = any(file.level == 0 for file in step.files)
-            steps.append(replace(step, telling=ChangelogMode.LOOKUP) if from_level_0 else step)
+            steps.append(replace(step, changelog_mode=ChangelogMode.LOOKUP) if from_level_0 else step)
         elif step.file.level == 0:
             (keyed,) = keyed_files([step.file], key_types)
             above = [file for run in plan.older for file in run.data_files]
             is_newest = crossed_files(above, [step.file], key_types) is None
             is_top = plan.output_level == top_level
-            steps.append(_from_level_0(keyed, options, is_newest=is_newest, is_top=is_top, tells=tells))
+            steps.append(
+                _from_level_0(keyed, options, is_newest=is_newest, is_top=is_top, emits_changelog=emits_changelog)
+            )
         else:
             steps.append(step)
-    return replace(plan, steps=tuple(steps), tells=tells)
+    return replace(plan, steps=tuple(steps), emits_changelog=emits_changelog)
 
 
-def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_newest: bool, is_top: bool, tells: bool) -> Step:
+def _from_level_0(
+    keyed: KeyedFile, options: TableOptions, *, is_newest: bool, is_top: bool, emits_changelog: bool
+) -> Step:
     """Return what becomes of a level-0 file that shares no key with others of its compaction.
 
     `is_newest`: by their numbers its records win over those above. Java takes that for granted; its writers side by
@@ -59,6 +63,6 @@ def _from_level_0(keyed: KeyedFile, options: TableOptions, *, is_newest: bool, i
         # Deleted rows are marked where they lie; their records themselves are of no more use.
         keeps_bytes = False
     if not keeps_bytes:
-        return Merge(sections([keyed]), telling=ChangelogMode.LOOKUP)
-    is_of_use = tells or (options.deletion_vectors.enabled and not is_top)
-    return Upgrade(keyed.file, telling=ChangelogMode.LOOKUP if is_of_use else ChangelogMode.NOTHING)
+        return Merge(sections([keyed]), changelog_mode=ChangelogMode.LOOKUP)
+    is_of_use = emits_changelog or (options.deletion_vectors.enabled and not is_top)
+    return Upgrade(keyed.file, changelog_mode=ChangelogMode.LOOKUP if is_of_use else ChangelogMode.NOTHING)

@@ -21,7 +21,8 @@ class ChangelogMode(Enum):
     NOTHING = "nothing"
     # Before is what the top level, which is the output, held.
     TOP_LEVEL = "top level"
-    # Before is what the lowest level above 0 holds, within the compaction or beyond it; it may be marked deleted there.
+    # Before is what the lowest level above 0 holds, inside the compaction or in a looked-up run,
+    # where it may be marked deleted.
     LOOKUP = "lookup"
 
 
@@ -30,7 +31,7 @@ class Upgrade:
     """Move the file to the output level in the metadata; its bytes stay."""
 
     file: DataFile
-    telling: ChangelogMode = ChangelogMode.NOTHING
+    changelog_mode: ChangelogMode = ChangelogMode.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Merge:
     """Read the sections in key order, merge each, and write the rows as new files of the output level."""
 
     sections: tuple[Section, ...]
-    telling: ChangelogMode = ChangelogMode.NOTHING
+    changelog_mode: ChangelogMode = ChangelogMode.NOTHING
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -54,7 +55,7 @@ class CompactionPlan:
 
     `drops_deletes`: nothing older lies below the output level, so deleted rows need not be remembered. `older`: the
     runs of the levels above the output level, level by level upwards, which stay; a lookup searches them in this order.
-    `tells`: whether the steps that look up write what they find changed to the changelog.
+    `emits_changelog`: whether the steps that look up write what they find changed to the changelog.
     """
 
     output_level: int
@@ -62,7 +63,7 @@ class CompactionPlan:
     steps: tuple[Step, ...]
     reason: Reason
     older: tuple[SortedRun, ...] = ()
-    tells: bool = False
+    emits_changelog: bool = False
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -28,8 +28,8 @@ def file(level: int, *, deletes: int | None = 0, low: int = 1) -> DataFile:
     return data_file(f"f{low}", low, low + 3, level=level, delete_row_count=deletes)
 
 
-def merge(*files: DataFile, telling: ChangelogMode = ChangelogMode.NOTHING) -> Merge:
-    return Merge(sections(keyed_files(files, KEY)), telling=telling)
+def merge(*files: DataFile, changelog_mode: ChangelogMode = ChangelogMode.NOTHING) -> Merge:
+    return Merge(sections(keyed_files(files, KEY)), changelog_mode=changelog_mode)
 
 
 def told(step: Step, *, output_level: int = TOP, **options: str) -> Step:
@@ -74,9 +74,9 @@ def test_a_file_that_leaves_level_0_alone_is_told_or_rewritten(
 ) -> None:
     one = file(0, deletes=deletes)
     steps: dict[str, Step] = {
-        "merge": merge(one, telling=ChangelogMode.LOOKUP),
+        "merge": merge(one, changelog_mode=ChangelogMode.LOOKUP),
         "upgrade": Upgrade(one),
-        "upgrade, told": Upgrade(one, telling=ChangelogMode.LOOKUP),
+        "upgrade, told": Upgrade(one, changelog_mode=ChangelogMode.LOOKUP),
     }
 
     assert told(Upgrade(one), output_level=output_level, **options) == steps[expected]
@@ -114,7 +114,7 @@ def test_a_file_with_older_numbers_than_those_above_is_merged_with_them(
 def test_sections_with_files_of_level_0_look_up_and_others_tell_nothing(options: dict[str, str]) -> None:
     with_news, without = (file(0), file(3)), (file(2), file(3))
 
-    assert told(merge(*with_news), **options) == merge(*with_news, telling=ChangelogMode.LOOKUP)
+    assert told(merge(*with_news), **options) == merge(*with_news, changelog_mode=ChangelogMode.LOOKUP)
     assert told(merge(*without), **options) == merge(*without)
     assert told(Upgrade(file(3, deletes=None)), **options) == Upgrade(file(3, deletes=None))
 
@@ -123,7 +123,7 @@ def test_sections_with_files_of_level_0_look_up_and_others_tell_nothing(options:
 def test_what_reaches_the_top_level_is_told_where_full_compactions_tell(step: Any) -> None:
     options = {"changelog-producer": "full-compaction"}
 
-    assert told(step, **options).telling is ChangelogMode.TOP_LEVEL
+    assert told(step, **options).changelog_mode is ChangelogMode.TOP_LEVEL
     assert told(step, output_level=TOP - 1, **options) == step
 
 
@@ -131,14 +131,14 @@ def test_after_an_overwrite_the_same_is_looked_up_and_nothing_told() -> None:
     plan = CompactionPlan(
         output_level=TOP, drops_deletes=True, steps=(merge(file(0), file(3)), Upgrade(file(0))), reason="run count"
     )
-    untold = replace(plan, steps=(merge(file(0), file(3), telling=ChangelogMode.LOOKUP), Upgrade(file(0))))
+    untold = replace(plan, steps=(merge(file(0), file(3), changelog_mode=ChangelogMode.LOOKUP), Upgrade(file(0))))
 
-    assert with_changelog_steps(plan, key_schema(**LOOKUP), top_level=TOP, tells=False) == untold
-    assert with_changelog_steps(plan, key_schema(**LOOKUP), top_level=TOP).tells
+    assert with_changelog_steps(plan, key_schema(**LOOKUP), top_level=TOP, emits_changelog=False) == untold
+    assert with_changelog_steps(plan, key_schema(**LOOKUP), top_level=TOP).emits_changelog
     for options in ({"force-lookup": "true"}, {"changelog-producer": "full-compaction"}):
-        assert not with_changelog_steps(plan, key_schema(**options), top_level=TOP).tells
+        assert not with_changelog_steps(plan, key_schema(**options), top_level=TOP).emits_changelog
     full = key_schema(**{"changelog-producer": "full-compaction"})
-    assert with_changelog_steps(plan, full, top_level=TOP, tells=False) == plan
+    assert with_changelog_steps(plan, full, top_level=TOP, emits_changelog=False) == plan
 
 
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "input"}, PARTIAL, SEQUENCE])

@@ -40,7 +40,7 @@ class KeyWriter:
     """Buffers rows of all buckets, spills them when the buffer is full; a flush makes files of all there is.
 
     `next_numbers`: the next sequence number of each (serialized partition, bucket) that has files.
-    `tells`: with the changelog of a table whose producer is `input`.
+    `emits_changelog`: with the changelog of a table whose producer is `input`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class KeyWriter:
         output: FileOutput,
         *,
         next_numbers: Mapping[tuple[bytes, int], int],
-        tells: bool,
+        emits_changelog: bool,
         spill_folder: str | None,
     ) -> None:
         options = schema.table_options
@@ -63,7 +63,7 @@ class KeyWriter:
         self._buffer: list[InputRows] = []
         self._buffer_bytes = 0
         self._limit_bytes = min(options.write_buffer_bytes, _MOST_BUFFER_BYTES)
-        self._has_changelog = tells and options.changelog_producer is ChangelogProducer.INPUT
+        self._has_changelog = emits_changelog and options.changelog_producer is ChangelogProducer.INPUT
         # What one version of a key cannot stand for is merged once only, when all versions are there.
         self._spills_all = self._has_changelog or self._spec.engine not in BY_ROW
         # Runs follow each other in time, so their order is that of the sequence numbers.

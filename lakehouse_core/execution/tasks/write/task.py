@@ -26,8 +26,8 @@ class WriteTask:
 
     `next_sequence_numbers`: of each (serialized partition, bucket) that has files; others begin at 0.
     `rowkind_column`: a column of the input that holds +I, -U, +U or -D, else the option `rowkind.field` names one.
-    `missing`: what becomes of a column that the input lacks. `tells`: with the changelog of a table whose producer is
-    `input`; an overwrite has none.
+    `missing`: how to treat a column that the input lacks.
+    `emits_changelog`: with the changelog of a table whose producer is `input`; an overwrite has none.
     """
 
     store: StoreSpec
@@ -35,7 +35,7 @@ class WriteTask:
     next_sequence_numbers: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     rowkind_column: str | None = None
     missing: Missing = "null"
-    tells: bool = True
+    emits_changelog: bool = True
 
 
 def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: TaskRuntime) -> list[CommitMessage]:
@@ -64,5 +64,9 @@ def _writer(task: WriteTask, output: FileOutput, spill_folder: str | None) -> Ap
     if task.schema.is_append:
         return AppendWriter(task.schema, output, next_numbers=task.next_sequence_numbers)
     return KeyWriter(
-        task.schema, output, next_numbers=task.next_sequence_numbers, tells=task.tells, spill_folder=spill_folder
+        task.schema,
+        output,
+        next_numbers=task.next_sequence_numbers,
+        emits_changelog=task.emits_changelog,
+        spill_folder=spill_folder,
     )
