@@ -263,7 +263,7 @@ class TestTagsAndChangelogs:
 
     def test_an_unknown_tag_names_those_there_are(self) -> None:
         log = log_of(1)
-        with pytest.raises(NotFound, match=r"Tag 'x': there is no such tag\. The table has no tags\."):
+        with pytest.raises(NotFound, match=r"Tag 'x' does not exist\. The table has no tags\."):
             log.tags.tag("x")
         log.store.write(MAIN.tag("eod"), serialize_tag(Tag(snapshot=snapshot(1))))
         with pytest.raises(NotFound, match="The tags are: eod"):
