@@ -163,6 +163,20 @@ def test_headers_docstrings_and_messages_use_the_words_of_the_glossary(what):
     assert found == []
 
 
+@pytest.mark.parametrize("what", UNUSED_WORDS)
+def test_pages_use_the_words_of_the_glossary(what):
+    pages = {*DOCS.rglob("*.md"), *ROOT.glob("*.md")} - {DOCS / "glossary.md", ROOT / "CHANGELOG.md"}
+    # Decisions and changes are kept as they were written.
+    lines = [
+        (str(page.relative_to(ROOT)), line)
+        for page in sorted(pages - {*(DOCS / "decisions").iterdir()})
+        for line in page.read_text().splitlines()
+    ]
+
+    assert [found for found in lines if UNUSED_WORDS[what].search(found[1])] == []
+    assert len(lines) > 2000
+
+
 def test_the_words_that_texts_do_not_use_are_recognised():
     faults = [
         ("a subject without a noun", "Whoever reads the file leaves them out."),
