@@ -18,7 +18,7 @@ class FileChecksum(Protocol):
         """Add bytes that come before the end of the file."""
         ...
 
-    def sealed(self, held: bytes) -> bytes:
+    def with_checksum(self, held: bytes) -> bytes:
         """Return `held`, which ends with the end of the file, with the checksum in it."""
         ...
 
@@ -28,9 +28,9 @@ class ChecksumSink:
 
     closed = False
 
-    def __init__(self, sink: IO[bytes], seal: FileChecksum) -> None:
+    def __init__(self, sink: IO[bytes], checksum: FileChecksum) -> None:
         self._sink = sink
-        self._seal = seal
+        self._checksum = checksum
         self._position = 0
         self._held: bytearray | None = None
         # What the store said when it refused bytes.
@@ -39,7 +39,7 @@ class ChecksumSink:
     def write(self, data: Any) -> int:
         size = len(data)
         if self._held is None:
-            self._seal.observe(data)
+            self._checksum.observe(data)
             try:
                 self._sink.write(data)
             except LakehouseError as error:
@@ -64,9 +64,9 @@ class ChecksumSink:
         """Write the held bytes with the checksum, and return the size of the file."""
         held = bytes(self._held or b"")
         self._held = None
-        sealed = self._seal.sealed(held)
-        self._sink.write(sealed)
-        return self._position + len(sealed) - len(held)
+        written = self._checksum.with_checksum(held)
+        self._sink.write(written)
+        return self._position + len(written) - len(held)
 
     def close(self) -> None:
         """Keep the file open: the block that opened it closes it."""
@@ -87,10 +87,10 @@ class ChecksummedFile(Generic[W]):
     """One file that `writer` fills. End it with `finish` or `abandon`."""
 
     def __init__(
-        self, store: ObjectStore, key: str, seal: FileChecksum, open_writer: Callable[[ChecksumSink], W]
+        self, store: ObjectStore, key: str, checksum: FileChecksum, open_writer: Callable[[ChecksumSink], W]
     ) -> None:
         self._stack = ExitStack()
-        self._sink = ChecksumSink(self._stack.enter_context(store.open_write(key)), seal)
+        self._sink = ChecksumSink(self._stack.enter_context(store.open_write(key)), checksum)
         try:
             self._writer = open_writer(self._sink)
         except BaseException as error:

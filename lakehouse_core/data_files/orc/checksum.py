@@ -15,7 +15,7 @@ _NAMELESS_MARK: Final = b"lh-orc-1"
 _MARKS: Final = (_MARK, _NAMELESS_MARK)
 _MARK_BYTES: Final = len(_MARK)
 _CHECKSUM_BYTES: Final = 4
-# The mark, the checksum of all but the seal, and that of the name.
+# The mark, the checksum of all other bytes, and that of the name.
 _SEAL_BYTES: Final = _MARK_BYTES + 2 * _CHECKSUM_BYTES
 _NAMELESS_SEAL_BYTES: Final = _MARK_BYTES + _CHECKSUM_BYTES
 # So many bytes of a mark, where the mark belongs, are no coincidence.
@@ -37,7 +37,7 @@ class OrcChecksum:
     def observe(self, data: Any) -> None:
         self._checksum = zlib.crc32(data, self._checksum)
 
-    def sealed(self, held: bytes) -> bytes:
+    def with_checksum(self, held: bytes) -> bytes:
         tail_at = len(held) - _tail_bytes(held[-256:])
         checksum = zlib.crc32(held, self._checksum)
         return held[:tail_at] + _MARK + _stored(checksum) + self._name + held[tail_at:]
@@ -49,18 +49,18 @@ def is_broken(read_at: Callable[[int, int], bytes], size: int, file_name: str | 
 
     `read_at(count, position)` returns bytes of it. `file_name` None: the file has got another name since, on purpose.
     """
-    seal_at = _seal_at(read_at, size)
-    if seal_at is None:
+    checksum_at = _checksum_at(read_at, size)
+    if checksum_at is None:
         return False
-    mark = read_at(_MARK_BYTES, seal_at)
+    mark = read_at(_MARK_BYTES, checksum_at)
     if mark not in _MARKS:
         return True
-    seal_bytes = _NAMELESS_SEAL_BYTES if mark == _NAMELESS_MARK else _SEAL_BYTES
-    checksums = read_at(seal_bytes - _MARK_BYTES, seal_at + _MARK_BYTES)
+    checksum_bytes = _NAMELESS_SEAL_BYTES if mark == _NAMELESS_MARK else _SEAL_BYTES
+    checksums = read_at(checksum_bytes - _MARK_BYTES, checksum_at + _MARK_BYTES)
     if file_name is not None and checksums[_CHECKSUM_BYTES:] not in (b"", _stored(zlib.crc32(file_name.encode()))):
         return True
     checksum = 0
-    for start, stop in ((0, seal_at), (seal_at + seal_bytes, size)):
+    for start, stop in ((0, checksum_at), (checksum_at + checksum_bytes, size)):
         for position in range(start, stop, _WINDOW_BYTES):
             checksum = zlib.crc32(read_at(min(_WINDOW_BYTES, stop - position), position), checksum)
     return checksums[:_CHECKSUM_BYTES] != _stored(checksum)
@@ -70,11 +70,11 @@ def _stored(checksum: int) -> bytes:
     return checksum.to_bytes(_CHECKSUM_BYTES, "little")
 
 
-def _seal_at(read_at: Callable[[int, int], bytes], size: int) -> int | None:
-    """Return where the seal lies, or what damage left of one; None where there is none."""
+def _checksum_at(read_at: Callable[[int, int], bytes], size: int) -> int | None:
+    """Return where the checksum lies, or what damage left of one; None where there is none."""
     end = read_at(min(size, 256), max(0, size - 256))
-    for seal_bytes in (_SEAL_BYTES, _NAMELESS_SEAL_BYTES):
-        expected = size - _tail_bytes(end) - seal_bytes
+    for checksum_bytes in (_SEAL_BYTES, _NAMELESS_SEAL_BYTES):
+        expected = size - _tail_bytes(end) - checksum_bytes
         if expected >= 0 and _is_nearly_a_mark(read_at(_MARK_BYTES, expected)):
             return expected
     start = max(0, size - _SOUGHT_BYTES)

@@ -10,7 +10,7 @@ from typing import Any, Final
 # Stored in every Parquet file. Never change.
 _MARK: Final = b"lh-seal1"
 _DIGEST_BYTES: Final = 8
-SEAL_BYTES: Final = len(_MARK) + _DIGEST_BYTES
+CHECKSUM_BYTES: Final = len(_MARK) + _DIGEST_BYTES
 _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
 
 
@@ -20,17 +20,17 @@ class FooterChecksum:
     def observe(self, data: Any) -> None:
         """What comes before the footer has checksums of its own."""
 
-    def sealed(self, held: bytes) -> bytes:
+    def with_checksum(self, held: bytes) -> bytes:
         footer_at = len(held) - _TAIL_BYTES - int.from_bytes(held[-8:-4], "little")
-        return held[:footer_at] + _seal(held[footer_at:-_TAIL_BYTES]) + held[footer_at:]
+        return held[:footer_at] + _checksum(held[footer_at:-_TAIL_BYTES]) + held[footer_at:]
 
 
-def fits_seal(tail: bytes, footer_bytes: int) -> bool | None:
+def fits_checksum(tail: bytes, footer_bytes: int) -> bool | None:
     """Return whether the footer at the end of a file fits its checksum; None when the file has no checksum."""
-    seal = tail[: len(tail) - _TAIL_BYTES - footer_bytes][-SEAL_BYTES:]
+    checksum = tail[: len(tail) - _TAIL_BYTES - footer_bytes][-CHECKSUM_BYTES:]
     footer = tail[len(tail) - _TAIL_BYTES - footer_bytes : -_TAIL_BYTES]
-    return seal == _seal(footer) if seal.startswith(_MARK) else None
+    return checksum == _checksum(footer) if checksum.startswith(_MARK) else None
 
 
-def _seal(footer: bytes) -> bytes:
+def _checksum(footer: bytes) -> bytes:
     return _MARK + hashlib.blake2b(footer, digest_size=_DIGEST_BYTES).digest()

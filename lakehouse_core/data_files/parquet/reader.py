@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from lakehouse_core.data_files.bounds import footer_values
 from lakehouse_core.data_files.deletion_vectors import remaining_rows
 from lakehouse_core.data_files.file_name import FILE_NAME_KEY, check_file_name
-from lakehouse_core.data_files.parquet.checksum import SEAL_BYTES, fits_seal
+from lakehouse_core.data_files.parquet.checksum import CHECKSUM_BYTES, fits_checksum
 from lakehouse_core.data_files.reader import (
     SYSTEM_TYPES,
     WIDE_TEXT,
@@ -62,10 +62,10 @@ class ParquetFileReader:
         self._verify = verify
         self._source = open_source(store, key, entry)
         with decoding(key, "its footer"):
-            is_sealed = verify and self._check_seal()
+            has_checksum = verify and self._check_checksum()
             self._file, self._footer = self._opened()
         if verify:
-            self._check_name(is_sealed)
+            self._check_name(has_checksum)
         self._columns = set(self._file.schema_arrow.names)
         if self._footer.num_rows != entry.row_count:
             raise corrupt_file(
@@ -142,21 +142,21 @@ class ParquetFileReader:
         for _ in self._decoded(self._file.schema_arrow.names, groups, _DECODED_ROWS, held_bytes=0):
             pass
 
-    def _check_seal(self) -> bool:
-        """Say whether the footer has a seal. Raises CorruptTable where it does not fit it."""
+    def _check_checksum(self) -> bool:
+        """Say whether the footer has a checksum. Raises CorruptTable where it does not fit it."""
         size = self._entry.file_size
         if size < _TAIL_BYTES:
             return False
         footer_bytes = int.from_bytes(self._source.read_at(_TAIL_BYTES, size - _TAIL_BYTES)[:4], "little")
-        tail_bytes = min(size, footer_bytes + _TAIL_BYTES + SEAL_BYTES)
-        fits = fits_seal(self._source.read_at(tail_bytes, size - tail_bytes), footer_bytes)
+        tail_bytes = min(size, footer_bytes + _TAIL_BYTES + CHECKSUM_BYTES)
+        fits = fits_checksum(self._source.read_at(tail_bytes, size - tail_bytes), footer_bytes)
         if fits is False:
             raise corrupt_file(self._key, "its footer does not fit its checksum")
         return fits is True
 
-    def _check_name(self, is_sealed: bool) -> None:
+    def _check_name(self, has_checksum: bool) -> None:
         stored = (self._footer.metadata or {}).get(FILE_NAME_KEY.encode())
-        if stored is not None and not is_sealed:
+        if stored is not None and not has_checksum:
             raise corrupt_file(self._key, "its footer holds a file name, but no checksum precedes it")
         check_file_name(stored, self._key)
 

@@ -33,6 +33,7 @@ def test_an_append_table_takes_its_batches_from_one_version_of_the_feed(tmp_path
         ingest("v2")
     else:
         with pytest.raises(
-            lc.InvalidRequest, match=r"ops\.t: feed/shop/orders@v2.* took them from feed/shop/orders@v1"
+            lc.InvalidRequest,
+            match=r"ops\.t: found batches of feed/shop/orders@v2.* took them from feed/shop/orders@v1",
         ):
             ingest("v2")

@@ -68,7 +68,7 @@ def test_a_java_without_a_release_file_is_asked(tmp_path, answer, version):
 
 def test_without_any_java_the_error_says_what_to_install(bare_machine):
     with pytest.raises(
-        java_home.JavaMissing, match=r"JAVA_HOME is not set and no Java 17 or 21.*paimon-lakehouse\[local\]"
+        java_home.JavaMissing, match=r"JAVA_HOME is not set, and no Java 17 or 21.*paimon-lakehouse\[local\]"
     ):
         java_home.ensure_java(bare_machine)
 
