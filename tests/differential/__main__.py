@@ -69,9 +69,11 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
         checks[f"we stage ahead, Java {version} reads"] = partial(_staged_ahead, java)
         checks[f"we write, Java {version} and we expire"] = partial(in_turns, Ours(), java)
         checks[f"Java {version} writes, we and it expire"] = partial(in_turns, java, Ours())
-        checks[f"Java {version} against the model, odd floats"] = partial(against_model, java)
-        checks[f"Java {version} writes odd floats, we read"] = partial(against_reader, java, Ours())
-        checks[f"we write odd floats, Java {version} reads"] = partial(against_reader, Ours(), java)
+        if version == VERSIONS[-1]:
+            # Older ones order NaN in sequence fields otherwise.
+            checks[f"Java {version} against the model, odd floats"] = partial(against_model, java)
+            checks[f"Java {version} writes odd floats, we read"] = partial(against_reader, java, Ours())
+            checks[f"we write odd floats, Java {version} reads"] = partial(against_reader, Ours(), java)
     return checks
 
 
