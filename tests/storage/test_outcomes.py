@@ -130,7 +130,7 @@ def test_what_nobody_names_may_stay_when_it_cannot_be_deleted() -> None:
 
 
 def test_what_nobody_names_was_not_applied_and_what_has_begun_may_be() -> None:
-    with pytest.raises(StorageUnavailable, match=r"lost\. No snapshot names it") as raised, named_by_nobody():
+    with pytest.raises(StorageUnavailable, match=r"lost\. No snapshot names the file") as raised, named_by_nobody():
         raise WriteOutcomeUnknown("lost.")
     assert not isinstance(raised.value, WriteOutcomeUnknown)
     with pytest.raises(StorageFull, match="full"), named_by_nobody():
