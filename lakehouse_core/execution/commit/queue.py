@@ -74,7 +74,7 @@ class CommitQueue:
                 return
             gone = count_at_first - len(ahead)
             pace = (now - began) / gone if gone > 0 else _FIRST_PACE_SECONDS
-            pause = min(pace * _share_of_wait(len(ahead) - _ADMITTED), _LONGEST_PAUSE_SECONDS, until - now)
+            pause = min(pace * _share_of_wait(len(ahead) - 2 * _ADMITTED + 1), _LONGEST_PAUSE_SECONDS, until - now)
             self._clock.sleep(max(pause, _SHORTEST_PAUSE_SECONDS))
             ahead = self._still_ahead()
 
@@ -115,10 +115,10 @@ class CommitQueue:
 
 
 def _share_of_wait(turns: int) -> float:
-    """Return for how many commits to sleep when `turns` must pass before one's own comes.
+    """Return for how many commits to sleep when `turns` must pass before all that are admitted may end at once.
 
-    Half of them, so that a commit is awake when its turn comes, however uneven the others are; the next in line looks
-    eight times, for while it sleeps too long all behind it wait.
+    Half of them, so that a commit is awake when its turn comes, however uneven the others are. Those that may be next
+    look eight times a commit: while they sleep too long, all behind them wait, and the pace that each measures sinks.
     """
     return turns / 2 if turns > 0 else 1 / 8
 
