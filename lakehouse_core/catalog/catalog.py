@@ -131,11 +131,15 @@ class Catalog:
                 self.drop_table(f"{name}.{table}")
             self._clear_hidden(name)
             self._delete_empty_folders(_folder(name))
-            is_left = self._has_database(name)
-        if is_left:
+            others = [found.key for found in self._store.list(_folder(name))]
+            if not others and self._has_database(name):
+                raise StorageUnavailable(
+                    f"{self._store.uri(_folder(name))}: the store lists no file in the folder and did not delete it."
+                )
+        if others:
             raise InvalidRequest(
-                f"Database {shown(name)}: found files that belong to no table, so the folder "
-                f"{self._store.uri(_folder(name))} stays. Check the files, then remove the folder."
+                f"Database {shown(name)}: found {len(others)} files that belong to no table, such as "
+                f"{self._store.uri(others[0])}, so its folder stays. Check the files, then remove the folder."
             )
 
     def tables(self, database: str) -> list[str]:

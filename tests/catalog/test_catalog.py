@@ -76,6 +76,17 @@ def test_a_database_is_dropped_with_its_tables_only_where_that_is_asked_for(cata
     catalog.drop_database("sales", missing_ok=True)
 
 
+def test_a_database_with_files_of_no_table_stays_and_the_error_names_one(catalog, tmp_path):
+    made(catalog)
+    stray = next(tmp_path.rglob("sales.db")) / "notes.txt"
+    stray.write_text("keep me")
+
+    with pytest.raises(lc.InvalidRequest, match=r"1 files that belong to no table, such as .*sales\.db/notes\.txt"):
+        catalog.drop_database("sales", cascade=True)
+
+    assert (stray.read_text(), catalog.tables("sales")) == ("keep me", [])
+
+
 def test_a_renamed_table_keeps_its_rows_snapshots_and_tags(catalog):
     catalog.create_database("archive")
     made(catalog).create_tag("first")

@@ -32,3 +32,8 @@ def test_a_name_that_was_not_given_is_told_or_found_out(name, code):
 @pytest.mark.parametrize("name", ["drop database", "drop table", "untag", "expire, changelogs stay"])
 def test_a_name_that_was_taken_away_while_the_disk_said_no_damages_nothing(name):
     assert sweep(name, errno.EIO, takes_effect=True, is_wanted=lambda call: call in ("unlink", "rmdir")) > 0
+
+
+@pytest.mark.slow
+def test_a_folder_that_the_disk_calls_full_and_that_is_empty_is_not_told_to_hold_files():
+    assert sweep("drop database", errno.EEXIST, takes_effect=False, is_wanted=lambda call: call == "rmdir") > 0
