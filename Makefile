@@ -20,6 +20,7 @@ PORT ?= 3000
 SEEDS ?= 500
 MINUTES ?= 10
 SEED ?=
+TURNS ?=
 TOGETHER ?= 1
 
 # No tool that we start reports home; Spark's workers use this environment's interpreter; loopback is enough.
@@ -94,8 +95,8 @@ differential: setup ## Random histories: the model, real Java and ours, all ways
 	@$(BIN)/python -m tests.differential --seeds "$(SEEDS)"
 
 .PHONY: search
-search: setup ## Random searches for so many MINUTES, with a printed seed (SEED= to repeat one)
-	@$(BIN)/python -m tests.search --minutes "$(MINUTES)" $(if $(SEED),--seed "$(SEED)")
+search: setup ## Random searches for so many MINUTES or TURNS, with a printed seed (SEED= to repeat one)
+	@$(BIN)/python -m tests.search --minutes "$(MINUTES)" $(if $(SEED),--seed "$(SEED)") $(if $(TURNS),--turns "$(TURNS)")
 
 .PHONY: bench bench-quick
 bench: setup ## All benchmarks, with their floors and peers
