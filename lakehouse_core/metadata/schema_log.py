@@ -116,12 +116,12 @@ class SchemaLog:
             ) from None
         known, bytes_before = self._known[schema_id]
         if data != bytes_before:
-            # Of damage a checksum tells, and what is not a schema. Java's files have none: there the time is left, for
-            # no table is made again in the millisecond in which it was made.
+            # Parsing finds damage by the checksum of our schemas. Java's schemas have none: there an equal time means
+            # damage, because no table is dropped and made again within one millisecond.
             if parse_schema(data, key).time_millis == known.time_millis:
                 raise CorruptTable(
-                    f"{self._store.uri(key)}: it is not what was read before, and says that it was made in the same "
-                    "millisecond, so it belongs to the same table. Restore the file from a copy of the table."
+                    f"{self._store.uri(key)}: the schema differs from the one that was read before, and both have the "
+                    "same time, so the file is damaged. Restore it from a copy of the table."
                 )
             raise InvalidRequest(
                 f"{self._store.uri(key)}: the schema is not the one that was read before: the table was dropped and "

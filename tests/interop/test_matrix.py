@@ -55,28 +55,34 @@ def same_history(ours: Ours, java: Java, *, lists_files: bool = True) -> None:
     assert ours.verify() == []
 
 
-@by_kind
-def test_java_writes_and_we_read(ours: Ours, java: Java, kind: Kind) -> None:
-    java.create(kind)
-    for batch in kind.batches:
-        java.write(list(batch))
-    java.compact()
-
-    same_history(ours, java)
+def same_changes(ours: Ours, java: Java) -> None:
+    """Both read the same changelog of every snapshot."""
     for snapshot_id in java.snapshot_ids():
         assert ours.changes(snapshot_id) == java.changes(snapshot_id), f"changes of {snapshot_id}"
+
+
+def load(writer: Ours | Java, kind: Kind) -> None:
+    """Create the table, write its batches one by one, and compact it."""
+    writer.create(kind)
+    for batch in kind.batches:
+        writer.write(list(batch))
+    writer.compact()
+
+
+@by_kind
+def test_java_writes_and_we_read(ours: Ours, java: Java, kind: Kind) -> None:
+    load(java, kind)
+
+    same_history(ours, java)
+    same_changes(ours, java)
 
 
 @by_kind
 def test_we_write_and_java_reads(ours: Ours, java: Java, kind: Kind) -> None:
-    ours.create(kind)
-    for batch in kind.batches:
-        ours.write(list(batch))
-    ours.compact()
+    load(ours, kind)
 
     same_history(ours, java)
-    for snapshot_id in java.snapshot_ids():
-        assert ours.changes(snapshot_id) == java.changes(snapshot_id), f"changes of {snapshot_id}"
+    same_changes(ours, java)
 
 
 @by_kind

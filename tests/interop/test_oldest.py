@@ -8,7 +8,7 @@ import pytest
 from tests.interop.engines import Java, Ours
 from tests.interop.judge import OLDEST, Judge
 from tests.interop.kinds import BY_NAME, Kind
-from tests.interop.test_matrix import same_history
+from tests.interop.test_matrix import load, same_changes, same_history
 
 pytestmark = pytest.mark.interop
 
@@ -40,26 +40,18 @@ def java(judge: Judge, tmp_path: Path) -> Java:
 
 @by_kind
 def test_the_oldest_java_writes_and_we_read(ours: Ours, java: Java, kind: Kind) -> None:
-    java.create(kind)
-    for batch in kind.batches:
-        java.write(list(batch))
-    java.compact()
+    load(java, kind)
 
     same_history(ours, java)
-    for snapshot_id in java.snapshot_ids():
-        assert ours.changes(snapshot_id) == java.changes(snapshot_id), f"changes of {snapshot_id}"
+    same_changes(ours, java)
 
 
 @by_kind
 def test_we_write_and_the_oldest_java_reads(ours: Ours, java: Java, kind: Kind) -> None:
-    ours.create(kind)
-    for batch in kind.batches:
-        ours.write(list(batch))
-    ours.compact()
+    load(ours, kind)
 
     same_history(ours, java)
-    for snapshot_id in java.snapshot_ids():
-        assert ours.changes(snapshot_id) == java.changes(snapshot_id), f"changes of {snapshot_id}"
+    same_changes(ours, java)
 
 
 @by_kind

@@ -23,7 +23,7 @@ from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, 
 from lakehouse_core.retry import Attempt, Retry
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 
-# How a store is asked again that does not answer, until the deadline of the commit.
+# The policy for asking a store again that does not answer; the deadline is that of the commit.
 _OUTCOME: Final = Retry(None, min_wait_millis=100, max_wait_millis=100)
 _NO_ANSWER: Final = "the store did not tell before the deadline whether it was written"
 

@@ -5,6 +5,7 @@ Rule: safety never depends on the queue. A queue that cannot be read or written,
 Source: docs/reliability/commit.md#waiting-and-fairness.
 """
 
+from collections.abc import Collection
 from contextlib import suppress
 
 from lakehouse_core.clock import Clock
@@ -74,7 +75,7 @@ class CommitQueue:
                 return
             gone = count_at_first - len(ahead)
             pace = (now - began) / gone if gone > 0 else _FIRST_PACE_SECONDS
-            pause = min(pace * _share_of_wait(len(ahead) - 2 * _ADMITTED + 1), _LONGEST_PAUSE_SECONDS, until - now)
+            pause = min(pace * _commits_to_sleep(len(ahead)), _LONGEST_PAUSE_SECONDS, until - now)
             self._clock.sleep(max(pause, _SHORTEST_PAUSE_SECONDS))
             ahead = self._still_ahead()
 
@@ -91,10 +92,7 @@ class CommitQueue:
             written = {info.key: info.modified_millis for info in self._store.list(QUEUE_FOLDER)}
         except _NO_QUEUE:
             return []
-        if self._ticket not in written:
-            # Another commit deleted it, because it was old or nothing moved.
-            return []
-        ahead = sorted(key for key in written if key < self._ticket)
+        ahead = self._before_own(written)
         dead = [key for key in ahead if written[key] < written[self._ticket] - _OLDEST_MILLIS]
         if dead:
             self._discard(dead)
@@ -106,7 +104,15 @@ class CommitQueue:
             keys = {f"{QUEUE_FOLDER}/{name}" for name in self._store.children(QUEUE_FOLDER).files}
         except _NO_QUEUE:
             return []
-        return sorted(key for key in keys if key < self._ticket) if self._ticket in keys else []
+        return self._before_own(keys)
+
+    def _before_own(self, tickets: Collection[str]) -> list[str]:
+        """Return the tickets before this one, oldest first."""
+        own = self._ticket
+        if own is None or own not in tickets:
+            # Another commit deleted it, because it was old or nothing moved.
+            return []
+        return sorted(key for key in tickets if key < own)
 
     def _discard(self, tickets: list[str]) -> None:
         # A ticket that stays is ignored once it is old. No error may pass: the commit may be applied by now.
@@ -114,13 +120,15 @@ class CommitQueue:
             self._store.delete(tickets)
 
 
-def _share_of_wait(turns: int) -> float:
-    """Return for how many commits to sleep when `turns` must pass before all that are admitted may end at once.
+def _commits_to_sleep(ahead_count: int) -> float:
+    """Return how long a commit sleeps with so many tickets ahead, in the time that one commit takes.
 
-    Half of them, so that a commit is awake when its turn comes, however uneven the others are. Those that may be next
-    look eight times a commit: while they sleep too long, all behind them wait, and the pace that each measures sinks.
+    The admitted commits may end at once. A commit that may be admitted then looks eight times a commit: if it slept too
+    long, all commits behind it would wait, measure a slower pace and sleep longer themselves. Any other commit sleeps
+    for half of the commits that must end before that, because their times differ.
     """
-    return turns / 2 if turns > 0 else 1 / 8
+    must_end = ahead_count - (2 * _ADMITTED - 1)
+    return must_end / 2 if must_end > 0 else 1 / 8
 
 
 def _number(name: str) -> int:

@@ -1,4 +1,4 @@
-"""A table's history as expiry looks at it: what is there, what an interrupted run left, and which times count.
+"""History for expiry: the snapshots, changelogs and consumers of a table, and the times by which they are judged.
 
 Source: docs/semantics/maintenance.md#snapshot-expiry.
 """
@@ -36,7 +36,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """What an interrupted run had left to unlink: plans, keys that go now, changelogs that a dry run would make."""
+    """The rest of an interrupted run: its plans, the roots that it left, the changelogs that a dry run would make."""
 
     plans: tuple[DeletionPlan, ...]
     root_keys: frozenset[str]
@@ -44,7 +44,10 @@ class Resumed:
 
 
 def resume_interrupted(table: TableContext, *, dry_run: bool) -> Resumed:
-    """Unlink what an interrupted run did not come to: its changelogs count in what is decided next."""
+    """Unlink the roots that an interrupted run planned to unlink and did not; a dry run only returns them.
+
+    The changelogs that it makes of them are part of the history that the next plan is made from.
+    """
     plans = interrupted(table)
     left = {
         root.key: (plan, root, data)
@@ -65,7 +68,10 @@ def resume_interrupted(table: TableContext, *, dry_run: bool) -> Resumed:
 
 
 def load_history(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: Resumed) -> History:
-    # Another run may expire a part between listing and reading.
+    """Return the history, with the snapshots and changelogs that the retentions can ask for.
+
+    Raises StorageUnavailable when other runs expire parts of it during each attempt to read it.
+    """
     return LISTING.call(
         lambda: _read_history(table, snapshots, changelogs, resumed),
         on=(NotFound,),
@@ -82,10 +88,10 @@ def _read_history(table: TableContext, snapshots: Retention, changelogs: Retenti
     latest_id = ids[-1] if ids else 0
     made = resumed.made_changelogs
     listed = (id for id in changelog_ids(store, layout) if layout.changelog(id) not in resumed.root_keys)
-    # Of a snapshot that lives a changelog is a copy, left by a run that did not come to forbid its id.
+    # A changelog of a snapshot that is still there is a copy, left by a run that ended before it forbade the id.
     kept_changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
     consumers, unreadable = _consumers(store, layout)
-    # What stays is told by the first and the last.
+    # The result names the first and the last snapshot that stay.
     ends = {*ids[:1], *ids[-1:]}
     read = {id: _read(store, layout.snapshot(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ends}}
     return History(

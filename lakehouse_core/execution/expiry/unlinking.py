@@ -1,4 +1,4 @@
-"""Unlinking: roots of a deletion plan go, in an order in which each of them can be read until it is gone.
+"""Unlinking: delete the roots of a deletion plan, in an order in which each root can be read until it is deleted.
 
 Rule: a root is unlinked only while its file is the one that the plan means.
 Source: docs/reliability/deletion.md#order.
@@ -19,13 +19,13 @@ from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
 
 
 def interrupted(table: TableContext) -> tuple[DeletionPlan, ...]:
-    """Return the plans whose unlinking had begun and was not noted as done; what is left of it is for anyone to do."""
+    """Return the plans whose unlinking began and is not recorded as done; any run may finish it."""
     boundary = table.snapshots.boundary.first_id()
     return tuple(plan for plan in current_plans(table.store) if is_unlinking(table.store, plan, boundary))
 
 
 def resume(table: TableContext, plan: DeletionPlan) -> None:
-    """Unlink what an interrupted run did not come to. Where an older version ran, changelogs may be missing."""
+    """Finish the unlinking of an interrupted run. Runs of older versions may have left changelogs unmade."""
     make_changelogs(table, plan)
     if plan.kind is RootKind.SNAPSHOT:
         # The earlier run may have ended before what it forbade was sure to stay so.
@@ -34,9 +34,9 @@ def resume(table: TableContext, plan: DeletionPlan) -> None:
 
 
 def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
-    """Copy the snapshots that live on as changelogs; those that are there already count as made.
+    """Copy the snapshots of the plan that become changelogs; an existing equal changelog counts as made.
 
-    Before their ids are forbidden: else their changes could not be read for a while.
+    REQUIRES: their ids are not forbidden yet, or their changes could not be read for a while.
     """
     store = table.store
     for root in plan.roots:
@@ -47,9 +47,9 @@ def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
 
 
 def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
-    """Remove the roots of `plan`, in rising order. Safe to repeat: what took a root's place meanwhile is left alone.
+    """Delete the roots of `plan`, in rising order. Safe to repeat: another state under the name of a root stays.
 
-    Its changelogs are there. `unlinked` is told of each root that is gone.
+    REQUIRES: the changelogs of the plan are made. `unlinked` is called after each deleted root.
     """
     store = table.store
     there = [root for root in plan.roots if read_root(store, root) is not None]
@@ -75,7 +75,7 @@ def read_root(store: StoreReader, root: Root) -> bytes | None:
 
 
 def is_unlinking(store: StoreReader, plan: DeletionPlan, boundary: int) -> bool:
-    """True when the unlinking of `plan` had begun, and was not noted as done; a plan that was only written is void."""
+    """Return whether the unlinking of `plan` began and is not recorded as done. A plan only written is void."""
     if plan.stage is not DeletionStage.UNLINKING:
         return False
     if plan.kind is RootKind.SNAPSHOT:
@@ -84,7 +84,7 @@ def is_unlinking(store: StoreReader, plan: DeletionPlan, boundary: int) -> bool:
 
 
 def is_covered(table: TableContext, plan: DeletionPlan, boundary: int) -> bool:
-    """True when a tag was unlinked whose snapshot is there: the expiry of that one deletes the files of both."""
+    """Return whether `plan` unlinks a tag whose snapshot is still there: its expiry deletes the files of both."""
     if plan.kind is not RootKind.TAG:
         return False
     tag = plan.roots[0]

@@ -19,11 +19,12 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit.checks import check_staged
 from lakehouse_core.planning.commit.ledger import ledger_of
 from lakehouse_core.planning.commit.overwrites import overwritten
+from lakehouse_core.planning.commit.steps import commit_steps
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitKind, CommitMessage, Missing, WriteMode
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, Missing, WriteMode
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -117,16 +118,16 @@ def _has_order(schema: TableSchema) -> bool:
 
 
 def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCommit) -> bool:
-    """Return whether the ledger says that its user has committed it.
+    """Return whether the ledger of `base` shows that the user has committed this identifier.
 
-    Not read where another engine wrote last, nor for batch commits, each of which has a fresh user.
+    False where another engine wrote last and left no ledger, and for batch commits, each of which has a fresh user.
     """
     is_named = staged.commit_identifier != BATCH_IDENTIFIER
     ledger = ledger_of(base, table.layout.snapshot(base.id)) if base is not None and is_named else None
     if ledger is None:
         return False
-    kind = CommitKind.APPEND if isinstance(staged.mode, Append) else CommitKind.OVERWRITE
-    return applied_snapshot_ids(table.snapshots, base, ledger, staged, kind) is not None
+    first = commit_steps(staged, skips_empty=True)[0]
+    return applied_snapshot_ids(table.snapshots, base, ledger, staged, first.kind) is not None
 
 
 def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit]) -> dict[tuple[bytes, int], int]:

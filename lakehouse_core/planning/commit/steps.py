@@ -153,7 +153,7 @@ def commit_steps(staged: StagedCommit, *, skips_empty: bool) -> tuple[CommitStep
 
 
 def with_messages(step: AppendStep, messages: tuple[CommitMessage, ...]) -> AppendStep:
-    """Return the step with other files in place of its own."""
+    """Return the step with `messages` in place of its own."""
     staged = replace(step.staged, messages=messages)
     return replace(step, staged=staged, changes=append_changes(staged))
 

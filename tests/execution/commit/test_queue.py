@@ -69,6 +69,23 @@ def test_a_commit_learns_soon_that_its_turn_has_come_wherever_it_began_to_wait(s
     assert a_commit * (place - 2) <= seconds_waited(last, clock) < a_commit * (place - 2 + 0.3)
 
 
+@pytest.mark.parametrize("place", [4, 6, 8, 16])
+def test_a_commit_learns_soon_that_its_turn_has_come_where_the_admitted_end_together(store, clock, place):
+    a_commit = 0.1
+    others = [joined(store, clock) for _ in range(place - 1)]
+    last = joined(store, clock)
+    begin = clock.monotonic_seconds()
+
+    def two_leave_at_every_second_commit(call: Call) -> None:
+        while others and clock.monotonic_seconds() - begin >= 2 * a_commit * ((place - 1 - len(others)) // 2 + 1):
+            others.pop(0).leave()
+
+    last._store = FaultyStore(store, on_call=two_leave_at_every_second_commit)
+    turn = 2 * a_commit * ((place - 1) // 2)
+
+    assert turn <= seconds_waited(last, clock) < turn + 0.3 * a_commit
+
+
 def test_whoever_comes_back_goes_to_the_end(store, clock):
     queues = [joined(store, clock) for _ in range(3)]
     queues[0].leave()
