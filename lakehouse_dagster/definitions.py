@@ -44,7 +44,7 @@ def lake_definitions(lake: Lake, *, resources: Mapping[str, Any] | None = None) 
         *(table_definitions(lake, table) for table in lake.tables),
         dg.Definitions(
             jobs=[ingest_job(lake), maintain],
-            schedules=[nightly_schedule(maintain)],
+            schedules=[nightly_schedule(lake, maintain)],
             sensors=[maintenance_sensor(lake, maintain), log_failed_run],
             resources=resources,
             # One process and one Spark session a run; the default would start a JVM for each step.

@@ -1,11 +1,11 @@
 """Lake: a warehouse in Dagster, its tables by specification, and the sources of their rows.
 
-Rule: asset keys are made only here. Lakes with different names have different keys.
+Rule: asset keys and the names of jobs, schedules and sensors are made only here. Lakes with different names share none.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import dagster as dg
 
@@ -27,9 +27,11 @@ class Lake:
     tables: Sequence[TableSpec]
     feeds: Mapping[str, Feed]
     resource: str = "lakehouse"
+    _by_identifier: Mapping[str, TableSpec] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         counts = Counter(table.identifier for table in self.tables)
+        object.__setattr__(self, "_by_identifier", {table.identifier: table for table in self.tables})
         for table in self.tables:
             if counts[table.identifier] > 1:
                 raise lc.InvalidRequest(f"lake {self.name}: {table.identifier} is specified twice. Keep one.")
@@ -43,16 +45,27 @@ class Lake:
 
     def table(self, identifier: str) -> TableSpec:
         """Return the specification of the table `database.name`. Raises InvalidRequest when the lake has none."""
-        for table in self.tables:
-            if table.identifier == identifier:
-                return table
+        if (table := self._by_identifier.get(identifier)) is not None:
+            return table
         raise lc.InvalidRequest(
             f"lake {self.name}: there is no table {identifier}; there are "
             f"{', '.join(table.identifier for table in self.tables) or 'none'}. Specify it, or name one of these."
         )
 
+    def scoped(self, name: str) -> str:
+        """Return the name of one of the lake's jobs, schedules or sensors: `<lake>_<name>`."""
+        return f"{self.name}_{name}"
+
     def table_key(self, table: TableSpec) -> dg.AssetKey:
-        """Return the key of the asset that is the table: `<lake>/<database>/<table>`."""
+        """Return the key of the asset that is the table: `<lake>/<database>/<table>`.
+
+        Raises InvalidRequest for a table of another lake.
+        """
+        own = self.table(table.identifier)
+        if own is not table and own != table:
+            raise lc.InvalidRequest(
+                f"lake {self.name}: it specifies {table.identifier} differently. Pass the specification that it has."
+            )
         return dg.AssetKey([self.name, table.database, table.name])
 
     def operation_key(self, table: TableSpec, operation: str) -> dg.AssetKey:

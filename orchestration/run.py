@@ -168,7 +168,7 @@ def _beginning(plan: Plan, warehouse: Path) -> str:
 
 def _execute(name: str, instance: dg.DagsterInstance, config: Mapping[str, Any], tags: Mapping[str, str]) -> str:
     """Run a job in this process, and with it all others, one Spark session; return the run's id."""
-    result = defs.resolve_job_def(name).execute_in_process(
+    result = defs.resolve_job_def(LAKE.scoped(name)).execute_in_process(
         run_config=config, instance=instance, tags=dict(tags), raise_on_error=False
     )
     if not result.success:
@@ -176,7 +176,9 @@ def _execute(name: str, instance: dg.DagsterInstance, config: Mapping[str, Any],
         run = instance.get_run_by_id(result.run_id)
         if run is not None and run.tags.get("dagster/failure_reason") == "UNEXPECTED_TERMINATION":
             raise KeyboardInterrupt
-        raise SystemExit(f"The job {name} failed: see the lines above, or run {result.run_id} in `make ui`.")
+        raise SystemExit(
+            f"The job {LAKE.scoped(name)} failed: see the lines above, or run {result.run_id} in `make ui`."
+        )
     return result.run_id
 
 

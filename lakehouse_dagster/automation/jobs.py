@@ -21,6 +21,7 @@ def ingest_job(lake: Lake) -> AssetJob:
     feeds = [feed.key for name, feed in lake.feeds.items() if name in delivering]
     tables = [key for table in lake.tables for key in (lake.operation_key(table, "ingest"), lake.table_key(table))]
     return _job(
+        lake,
         "ingest",
         dg.AssetSelection.assets(*tables) | dg.AssetSelection.assets(*feeds).materializable(),
         description=f"Loads batches of {_feeds(lake)} into all tables.",
@@ -31,6 +32,7 @@ def ingest_job(lake: Lake) -> AssetJob:
 def maintain_job(lake: Lake) -> AssetJob:
     """Return the job of full compaction, manifest compaction and expiry of all tables."""
     return _job(
+        lake,
         "maintain",
         dg.AssetSelection.assets(
             *(lake.operation_key(table, operation) for table in lake.tables for operation in OPERATIONS)
@@ -46,6 +48,7 @@ def observe_job(lake: Lake) -> AssetJob:
     Each source must be an observable asset.
     """
     return _job(
+        lake,
         "observe_source",
         dg.AssetSelection.assets(*(feed.source for feed in lake.feeds.values())),
         description="Reads the version of the source.",
@@ -58,9 +61,9 @@ def _feeds(lake: Lake) -> str:
     return f"the {names[0]} feed" if len(names) == 1 else f"the feeds {', '.join(names)}"
 
 
-def _job(name: str, selection: dg.AssetSelection, *, description: str, operation: str) -> AssetJob:
+def _job(lake: Lake, name: str, selection: dg.AssetSelection, *, description: str, operation: str) -> AssetJob:
     return dg.define_asset_job(
-        name,
+        lake.scoped(name),
         selection=selection,
         description=description,
         hooks={log_failed_step},

@@ -3,12 +3,13 @@
 import dagster as dg
 
 from lakehouse_dagster.automation.jobs import AssetJob
+from lakehouse_dagster.lake import Lake
 
 
-def nightly_schedule(job: AssetJob) -> dg.ScheduleDefinition:
-    """Return the schedule of the maintenance job. It is stopped until you start it."""
+def nightly_schedule(lake: Lake, job: AssetJob) -> dg.ScheduleDefinition:
+    """Return the schedule of the maintenance `job` of a lake. It is stopped until you start it."""
     return dg.ScheduleDefinition(
-        name="nightly_maintenance",
+        name=lake.scoped("nightly_maintenance"),
         job=job,
         cron_schedule="30 2 * * *",
         execution_timezone="UTC",

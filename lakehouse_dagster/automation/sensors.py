@@ -45,7 +45,7 @@ def maintenance_sensor(lake: Lake, job: AssetJob) -> dg.SensorDefinition:
     """Return the sensor over the tables of a lake. Its runs are runs of the maintenance `job`, with its hooks."""
 
     @dg.sensor(
-        name="maintenance",
+        name=lake.scoped("maintenance"),
         job=job,
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.STOPPED,

@@ -14,7 +14,7 @@ import lakehouse_dagster
 from assets.lake import LAKE
 from lakehouse_dagster import lake_definitions
 from orchestration.definitions import defs as platform
-from tests.lakehouse_dagster.shop import orders, shop_lake, shop_resources
+from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
 
 FIRST, LAST = "2013-01-01", "2013-01-03"
 
@@ -33,7 +33,7 @@ def facts(defs: dg.Definitions, lake: str) -> dict[str, Any]:
         "jobs": {
             job.name: (job.description, job.tags, {n.name for n in job.nodes if n.name.startswith(f"{lake}__")})
             for job in repository.get_all_jobs()
-            if job.name in {"ingest", "maintain"}
+            if job.name in {f"{lake}_ingest", f"{lake}_maintain"}
         },
         "schedules": {s.name: (s.cron_schedule, s.job_name) for s in repository.schedule_defs},
         "sensors": {s.name: s.description for s in repository.sensor_defs},
@@ -53,8 +53,8 @@ def test_a_lake_of_another_team_loads_maintains_and_checks_its_tables(tmp_path: 
     days = {"dagster/asset_partition_range_start": FIRST, "dagster/asset_partition_range_end": LAST}
 
     with dg.DagsterInstance.ephemeral() as instance:
-        loaded = defs.resolve_job_def("ingest").execute_in_process(instance=instance, tags=days)
-        maintained = defs.resolve_job_def("maintain").execute_in_process(instance=instance)
+        loaded = defs.resolve_job_def("mine_ingest").execute_in_process(instance=instance, tags=days)
+        maintained = defs.resolve_job_def("mine_maintain").execute_in_process(instance=instance)
 
     assert {check.check_name for check in loaded.get_asset_check_evaluations() if check.passed} == {
         "verify",
@@ -79,6 +79,31 @@ def test_lakes_of_different_names_share_no_asset(tmp_path: Path):
 
     assert keys[0] & keys[1] == {dg.AssetKey("shop_feed")}
     assert {key.path[0] for key in keys[0]} == {"a", "shop_feed"}
+
+
+@pytest.mark.dagster
+def test_two_lakes_in_one_code_location_fill_their_own_warehouses(tmp_path: Path):
+    lakes = [shop_lake(name=name, resource=f"{name}_lakehouse") for name in ("a", "b")]
+    shop = ShopFeed()
+    defs = dg.Definitions.merge(
+        *(
+            lake_definitions(lake, resources={**shop_resources(tmp_path / lake.name, lake), "shop": shop})
+            for lake in lakes
+        )
+    )
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        for name, last in (("a", "2013-01-01"), ("b", "2013-01-02")):
+            days = {"dagster/asset_partition_range_start": FIRST, "dagster/asset_partition_range_end": last}
+            assert defs.resolve_job_def(f"{name}_ingest").execute_in_process(instance=instance, tags=days).success
+
+    rows = {
+        name: lc.connect(str(tmp_path / name)).table("sales.orders").scan().to_arrow().column("id").to_pylist()
+        for name in ("a", "b")
+    }
+    assert {name: sorted(ids) for name, ids in rows.items()} == {"a": [0, 1], "b": [0, 1, 2]}
+    names = [s.name for s in defs.get_repository_def().sensor_defs]
+    assert sorted(names) == ["a_maintenance", "b_maintenance", "log_failed_run"]
 
 
 def test_a_resource_that_is_named_after_another_lake_is_refused(tmp_path: Path):

@@ -33,12 +33,12 @@ class Pipeline:
 
     def load(self, first: str, last: str) -> dg.ExecuteInProcessResult:
         """Run the ingest job over a range of batches."""
-        return self._execute("ingest", self.resources(), range_tags(first, last))
+        return self._execute("lake_ingest", self.resources(), range_tags(first, last))
 
     def maintain(self, **retention: Any) -> dg.ExecuteInProcessResult:
         """Run the maintenance job; without arguments with the retention of the tables."""
         ops = {"__".join(LAKE.operation_key(spec, "expire").path): {"config": retention} for spec in LAKE.tables}
-        return self._execute("maintain", {"ops": ops}, {})
+        return self._execute("lake_maintain", {"ops": ops}, {})
 
     def resources(self) -> Mapping[str, Any]:
         lakehouse = {"warehouse": str(self.warehouse), "table_defaults": {"lakehouse.read.grace": "0 s"}}
@@ -95,7 +95,7 @@ def _hang() -> None:
 
 def ingest_job() -> dg.JobDefinition:
     """The ingest job, so that Dagster can find it again for a re-execution."""
-    return defs.resolve_job_def("ingest")
+    return defs.resolve_job_def("lake_ingest")
 
 
 if __name__ == "__main__":

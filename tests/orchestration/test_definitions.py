@@ -76,10 +76,10 @@ def test_everything_is_shipped_stopped():
     repository = defs.get_repository_def()
 
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
-        "nightly_maintenance": dg.DefaultScheduleStatus.STOPPED
+        "lake_nightly_maintenance": dg.DefaultScheduleStatus.STOPPED
     }
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
-        "maintenance": dg.DefaultSensorStatus.STOPPED,
+        "lake_maintenance": dg.DefaultSensorStatus.STOPPED,
         "log_failed_run": dg.DefaultSensorStatus.STOPPED,
     }
 
@@ -87,10 +87,10 @@ def test_everything_is_shipped_stopped():
 def test_runs_that_the_sensor_asks_for_tell_of_failures_too():
     repository = defs.get_repository_def()
 
-    sensor = repository.get_sensor_def("maintenance")
+    sensor = repository.get_sensor_def("lake_maintenance")
 
-    assert sensor.job_name == "maintain"
-    assert {hook.name for hook in repository.get_job("maintain").hook_defs} == {"log_failed_step"}
+    assert sensor.job_name == "lake_maintain"
+    assert {hook.name for hook in repository.get_job("lake_maintain").hook_defs} == {"log_failed_step"}
 
 
 def test_each_asset_says_what_it_is():

@@ -350,7 +350,7 @@ repository = defs.get_repository_def()
 lakehouse = {"lakehouse": defs.resources["lakehouse"]}
 instance = dg.DagsterInstance.ephemeral()
 with dg.build_sensor_context(instance=instance, repository_def=repository, resources=lakehouse) as context:
-    tick = repository.get_sensor_def("maintenance").evaluate_tick(context)
+    tick = repository.get_sensor_def("lake_maintenance").evaluate_tick(context)
 print(json.dumps({"skipped": tick.skip_message, "cursor": tick.cursor, "spark": "pyspark" in sys.modules,
                   "requests": [r.run_key for r in tick.run_requests]}))
 """

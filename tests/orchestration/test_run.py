@@ -186,7 +186,7 @@ def test_runs_of_the_main_job_go_on_also_after_an_interrupt_and_agree_with_the_s
         "Interrupted. What is committed stays; the same command goes on from there.",
     )
     with dg.DagsterInstance.from_config(environ["DAGSTER_HOME"]) as instance:
-        (stopped,) = instance.get_runs(dg.RunsFilter(job_name="ingest"))
+        (stopped,) = instance.get_runs(dg.RunsFilter(job_name="lake_ingest"))
         assert stopped.status == dg.DagsterRunStatus.FAILURE
     assert lc.connect(environ["WAREHOUSE"]).table("ref.airlines").snapshot() is None
 

@@ -43,10 +43,10 @@ from shop_location import defs
 
 with dg.DagsterInstance.ephemeral() as instance:
     days = {"dagster/asset_partition_range_start": "2013-01-01", "dagster/asset_partition_range_end": "2013-01-03"}
-    loaded = defs.resolve_job_def("ingest").execute_in_process(instance=instance, tags=days)
+    loaded = defs.resolve_job_def("lake_ingest").execute_in_process(instance=instance, tags=days)
     assert len(loaded.get_asset_check_evaluations()) == 4
     assert all(check.passed for check in loaded.get_asset_check_evaluations())
-    assert defs.resolve_job_def("maintain").execute_in_process(instance=instance).success
+    assert defs.resolve_job_def("lake_maintain").execute_in_process(instance=instance).success
 """
 
 

@@ -3,29 +3,16 @@
 from datetime import UTC, datetime
 
 from lakehouse_dagster.automation.sensors import MOST_REQUESTS, Look, run_requests
-from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.pipeline.maintenance import Figure
-from lakehouse_dagster.specs.models import TableSpec
+from tests.lakehouse_dagster.shop import orders, shop_lake
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
-LAKE = Lake(name="lake", tables=(), feeds={})
-
-
-def spec(name: str = "orders") -> TableSpec:
-    return TableSpec.model_validate(
-        {
-            "database": "ops",
-            "name": name,
-            "comment": "Orders.",
-            "columns": {"id": "BIGINT NOT NULL"},
-            "write_mode": "append",
-            "feed": {"source": "shop", "name": "orders"},
-        }
-    )
+NAMES = ("orders", *(f"t{n}" for n in range(30)))
+LAKE = shop_lake(*(orders(database="ops", name=name) for name in NAMES))
 
 
 def look(name: str, *found: Figure) -> Look:
-    return Look(spec=spec(name), snapshot_id=7, figures=found)
+    return Look(spec=LAKE.table(f"ops.{name}"), snapshot_id=7, figures=found)
 
 
 def small_files(found: int) -> Figure:
