@@ -79,10 +79,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     page = (ROOT / "docs" / "dagster.md").read_text()
     (specification,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    (location,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    location, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (folder / "tables").mkdir()
     (folder / "tables" / "sales.orders.yaml").write_text(specification)
     (folder / "shop_location.py").write_text(location)
+    (folder / "test_shop.py").write_text(test)
     # PyArrow has no types of its own; everything else is checked as strictly as it goes.
     (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-pyarrow.*]\nignore_missing_imports = true\n")
     (folder / "core_script.py").write_text(CORE)
@@ -149,3 +150,13 @@ def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: P
     wrong = subprocess.run([*command, "wrong_script.py"], cwd=project, capture_output=True, text=True, check=False)
 
     assert 'expression has type "int", variable has type "str"' in wrong.stdout
+
+
+@pytest.mark.dagster
+def test_the_test_of_the_page_passes(python: Path, project: Path):
+    environ = {"LAKEHOUSE_WAREHOUSE": str(project / "unused"), "DAGSTER_DISABLE_TELEMETRY": "1"}
+
+    assert "1 passed" in ran(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shop.py"], project, **environ
+    )
+    assert not (project / "unused").exists()
