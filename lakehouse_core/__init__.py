@@ -75,6 +75,7 @@ from lakehouse_core.planning.read.read_point import (
     ReadPoint,
 )
 from lakehouse_core.progress import LOGGER, Progress
+from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.commit_message import Append, DynamicOverwrite, StaticOverwrite
 from lakehouse_core.table.predicate import col
 from lakehouse_core.table.schema import TableSchema
@@ -127,6 +128,7 @@ __all__ = [
     "RemoveOption",
     "RenameColumn",
     "Report",
+    "RowFiles",
     "Scan",
     "SchemaReport",
     "SetOption",

@@ -217,10 +217,10 @@ class Table:
         """Append rows, or merge them by key, and commit. `properties` become properties of the snapshot.
 
         `data`: an object with an Arrow stream (a scan, pyarrow, polars, DuckDB), a pandas DataFrame, a list of dicts,
-        or a Spark DataFrame. Columns are matched by name. A missing column is null: a key table then loses the value
-        that the row had, except with the merge engine partial-update. With `missing="error"`, a missing column is
-        refused. `rowkind_column` holds +I, -U, +U or -D for each row. `progress` is called from time to time with a
-        Progress, in this thread; an exception that it raises is logged and does not stop the write. Raises
+        a Spark DataFrame, or `RowFiles`. Columns are matched by name. A missing column is null: a key table then loses
+        the value that the row had, except with the merge engine partial-update. With `missing="error"`, a missing
+        column is refused. `rowkind_column` holds +I, -U, +U or -D for each row. `progress` is called from time to time
+        with a Progress, in this thread; an exception that it raises is logged and does not stop the write. Raises
         InvalidRequest naming row (from 0) and column before anything is committed, UnsupportedFeature, CommitConflict,
         CommitTimeout, CommitOutcomeUnknown, StorageUnavailable, StorageFull.
         """

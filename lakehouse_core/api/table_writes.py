@@ -31,6 +31,7 @@ from lakehouse_core.metadata.staged_commits import load_pending
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.checks import check_commit
 from lakehouse_core.progress import Listener, Watch, log_outcome
+from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Missing, WriteMode
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -177,16 +178,20 @@ def _stage(
     behind: Sequence[StagedCommit] = (),
 ) -> StagedCommit:
     check_staged_commits("behind", behind)
+    rowkind_column = column_name("rowkind_column", rowkind_column)
+    missing = checked_missing(missing)
+    if isinstance(data, RowFiles):
+        data = data.rows(table.schemas.latest().fields, rowkind_column=rowkind_column, missing=missing)
     return stage_files(
         table,
         data,
         commit_user=commit_user,
         commit_identifier=commit_identifier,
-        rowkind_column=column_name("rowkind_column", rowkind_column),
+        rowkind_column=rowkind_column,
         mode=mode,
         properties=mapping_of("properties", properties),
         behind=behind,
-        missing=checked_missing(missing),
+        missing=missing,
         watch=watch,
     )
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from lakehouse_core.cli.csv_records import parse_delimiter
-from lakehouse_core.cli.row_format import FORMATS, PIPE, RowFormat
+from lakehouse_core.row_files.csv_records import parse_delimiter
+from lakehouse_core.row_files.row_format import FORMATS, PIPE, RowFormat
 
 Callback = Callable[..., Any]
 
@@ -64,4 +64,6 @@ def output_options(command: Callback) -> Callback:
 
 def row_format(name: str | None, delimiter: str | None, null: str) -> RowFormat:
     """Return the format that the options give. Raises InvalidRequest."""
-    return RowFormat(name=name, delimiter=None if delimiter is None else parse_delimiter(delimiter), null=null)
+    return RowFormat(
+        name=name, delimiter=None if delimiter is None else parse_delimiter(delimiter, "--delimiter"), null=null
+    )

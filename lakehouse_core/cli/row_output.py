@@ -14,10 +14,10 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_core.cli.csv_records import record_line
 from lakehouse_core.cli.output import csv_rows, json_rows
-from lakehouse_core.cli.row_format import PIPE, RowFormat, suffixes
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
+from lakehouse_core.row_files.csv_records import record_line
+from lakehouse_core.row_files.row_format import PIPE, RowFormat, suffixes
 
 Sink = Callable[[pa.RecordBatch], None]
 

@@ -22,12 +22,12 @@ from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.many import on_each
 from lakehouse_core.cli.options import given_point, json_option, point_options, read_point
 from lakehouse_core.cli.output import json_rows, print_json, print_report, print_rows, text_rows
-from lakehouse_core.cli.row_format import FORMATS, PIPE
-from lakehouse_core.cli.row_input import known_row_count, read_files
 from lakehouse_core.cli.row_options import Output, csv_options, output_options, row_format
 from lakehouse_core.cli.row_output import open_sink
 from lakehouse_core.cli.session import is_json, open_catalog, open_table, parse_assignments, progress_bar
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.row_files.row_format import FORMATS, PIPE
+from lakehouse_core.row_files.row_input import known_row_count, read_files
 from lakehouse_core.table.commit_message import Missing
 
 # What fits a screen or two; nobody reads more, and programs ask for --json or a file.

@@ -33,11 +33,11 @@ class Field:
     is_quoted: bool
 
 
-def parse_delimiter(text: str) -> str:
-    """Return the delimiter character; `tab` and `\t` both mean a tab. Raises InvalidRequest."""
+def parse_delimiter(text: str, label: str) -> str:
+    """Return the delimiter character; `tab` and `\t` both mean a tab. Raises InvalidRequest that names `label`."""
     delimiter = "\t" if text in _TAB_NAMES else text
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise InvalidRequest(f"--delimiter {shown(text)}: expected one character, such as ';', or tab.")
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        raise InvalidRequest(f"{label} {shown(text)}: expected one character, such as ';', or tab.")
     return delimiter
 
 

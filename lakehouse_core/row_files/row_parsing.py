@@ -11,9 +11,9 @@ from typing import IO, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_core.cli.csv_records import CsvStyle, Field, read_records
-from lakehouse_core.cli.row_format import RowFormat
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.row_files.csv_records import CsvStyle, Field, read_records
+from lakehouse_core.row_files.row_format import RowFormat
 
 _CHUNK_ROWS: Final = 65_536
 
@@ -66,7 +66,7 @@ def _csv(source: IO[str], style: CsvStyle, texts: frozenset[str | None]) -> Iter
                 continue
             raise InvalidRequest(
                 f"Line {number}: found {len(record)} fields, expected {len(names)} as in the header. Quote texts "
-                "that contain the delimiter, or pass another --delimiter."
+                "that contain the delimiter, or choose another delimiter."
             )
         values = zip(names, record, strict=True)
         chunk.append({name: _csv_value(field, style, is_text=name in texts) for name, field in values})

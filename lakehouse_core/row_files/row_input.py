@@ -18,8 +18,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse_core.cli.row_format import PIPE, RowFormat, suffixes
-from lakehouse_core.cli.row_parsing import parsed_rows
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.format.data_types import (
@@ -36,6 +34,8 @@ from lakehouse_core.format.data_types import (
     atomic_parts,
 )
 from lakehouse_core.format.stored import check_text
+from lakehouse_core.row_files.row_format import PIPE, RowFormat, suffixes
+from lakehouse_core.row_files.row_parsing import parsed_rows
 from lakehouse_core.table.commit_message import Missing
 
 _GZIP_MARK: Final = b"\x1f\x8b"
@@ -56,7 +56,7 @@ def read_files(
     """
     columns = [pa.field(field.name, arrow_type(field.type)) for field in fields]
     if rowkind_column is not None:
-        check_text("--rowkind-column", rowkind_column)
+        check_text("rowkind_column", rowkind_column)
     if rowkind_column is not None and all(field.name != rowkind_column for field in fields):
         columns.append(pa.field(rowkind_column, pa.string()))
     if list(files).count(PIPE) > 1:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lakehouse_core.cli.csv_records import CsvStyle
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.row_files.csv_records import CsvStyle
 
 FORMATS: Final = ("parquet", "csv", "tsv", "jsonl", "json", "arrow")
 # Standard input where rows come from, standard output where they go.
@@ -42,8 +42,8 @@ class RowFormat:
         ending = suffixes(file)[0]
         if ending not in _ENDINGS:
             raise InvalidRequest(
-                f"{file}: expected a name that ends with one of {', '.join(_ENDINGS)}. Rename the file, or pass "
-                "--format."
+                f"{file}: expected a name that ends with one of {', '.join(_ENDINGS)}. Rename the file, or say "
+                "its format."
             )
         return _ENDINGS[ending]
 
