@@ -23,6 +23,7 @@ from lakehouse_dagster.assets import (
     ingest_asset,
 )
 from lakehouse_dagster.automation import (
+    carry_on,
     ingest_job,
     log_failed_run,
     log_failed_step,
@@ -31,10 +32,17 @@ from lakehouse_dagster.automation import (
     nightly_schedule,
     observe_job,
     progress_logger,
+    webhook_sensor,
 )
 from lakehouse_dagster.checks import table_checks
 from lakehouse_dagster.definitions import lake_definitions, table_definitions
 from lakehouse_dagster.feed import Batch, Feed, batches_of
+from lakehouse_dagster.instance import (
+    ProcessRunLauncher,
+    TableRunCoordinator,
+    instance_settings,
+    write_instance_settings,
+)
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.pipeline import TableState, last_identifier, open_table, read_state
 from lakehouse_dagster.resources import FeedResource, LakehouseResource, SparkRuntime
@@ -47,10 +55,13 @@ __all__ = [
     "FeedResource",
     "Lake",
     "LakehouseResource",
+    "ProcessRunLauncher",
     "SparkRuntime",
+    "TableRunCoordinator",
     "TableSpec",
     "TableState",
     "batches_of",
+    "carry_on",
     "changes_user",
     "commit_asset",
     "compact_full_asset",
@@ -58,6 +69,7 @@ __all__ = [
     "expire_asset",
     "ingest_asset",
     "ingest_job",
+    "instance_settings",
     "lake_definitions",
     "last_identifier",
     "load_specs",
@@ -73,4 +85,6 @@ __all__ = [
     "table_checks",
     "table_definitions",
     "unapplied",
+    "webhook_sensor",
+    "write_instance_settings",
 ]

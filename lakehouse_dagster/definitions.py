@@ -14,6 +14,7 @@ from lakehouse_dagster.assets import (
     ingest_asset,
 )
 from lakehouse_dagster.automation import (
+    carry_on,
     ingest_job,
     log_failed_run,
     maintain_job,
@@ -30,8 +31,9 @@ def lake_definitions(lake: Lake, *, resources: Mapping[str, Any] | None = None) 
     """Return the assets and checks of all tables, the jobs, the schedule and the sensors of a lake.
 
     `resources` has the `LakehouseResource` under `lake.resource`, and the resources of the feeds under their keys.
-    Merge the result with the definitions of the feeds' own assets. Start the schedule and the sensors yourself. Raises
-    InvalidRequest when the name of the resource is not the name of the lake.
+    Merge the result with the definitions of the feeds' own assets. Start the schedule and the sensor `maintenance`
+    yourself; `carry_on` and `log_failed_run` are on. Raises InvalidRequest when the name of the resource is not the
+    name of the lake.
     """
     lakehouse = (resources or {}).get(lake.resource)
     if isinstance(lakehouse, LakehouseResource) and lakehouse.name != lake.name:
@@ -45,7 +47,7 @@ def lake_definitions(lake: Lake, *, resources: Mapping[str, Any] | None = None) 
         dg.Definitions(
             jobs=[ingest_job(lake), maintain],
             schedules=[nightly_schedule(lake, maintain)],
-            sensors=[maintenance_sensor(lake, maintain), log_failed_run],
+            sensors=[maintenance_sensor(lake, maintain), carry_on, log_failed_run],
             resources=resources,
             # One process and one Spark session a run; the default would start a JVM for each step.
             executor=dg.in_process_executor,

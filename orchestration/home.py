@@ -2,11 +2,11 @@
 
 import argparse
 import os
-import shutil
 from pathlib import Path
 
+from lakehouse_dagster import write_instance_settings
+
 PROJECT = Path(__file__).parent.parent
-TEMPLATE = PROJECT / "deploy" / "local" / "dagster.yaml"
 
 
 def given_folder(text: str) -> Path:
@@ -24,13 +24,7 @@ def prepare_home(warehouse: Path) -> Path:
     database: its pages show what happened to these tables and no others, and go with them. It is made when missing.
     """
     home = Path(os.environ.get("DAGSTER_HOME") or warehouse / ".dagster").absolute()
-    home.mkdir(parents=True, exist_ok=True)
-    settings = home / "dagster.yaml"
-    if not settings.exists():
-        if TEMPLATE.exists():
-            shutil.copy(TEMPLATE, settings)
-        else:
-            settings.write_text("telemetry:\n  enabled: false\nnux:\n  enabled: false\n")
+    write_instance_settings(home)
     os.environ["DAGSTER_HOME"] = str(home)
     os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
     os.environ["LAKEHOUSE_WAREHOUSE"] = str(warehouse.absolute())

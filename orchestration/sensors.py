@@ -1,7 +1,10 @@
 """The sensors of this platform."""
 
+import dagster as dg
+
 from assets.lake import LAKE
-from lakehouse_dagster import maintenance_sensor
+from lakehouse_dagster import maintenance_sensor, webhook_sensor
 from orchestration.jobs import maintain
 
 maintenance = maintenance_sensor(LAKE, maintain)
+failed_run_webhook = webhook_sensor(dg.EnvVar("LAKEHOUSE_ALERT_URL"))

@@ -18,6 +18,7 @@ from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import input_snapshots
 from lakehouse_dagster.pipeline import Committed, Staged
 from lakehouse_dagster.resources import LakehouseResource, spark_job
+from lakehouse_dagster.run_tags import table_tags
 from lakehouse_dagster.sources import Delivery, RowSource, row_source
 from lakehouse_dagster.specs import TableSpec
 
@@ -90,6 +91,10 @@ class TableAssets:
         """Name the step's Spark jobs after it, and let Dagster retry only transient errors."""
         table = self.spec.identifier
         group = f"{context.run.run_id}/{table}/{operation}"
+        # Again here: an instance without our run coordinator has not tagged runs from asset pages.
+        about = table_tags(node.tags for node in context.job_def.nodes)
+        if missing := {name: value for name, value in about.items() if name not in context.run.tags}:
+            context.instance.add_run_tags(context.run.run_id, missing)
         with (
             retry_transient(table, operation, retry_number=context.retry_number),
             spark_job(group, f"{operation} {table}"),

@@ -1,12 +1,14 @@
 """Automation: jobs, schedules and sensors of a lake, alerts, and the lines that a run prints."""
 
-from lakehouse_dagster.automation.alerts import log_failed_run, log_failed_step
+from lakehouse_dagster.automation.alerts import log_failed_run, log_failed_step, webhook_sensor
+from lakehouse_dagster.automation.carry_on import carry_on
 from lakehouse_dagster.automation.jobs import ingest_job, maintain_job, observe_job
 from lakehouse_dagster.automation.progress import progress_logger
 from lakehouse_dagster.automation.schedules import nightly_schedule
 from lakehouse_dagster.automation.sensors import maintenance_sensor
 
 __all__ = [
+    "carry_on",
     "ingest_job",
     "log_failed_run",
     "log_failed_step",
@@ -15,4 +17,5 @@ __all__ = [
     "nightly_schedule",
     "observe_job",
     "progress_logger",
+    "webhook_sensor",
 ]

@@ -1,16 +1,26 @@
-"""Alerts: a hook for failed steps, and a sensor for runs whose worker died without running a hook.
+"""Alerts: a hook for failed steps, and sensors for failed runs, which also see runs whose worker died.
 
-Both log one line with the table, the operation and the cause. Replace them by a pager or a channel.
+The log is always there; a webhook is the example of a channel that reaches people.
 """
 
+import json
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
 import dagster as dg
+
+from lakehouse_dagster.run_tags import OPERATION, TABLE, root_run_id
+
+_ATTEMPTS, _WAIT_SECONDS, _TIMEOUT_SECONDS = 3, 2, 5
 
 
 @dg.failure_hook(name="log_failed_step")
 def log_failed_step(context: dg.HookContext) -> None:
     """Log the failed step, its run and the cause."""
     tags = context.op.tags
-    what = " ".join(filter(None, (tags.get("lakehouse/operation"), tags.get("lakehouse/table")))) or context.op.name
+    what = " ".join(filter(None, (tags.get(OPERATION), tags.get(TABLE)))) or context.op.name
     cause = context.op_exception
     context.log.error(f"{what} failed in run {context.run_id}: {type(cause).__name__}: {cause}")
 
@@ -18,8 +28,64 @@ def log_failed_step(context: dg.HookContext) -> None:
 @dg.run_failure_sensor(
     name="log_failed_run",
     description="Reports every failed run, also those whose process was killed.",
-    default_status=dg.DefaultSensorStatus.STOPPED,
+    default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def log_failed_run(context: dg.RunFailureSensorContext) -> None:
-    run = context.dagster_run
-    context.log.error(f"run {run.run_id} of {run.job_name} failed: {context.failure_event.message}")
+    alert = failed_run_alert(context.dagster_run, context.failure_event)
+    what = " ".join(filter(None, (alert["operation"], alert["table"]))) or f"job {alert['job']}"
+    context.log.error(f"{what} failed in run {alert['run_id']}: {alert['message']}")
+
+
+def webhook_sensor(url: str | dg.EnvVar, *, name: str = "failed_run_webhook") -> dg.SensorDefinition:
+    """Return the sensor that posts every failed run of the code location as JSON to `url`, and is on by default.
+
+    The members are `run_id`, `root_run_id`, `job`, `table`, `operation`, `message` and `will_retry`. Runs from asset
+    pages and runs whose process was killed are posted too. Give an `EnvVar` for an address that is a secret; while its
+    variable is not set, the sensor only says so. An address that does not take the alert in three attempts fails the
+    tick.
+    """
+
+    @dg.run_failure_sensor(
+        name=name,
+        description="Posts every failed run to a web address, also runs whose process was killed.",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def failed_run_webhook(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+        address = url.get_value() if isinstance(url, dg.EnvVar) else url
+        if not address:
+            return dg.SkipReason("no address: set the environment variable of this sensor to the one that takes alerts")
+        post(address, failed_run_alert(context.dagster_run, context.failure_event))
+        return None
+
+    return failed_run_webhook
+
+
+def failed_run_alert(run: dg.DagsterRun, failure: dg.DagsterEvent) -> dict[str, Any]:
+    """Return what an alert says of a failed run; `table` and `operation` are empty for runs of several tables."""
+    return {
+        "run_id": run.run_id,
+        "root_run_id": root_run_id(run.root_run_id or run.run_id, run.tags),
+        "job": run.job_name,
+        "table": run.tags.get(TABLE, ""),
+        "operation": run.tags.get(OPERATION, ""),
+        "message": failure.message or "",
+        "will_retry": run.tags.get("dagster/will_retry") == "true",
+    }
+
+
+def post(address: str, document: dict[str, Any]) -> None:
+    """Post a document as JSON. Raises RuntimeError when the address does not take it in three attempts."""
+    request = urllib.request.Request(
+        address, data=json.dumps(document).encode(), headers={"Content-Type": "application/json"}, method="POST"
+    )
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):
+                return
+        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+            if attempt == _ATTEMPTS:
+                # The address itself is a secret of some services: the message names its host alone.
+                raise RuntimeError(
+                    f"alert of run {document['run_id']}: {request.host} did not take it: {error}. Check the address."
+                ) from error
+            time.sleep(_WAIT_SECONDS)

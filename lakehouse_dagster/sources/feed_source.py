@@ -11,6 +11,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.feed import WHOLE, Batch, Feed, batches_of, commit_user
 from lakehouse_dagster.pipeline import last_identifier, refuse_gap
 from lakehouse_dagster.resources import FeedResource, LakehouseResource
+from lakehouse_dagster.run_tags import root_run_id
 from lakehouse_dagster.sources.row_source import Delivery, Expected
 from lakehouse_dagster.specs import FeedSpec
 
@@ -54,7 +55,7 @@ class FeedSource:
             table="/".join(self.key.path),
             feed=f"{self.spec.source}/{self.spec.name}",
             version=source.version(),
-            root_run_id=context.run.root_run_id or context.run.run_id,
+            root_run_id=root_run_id(context.run.root_run_id or context.run.run_id, context.run.tags),
             is_batched=self.spec.batches,
         )
         # A run over a range of batches tells every asset in it of the range, also those that have none.

@@ -20,7 +20,7 @@ def compose() -> Any:
     return read(SHARED / "compose.yaml")
 
 
-@pytest.mark.parametrize("file", ["deploy/local/dagster.yaml", "deploy/shared/dagster.yaml"])
+@pytest.mark.parametrize("file", ["lakehouse_dagster/instance/dagster.yaml", "deploy/shared/dagster.yaml"])
 def test_an_instance_reports_nothing_home_and_guards_each_table(file: str):
     settings = read(ROOT / file)
 
@@ -30,7 +30,7 @@ def test_an_instance_reports_nothing_home_and_guards_each_table(file: str):
     assert settings["run_retries"]["retry_on_asset_or_op_failure"] is False
 
 
-@pytest.mark.parametrize("file", ["deploy/local/dagster.yaml", "deploy/shared/dagster.yaml"])
+@pytest.mark.parametrize("file", ["lakehouse_dagster/instance/dagster.yaml", "deploy/shared/dagster.yaml"])
 def test_dagster_accepts_the_instance_settings(file: str):
     from dagster._config import Shape, process_config
     from dagster._core.instance.config import dagster_instance_config_schema

@@ -14,6 +14,7 @@ import lakehouse_dagster
 from assets.lake import LAKE
 from lakehouse_dagster import lake_definitions
 from orchestration.definitions import defs as platform
+from orchestration.sensors import failed_run_webhook
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
 
 FIRST, LAST = "2013-01-01", "2013-01-03"
@@ -42,8 +43,9 @@ def facts(defs: dg.Definitions, lake: str) -> dict[str, Any]:
 
 def test_the_platform_is_what_one_call_makes_of_its_lake():
     made = lake_definitions(LAKE, resources=platform.resources)
+    channel = dg.Definitions(sensors=[failed_run_webhook])
 
-    assert facts(made, LAKE.name) == facts(platform, LAKE.name)
+    assert facts(dg.Definitions.merge(made, channel), LAKE.name) == facts(platform, LAKE.name)
 
 
 @pytest.mark.dagster
@@ -103,7 +105,7 @@ def test_two_lakes_in_one_code_location_fill_their_own_warehouses(tmp_path: Path
     }
     assert {name: sorted(ids) for name, ids in rows.items()} == {"a": [0, 1], "b": [0, 1, 2]}
     names = [s.name for s in defs.get_repository_def().sensor_defs]
-    assert sorted(names) == ["a_maintenance", "b_maintenance", "log_failed_run"]
+    assert sorted(names) == ["a_maintenance", "b_maintenance", "carry_on", "log_failed_run"]
 
 
 def test_a_resource_that_is_named_after_another_lake_is_refused(tmp_path: Path):

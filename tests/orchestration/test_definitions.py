@@ -72,7 +72,7 @@ def test_batches_are_days_and_dimensions_are_loaded_whole():
             assert node.backfill_policy == dg.BackfillPolicy.single_run()
 
 
-def test_everything_is_shipped_stopped():
+def test_only_what_watches_runs_is_on_before_somebody_starts_it():
     repository = defs.get_repository_def()
 
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
@@ -80,7 +80,9 @@ def test_everything_is_shipped_stopped():
     }
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "lake_maintenance": dg.DefaultSensorStatus.STOPPED,
-        "log_failed_run": dg.DefaultSensorStatus.STOPPED,
+        "carry_on": dg.DefaultSensorStatus.RUNNING,
+        "log_failed_run": dg.DefaultSensorStatus.RUNNING,
+        "failed_run_webhook": dg.DefaultSensorStatus.RUNNING,
     }
 
 

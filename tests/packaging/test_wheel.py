@@ -105,7 +105,7 @@ def test_the_wheel_holds_the_two_packages_typed_and_nothing_else(wheel: Path):
     tops = {name.partition("/")[0] for name in names}
     assert tops == {"lakehouse_core", "lakehouse_dagster", f"paimon_lakehouse-{lakehouse_core.__version__}.dist-info"}
     assert {"lakehouse_core/py.typed", "lakehouse_dagster/py.typed"} <= set(names)
-    assert "lakehouse_dagster/resources/log4j2.properties" in names
+    assert {"lakehouse_dagster/resources/log4j2.properties", "lakehouse_dagster/instance/dagster.yaml"} <= set(names)
     assert not [name for name in names if "flights" in name]
 
 

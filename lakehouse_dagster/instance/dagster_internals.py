@@ -1,0 +1,78 @@
+"""Private names of Dagster: everything that this package needs and Dagster does not publish.
+
+Rule: no other module imports from below `dagster`. One contract test names what each of these must do.
+"""
+
+from collections.abc import Iterable
+
+import dagster as dg
+from dagster._core.execution.backfill import BulkActionStatus
+from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
+from dagster._core.run_coordinator.base import SubmitRunContext
+from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
+from dagster._grpc.types import ExecuteRunArgs
+from dagster._serdes import deserialize_value, serialize_value
+
+__all__ = [
+    "CheckRunHealthResult",
+    "LaunchRunContext",
+    "QueuedRunCoordinator",
+    "SubmitRunContext",
+    "WorkerStatus",
+    "asset_tags",
+    "execution_arguments",
+    "instance_of",
+    "is_canceled_backfill",
+    "location_name",
+    "most_retries",
+]
+
+
+def execution_arguments(context: LaunchRunContext, instance: dg.DagsterInstance) -> str:
+    """Return the argument of `dagster api execute_run` for the run. Raises ValueError when its code is unknown."""
+    origin = context.job_code_origin
+    if origin is None:
+        raise ValueError(f"run {context.dagster_run.run_id}: expected the origin of its code, found none.")
+    return serialize_value(
+        ExecuteRunArgs(
+            job_origin=origin,
+            run_id=context.dagster_run.run_id,
+            instance_ref=instance.get_ref(),
+            set_exit_code_on_failure=True,
+        )
+    )
+
+
+def instance_of(arguments: str) -> dg.DagsterInstance:
+    """Open the instance that `execution_arguments` names. Use it as a context manager."""
+    reference = deserialize_value(arguments, ExecuteRunArgs).instance_ref
+    assert reference is not None
+    return dg.DagsterInstance.from_ref(reference)
+
+
+def asset_tags(context: SubmitRunContext) -> list[dict[str, str]]:
+    """Return the tags of each asset that the run has selected, or of its job's assets when it selects none.
+
+    Assets of a location that is not loaded are left out.
+    """
+    run, graph = context.dagster_run, context.workspace.asset_graph
+    keys: Iterable[dg.AssetKey] = run.asset_selection or graph.asset_keys_for_job(run.job_name)
+    return [dict(graph.get(key).tags) for key in keys if graph.has(key)]
+
+
+def location_name(run: dg.DagsterRun) -> str | None:
+    """Return the code location that the run was made from; None for runs that a process made for itself."""
+    origin = run.remote_job_origin
+    return None if origin is None else origin.repository_origin.code_location_origin.location_name
+
+
+def most_retries(instance: dg.DagsterInstance) -> int:
+    """Return how often the instance executes a dead run again; 1 when its own retries are switched off."""
+    return instance.run_retries_max_retries if instance.run_retries_enabled else 1
+
+
+def is_canceled_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Return whether the run belongs to a backfill that somebody canceled."""
+    identifier = run.tags.get("dagster/backfill")
+    backfill = None if identifier is None else instance.get_backfill(identifier)
+    return backfill is not None and backfill.status in {BulkActionStatus.CANCELING, BulkActionStatus.CANCELED}

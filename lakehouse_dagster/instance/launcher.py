@@ -1,0 +1,109 @@
+"""Process run launcher: each run in a process and session of its own, on the machine of the daemon.
+
+Rule: a run outlives the code server, the web server and the daemon, and is found again by the record of its worker.
+"""
+
+import socket
+import subprocess
+from pathlib import Path
+
+import dagster as dg
+
+from lakehouse_dagster.instance.dagster_internals import (
+    CheckRunHealthResult,
+    LaunchRunContext,
+    WorkerStatus,
+    execution_arguments,
+)
+from lakehouse_dagster.instance.workers import Worker, last_lines, log_path, read_record, remove_old_records
+
+# The tag of runs that this launcher started: the host of their worker. Other runs are none of its business.
+WORKER_TAG = "lakehouse/worker_host"
+
+
+class ProcessRunLauncher(dg.DefaultRunLauncher):
+    """Starts each run as a process that does not depend on any other one, and tells run monitoring whether it lives.
+
+    In dagster.yaml: `run_launcher: {module: lakehouse_dagster, class: ProcessRunLauncher}`. Runs are processes of the
+    machine or container that has the daemon. The records and logs of workers are in `workers` below DAGSTER_HOME.
+    """
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Start the worker of a run; return as soon as there is a process."""
+        run, origin = context.dagster_run, context.job_code_origin
+        arguments = execution_arguments(context, self._instance)
+        assert origin is not None
+        self._workers.mkdir(parents=True, exist_ok=True)
+        remove_old_records(self._workers)
+        self._instance.add_run_tags(run.run_id, {WORKER_TAG: socket.gethostname()})
+        # -P: a stray module in the folder where the daemon was started would shadow an installed one.
+        command = [origin.executable_path, "-P", "-m", "lakehouse_dagster.instance.worker"]
+        with log_path(self._workers, run.run_id).open("ab") as log:
+            process = subprocess.Popen(
+                [*command, str(self._workers), run.run_id, arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._reap()
+        self._children[run.run_id] = process
+        self._run_ids.add(run.run_id)
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        return True
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Return whether the worker of a started run lives."""
+        self._reap()
+        if WORKER_TAG not in run.tags:
+            return CheckRunHealthResult(WorkerStatus.RUNNING, "executed by a process that this launcher did not start")
+        worker = read_record(self._workers, run.run_id)
+        if worker is None:
+            return CheckRunHealthResult(WorkerStatus.FAILED, f"there is no worker record in {self._workers}")
+        status = WorkerStatus.RUNNING if worker.is_alive() else WorkerStatus.FAILED
+        return CheckRunHealthResult(status, _in_words(worker, status), run_worker_id=f"{worker.host}/{worker.pid}")
+
+    def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
+        """Return the last lines that the worker of a run wrote."""
+        lines = last_lines(self._workers, run.run_id)
+        return f"The last lines of {log_path(self._workers, run.run_id)}:\n{lines}" if lines else None
+
+    def terminate(self, run_id: str) -> bool:
+        """Ask the worker of a run to end, wherever it is; return False when the run is over already.
+
+        The worker looks at the status of its run every two seconds. A run whose worker is gone is canceled at once.
+        """
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            return False
+        if WORKER_TAG not in run.tags:
+            return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]
+        self._reap()
+        self._instance.report_run_canceling(run)
+        worker = read_record(self._workers, run_id)
+        if worker is not None and not worker.is_alive():
+            self._instance.report_run_canceled(run, f"Canceled: {_in_words(worker, WorkerStatus.FAILED)}.")
+        return True
+
+    @property
+    def _workers(self) -> Path:
+        return Path(self._instance.root_directory) / "workers"
+
+    @property
+    def _children(self) -> dict[str, "subprocess.Popen[bytes]"]:
+        """Processes that this one started and has not seen end. `__init__` is Dagster's, with Dagster's arguments."""
+        children: dict[str, subprocess.Popen[bytes]] = self.__dict__.setdefault("_processes", {})
+        return children
+
+    def _reap(self) -> None:
+        """Take leave of children that have ended: they would stay as zombies."""
+        for run_id, process in list(self._children.items()):
+            if process.poll() is not None:
+                del self._children[run_id]
+
+
+def _in_words(worker: Worker, status: WorkerStatus) -> str:
+    what = "lives" if status is WorkerStatus.RUNNING else "is gone"
+    return f"process {worker.pid} on {worker.host} {what}"

@@ -1,0 +1,27 @@
+"""Run tags: which table a run is about, from the tags of its assets, and which group of re-executions it is of."""
+
+from collections.abc import Iterable, Mapping
+
+TABLE, OPERATION = "lakehouse/table", "lakehouse/operation"
+# Dagster takes a requested run for the first of a new group; its re-executions keep this tag.
+ROOT_RUN = "lakehouse/root_run_id"
+
+
+def table_tags(assets: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the run tags `lakehouse/table` and `lakehouse/operation` for the tags of its assets.
+
+    A run about several tables, or about none, has neither. Several operations are joined by `+`, in the order of their
+    names; assets that are no part of a table do not count.
+    """
+    about = [tags for tags in assets if TABLE in tags]
+    if len({tags[TABLE] for tags in about}) != 1:
+        return {}
+    return {TABLE: about[0][TABLE], OPERATION: "+".join(sorted({tags[OPERATION] for tags in about}))}
+
+
+def root_run_id(run_id: str, tags: Mapping[str, str]) -> str:
+    """Return the first run of the group of a run, also when the sensor `carry_on` requested one in between.
+
+    It identifies what the run commits, so a run that is carried on commits the same once.
+    """
+    return tags.get(ROOT_RUN) or tags.get("dagster/root_run_id") or run_id

@@ -1,0 +1,130 @@
+"""Alerts: what an address gets of a failed run, over real HTTP on this machine."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakehouse_dagster import log_failed_run, webhook_sensor
+from lakehouse_dagster.automation import alerts
+
+
+class Address:
+    """A web address that keeps what it gets, and answers with the given codes, then with 200."""
+
+    def __init__(self, *codes: int) -> None:
+        self.codes = list(codes)
+        self.taken: list[dict[str, Any]] = []
+        self.url = ""
+
+
+@contextmanager
+def address(*codes: int) -> Iterator[Address]:
+    found = Address(*codes)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.headers["Content-Type"] == "application/json"
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            code = found.codes.pop(0) if found.codes else 200
+            if code == 200:
+                found.taken.append(json.loads(body))
+            self.send_response(code)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing on the terminal."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    found.url = f"http://127.0.0.1:{server.server_port}/alerts/secret"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield found
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts, "_WAIT_SECONDS", 0)
+
+
+@dg.op
+def breaks() -> None:
+    raise ZeroDivisionError("nothing is divided by 0")
+
+
+@dg.job
+def breaking() -> None:
+    breaks()
+
+
+def tick(sensor: dg.SensorDefinition, **tags: str) -> tuple[dg.DagsterRun, Any]:
+    """Let a run fail, and the sensor see it; return the run and what the sensor answered."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = breaking.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+        (failure,) = (event for event in result.all_events if event.event_type == dg.DagsterEventType.RUN_FAILURE)
+        context = dg.build_run_status_sensor_context(
+            sensor_name=sensor.name, dagster_instance=instance, dagster_run=result.dagster_run, dagster_event=failure
+        )
+        return result.dagster_run, sensor(context.for_run_failure())
+
+
+def test_a_failed_run_is_posted_with_its_table_and_its_first_run():
+    tags = {
+        "lakehouse/table": "sales.orders",
+        "lakehouse/operation": "commit+ingest",
+        "dagster/will_retry": "true",
+        "lakehouse/root_run_id": "first",
+    }
+    with address() as found:
+        run, _ = tick(webhook_sensor(found.url), **tags)
+
+    (alert,) = found.taken
+    assert "breaks" in alert.pop("message")
+    assert alert == {
+        "run_id": run.run_id,
+        "root_run_id": "first",
+        "job": "breaking",
+        "table": "sales.orders",
+        "operation": "commit+ingest",
+        "will_retry": True,
+    }
+
+
+def test_an_address_that_fails_for_a_moment_gets_the_alert_once():
+    with address(503, 500) as found:
+        tick(webhook_sensor(found.url))
+
+    assert len(found.taken) == 1
+
+
+def test_an_address_that_does_not_take_it_fails_the_tick_and_stays_a_secret():
+    with address(500, 500, 500) as found, pytest.raises(RuntimeError) as failed:
+        tick(webhook_sensor(found.url))
+
+    assert "127.0.0.1" in str(failed.value)
+    assert "HTTP Error 500" in str(failed.value)
+    assert "secret" not in str(failed.value)
+
+
+def test_an_address_in_a_variable_that_is_not_set_is_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("SHOP_ALERTS", raising=False)
+
+    _, answer = tick(webhook_sensor(dg.EnvVar("SHOP_ALERTS")))
+
+    assert isinstance(answer, dg.SkipReason)
+    assert "set the environment variable" in str(answer.skip_message)
+
+
+def test_alerts_are_on_by_default():
+    for sensor in (webhook_sensor("http://127.0.0.1:1"), log_failed_run):
+        assert sensor.default_status == dg.DefaultSensorStatus.RUNNING

@@ -1,0 +1,30 @@
+"""The code location of the tests that kill processes: orders, appended day by day by a feed that waits when told."""
+
+import os
+import time
+from pathlib import Path
+
+import dagster as dg
+import pyarrow as pa
+
+from lakehouse_dagster import lake_definitions
+from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
+
+ROOT = Path(os.environ["DYING_ROOT"])
+ORDERS = orders(write_mode="append", primary_key=(), options={"bucket": "-1"})
+
+
+class WaitingFeed(ShopFeed):
+    """While there is a file `wait`, a batch is not delivered: its run is then there to be killed."""
+
+    def rows(self, feed: str, batch: str | None) -> pa.Table:
+        while (ROOT / "wait").exists():
+            (ROOT / f"waits-{batch}").write_text(str(os.getpid()))
+            time.sleep(0.1)
+        return super().rows(feed, batch)
+
+
+LAKE = shop_lake(ORDERS)
+defs: dg.Definitions = lake_definitions(
+    LAKE, resources={**shop_resources(ROOT / "warehouse", LAKE), "shop": WaitingFeed()}
+)

@@ -1,0 +1,81 @@
+"""The contract with Dagster's private parts: a release that changes one of them fails here first."""
+
+import inspect
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.launcher.base import RunLauncher
+from dagster._daemon.monitoring import run_monitoring
+
+from lakehouse_dagster import ProcessRunLauncher, TableRunCoordinator, write_instance_settings
+from lakehouse_dagster.instance import dagster_internals
+from lakehouse_dagster.instance.dagster_internals import CheckRunHealthResult, WorkerStatus, most_retries
+from lakehouse_dagster.instance.launcher import WORKER_TAG
+from lakehouse_dagster.instance.workers import this_process, write_record
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> dg.DagsterInstance:
+    write_instance_settings(tmp_path)
+    return dg.DagsterInstance.from_config(str(tmp_path))
+
+
+def launcher(instance: dg.DagsterInstance) -> ProcessRunLauncher:
+    made = instance.run_launcher
+    assert isinstance(made, ProcessRunLauncher)
+    return made
+
+
+def run(**tags: str) -> dg.DagsterRun:
+    return dg.DagsterRun(job_name="job", run_id="run", status=dg.DagsterRunStatus.STARTED, tags=tags)
+
+
+def test_the_settings_make_the_launcher_and_the_queue_with_their_limits(instance: dg.DagsterInstance):
+    assert instance.run_launcher.supports_check_run_worker_health
+    assert isinstance(instance.run_coordinator, TableRunCoordinator)
+    assert instance.get_concurrency_config().run_queue_config.max_concurrent_runs == 2
+    assert instance.run_monitoring_poll_interval_seconds == 15
+    assert instance.run_monitoring_start_timeout_seconds == 60
+    assert most_retries(instance) == 1
+
+
+def test_without_retries_of_the_instance_the_sensor_still_has_one(tmp_path: Path):
+    (tmp_path / "dagster.yaml").write_text("run_retries: {enabled: false}\n")
+
+    assert most_retries(dg.DagsterInstance.from_config(str(tmp_path))) == 1
+
+
+def test_every_private_name_that_we_use_is_still_there():
+    assert all(getattr(dagster_internals, name) is not None for name in dagster_internals.__all__)
+
+
+def test_monitoring_fails_a_run_for_any_answer_but_two_and_then_asks_what_the_worker_wrote():
+    source = inspect.getsource(run_monitoring.monitor_started_run)
+
+    assert "not in [WorkerStatus.RUNNING, WorkerStatus.SUCCESS]" in source
+    assert "check_health_result.status == WorkerStatus.FAILED" in source
+    for method in ("launch_run", "terminate", "check_run_worker_health", "get_run_worker_debug_info"):
+        theirs, ours = (inspect.signature(getattr(kind, method)) for kind in (RunLauncher, ProcessRunLauncher))
+        assert list(theirs.parameters) == list(ours.parameters), method
+
+
+def health(instance: dg.DagsterInstance, dagster_run: dg.DagsterRun) -> CheckRunHealthResult:
+    return launcher(instance).check_run_worker_health(dagster_run)
+
+
+def test_a_run_of_another_process_is_left_alone(instance: dg.DagsterInstance):
+    """`make run` executes runs of its own while the daemon of `make ui` looks at all of them."""
+    assert health(instance, run()).status is WorkerStatus.RUNNING
+
+
+def test_a_run_without_a_record_or_a_living_worker_is_dead(instance: dg.DagsterInstance, tmp_path: Path):
+    ours = run(**{WORKER_TAG: "here"})
+    missing = health(instance, ours)
+    (tmp_path / "workers").mkdir()
+    write_record(tmp_path / "workers", this_process("run"))
+    alive = health(instance, ours)
+
+    assert missing.status is WorkerStatus.FAILED
+    assert "there is no worker record in" in str(missing)
+    assert alive.status is WorkerStatus.RUNNING
