@@ -1,6 +1,6 @@
 """Checks of a table: sound, complete, compacted, expired. They read metadata and one count, without a Spark session."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
@@ -8,25 +8,33 @@ import lakehouse_core as lc
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import findings
-from lakehouse_dagster.pipeline import logged_progress, read_state
+from lakehouse_dagster.pipeline import RefusedFile, logged_progress, read_state
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources import row_source
+from lakehouse_dagster.sources import FilesSource, row_source
 from lakehouse_dagster.specs import TableSpec
 
 DESCRIPTIONS: Mapping[str, str] = {
     "verify": "Metadata, files and totals agree; a failure blocks downstream assets.",
     "source_row_count": "The table has as many rows as the source makes of the committed batches.",
+    "files_loaded": "Every file that is there is loaded; a file that cannot be read stays to be done.",
     "sorted_runs": "No bucket has more sorted runs than its specification allows: compaction keeps up.",
     "snapshot_count": "No more snapshots than the specification allows: expiry keeps up.",
 }
+# More would not fit the line that a page shows.
+_MOST_NAMED = 5
 
 
 def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
-    """Return the four checks of a table."""
+    """Return the checks of a table."""
     key, source = lake.table_key(table), row_source(lake, table)
+    absent = {
+        *(() if source.tells_rows else ("source_row_count",)),
+        *(() if isinstance(source, FilesSource) else ("files_loaded",)),
+    }
     specs = [
         dg.AssetCheckSpec(name, asset=key, blocking=name == "verify", description=text)
         for name, text in DESCRIPTIONS.items()
+        if name not in absent
     ]
 
     @dg.multi_asset_check(
@@ -47,6 +55,8 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
             if "source_row_count" in wanted:
                 expected, through = source.expected_rows(opened, context.resources)
                 yield _source_row_count(opened, key, expected, through)
+            if isinstance(source, FilesSource) and "files_loaded" in wanted:
+                yield _files_loaded(key, source.unloaded(opened, context.resources))
             if "sorted_runs" in wanted:
                 yield _at_most(key, "sorted_runs", state.sorted_runs, table.maintenance.max_sorted_runs)
             if "snapshot_count" in wanted:
@@ -75,6 +85,17 @@ def _source_row_count(table: lc.Table, key: dg.AssetKey, expected: int, through:
         severity=dg.AssetCheckSeverity.ERROR,
         description=f"{found} rows, the source makes {expected}" + (f" through {through}" if through else ""),
         metadata={"dagster/row_count": found, "paimon/rows_expected": expected, "paimon/through": through or ""},
+    )
+
+
+def _files_loaded(key: dg.AssetKey, unloaded: Sequence[RefusedFile]) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name="files_loaded",
+        passed=not unloaded,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description="; ".join(map(str, unloaded[:_MOST_NAMED])) or "all files are loaded",
+        metadata={"paimon/files_unloaded": len(unloaded)},
     )
 
 

@@ -25,7 +25,7 @@ class Lake:
 
     name: str
     tables: Sequence[TableSpec]
-    feeds: Mapping[str, Feed]
+    feeds: Mapping[str, Feed] = field(default_factory=dict)
     resource: str = "lakehouse"
     _by_identifier: Mapping[str, TableSpec] = field(init=False, repr=False, compare=False)
 

@@ -24,7 +24,7 @@ def ingest_job(lake: Lake) -> AssetJob:
         lake,
         "ingest",
         dg.AssetSelection.assets(*tables) | dg.AssetSelection.assets(*feeds).materializable(),
-        description=f"Loads batches of {_feeds(lake)} into all tables.",
+        description=f"Loads {_what(lake)} into all tables.",
         operation="ingest",
     )
 
@@ -56,9 +56,14 @@ def observe_job(lake: Lake) -> AssetJob:
     )
 
 
-def _feeds(lake: Lake) -> str:
-    names = list(lake.feeds)
-    return f"the {names[0]} feed" if len(names) == 1 else f"the feeds {', '.join(names)}"
+def _what(lake: Lake) -> str:
+    match list(lake.feeds):
+        case []:
+            return "what is new"
+        case [name]:
+            return f"batches of the {name} feed"
+        case names:
+            return f"batches of the feeds {', '.join(names)}"
 
 
 def _job(lake: Lake, name: str, selection: dg.AssetSelection, *, description: str, operation: str) -> AssetJob:

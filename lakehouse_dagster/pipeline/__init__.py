@@ -1,6 +1,16 @@
 """The pipeline of one table, without Dagster: set-up, staging, committing, its state, what maintenance is due."""
 
 from lakehouse_dagster.pipeline.committing import Committed, commit_batches
+from lakehouse_dagster.pipeline.deliveries import (
+    FoundFile,
+    ReadFile,
+    RecordedFile,
+    RefusedFile,
+    find_files,
+    record_delivery,
+    recorded_files,
+    unfinished_deliveries,
+)
 from lakehouse_dagster.pipeline.maintenance import OPERATIONS, Figure, figures
 from lakehouse_dagster.pipeline.progress import logged_progress
 from lakehouse_dagster.pipeline.staging import Staged, refuse_gap, stage_batches
@@ -19,6 +29,10 @@ __all__ = [
     "RUN_ID",
     "Committed",
     "Figure",
+    "FoundFile",
+    "ReadFile",
+    "RecordedFile",
+    "RefusedFile",
     "Staged",
     "TableState",
     "commit_batches",
@@ -26,11 +40,15 @@ __all__ = [
     "create_table",
     "differences",
     "figures",
+    "find_files",
     "incarnation",
     "last_identifier",
     "logged_progress",
     "open_table",
     "read_state",
+    "record_delivery",
+    "recorded_files",
     "refuse_gap",
     "stage_batches",
+    "unfinished_deliveries",
 ]

@@ -1,4 +1,4 @@
-"""Row sources: batches of a feed, or the changes of another table."""
+"""Row sources: batches of a feed, the changes of another table, or files."""
 
 from lakehouse_dagster.sources.changelog_source import (
     ROWKIND,
@@ -9,6 +9,7 @@ from lakehouse_dagster.sources.changelog_source import (
     unapplied,
 )
 from lakehouse_dagster.sources.feed_source import FeedSource
+from lakehouse_dagster.sources.files_source import FilesSource
 from lakehouse_dagster.sources.row_source import Delivery, RowSource
 from lakehouse_dagster.sources.table_source import row_source
 
@@ -17,6 +18,7 @@ __all__ = [
     "ChangelogSource",
     "Delivery",
     "FeedSource",
+    "FilesSource",
     "RowSource",
     "changes_of",
     "changes_user",

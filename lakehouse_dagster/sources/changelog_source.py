@@ -48,6 +48,10 @@ class ChangelogSource:
         return frozenset()
 
     @property
+    def tells_rows(self) -> bool:
+        return True
+
+    @property
     def batching(self) -> Mapping[str, Any]:
         return {}
 

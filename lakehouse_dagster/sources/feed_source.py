@@ -43,6 +43,10 @@ class FeedSource:
         return frozenset({self.feed.resource})
 
     @property
+    def tells_rows(self) -> bool:
+        return True
+
+    @property
     def batching(self) -> Mapping[str, Any]:
         if not self.spec.batches:
             return {}

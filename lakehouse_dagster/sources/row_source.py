@@ -50,6 +50,11 @@ class RowSource(Protocol):
         ...
 
     @property
+    def tells_rows(self) -> bool:
+        """Whether `expected_rows` has an answer."""
+        ...
+
+    @property
     def batching(self) -> Mapping[str, Any]:
         """The arguments of assets that take its batches; none when a run takes all rows."""
         ...

@@ -3,6 +3,7 @@
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.sources.changelog_source import ChangelogSource
 from lakehouse_dagster.sources.feed_source import FeedSource
+from lakehouse_dagster.sources.files_source import FilesSource
 from lakehouse_dagster.sources.row_source import RowSource
 from lakehouse_dagster.specs import TableSpec
 
@@ -17,6 +18,15 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             key=key,
             upstream=lake.table_key(lake.table(table.changes_of.table)),
             lake_resource=lake.resource,
+        )
+    if table.files is not None:
+        return FilesSource(
+            spec=table.files,
+            pattern=table.files_pattern,
+            key=key,
+            upstream=lake.operation_key(table, "files"),
+            lake_resource=lake.resource,
+            is_append=table.write_mode == "append",
         )
     assert table.feed is not None
     return FeedSource(feed=lake.feeds[table.feed.source], spec=table.feed, key=key, lake_resource=lake.resource)

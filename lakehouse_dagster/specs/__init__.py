@@ -1,6 +1,15 @@
 """Specifications: one YAML file a table, read by one model."""
 
 from lakehouse_dagster.specs.loading import load_specs, parse_spec
-from lakehouse_dagster.specs.models import ChangesSpec, ColumnSpec, FeedSpec, MaintenanceSpec, TableSpec
+from lakehouse_dagster.specs.models import ChangesSpec, ColumnSpec, FeedSpec, FilesSpec, MaintenanceSpec, TableSpec
 
-__all__ = ["ChangesSpec", "ColumnSpec", "FeedSpec", "MaintenanceSpec", "TableSpec", "load_specs", "parse_spec"]
+__all__ = [
+    "ChangesSpec",
+    "ColumnSpec",
+    "FeedSpec",
+    "FilesSpec",
+    "MaintenanceSpec",
+    "TableSpec",
+    "load_specs",
+    "parse_spec",
+]

@@ -12,7 +12,15 @@ import yaml
 from pydantic import ValidationError
 
 import lakehouse_core as lc
-from lakehouse_dagster.specs.models import ChangesSpec, ColumnSpec, FeedSpec, MaintenanceSpec, TableSpec, nearest
+from lakehouse_dagster.specs.models import (
+    ChangesSpec,
+    ColumnSpec,
+    FeedSpec,
+    FilesSpec,
+    MaintenanceSpec,
+    TableSpec,
+    nearest,
+)
 
 
 def load_specs(
@@ -39,7 +47,7 @@ def load_specs(
         if spec.identifier in specs:
             faults.append(f"{file.name}: {spec.identifier} is specified in another file too. Keep one of them.")
         shown = PurePath(os.path.relpath(file.absolute(), root or folder.absolute().parent))
-        specs[spec.identifier], files[spec.identifier] = spec.read_from(shown.as_posix()), file
+        specs[spec.identifier], files[spec.identifier] = spec.read_from(shown.as_posix(), folder.absolute()), file
     faults += [fault for name, spec in specs.items() for fault in _unfollowable(files[name], spec, specs)]
     if faults:
         raise lc.InvalidRequest("\n".join(faults))
@@ -119,6 +127,8 @@ def _fields_at(loc: Sequence[int | str]) -> Mapping[str, Any]:
     match loc:
         case ["feed", *_]:
             return FeedSpec.model_fields
+        case ["files", *_]:
+            return FilesSpec.model_fields
         case ["changes_of", *_]:
             return ChangesSpec.model_fields
         case ["maintenance", *_]:

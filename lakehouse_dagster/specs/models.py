@@ -6,6 +6,7 @@ Rule: unknown names are refused, and a specification has everything that the tab
 import difflib
 import hashlib
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
@@ -45,6 +46,19 @@ class ChangesSpec(_Spec):
     while_null: tuple[Identifier, ...] = Field(min_length=1)
 
 
+class FilesSpec(_Spec):
+    """Files of rows, each loaded once: those that match `path`, where `*` stands for any characters of a name and `**`
+    for any folders. A relative path begins at the folder of the specification.
+    """
+
+    path: str = Field(min_length=1)
+    # By the ending of each file name, unless it is given here.
+    format: Literal["parquet", "csv", "tsv", "jsonl", "json", "arrow"] | None = None
+    # For CSV: one character, or `tab`; and the unquoted text that means null.
+    delimiter: str | None = None
+    null: str = ""
+
+
 class MaintenanceSpec(_Spec):
     """When the table is maintained. The core decides what is done."""
 
@@ -68,9 +82,10 @@ class TableSpec(_Spec):
     options: Mapping[str, str] = {}
     # Said, never guessed: `merge` by the key, or `append`.
     write_mode: Literal["merge", "append"]
-    # One of the two: where the rows come from.
+    # One of the three: where the rows come from.
     feed: FeedSpec | None = None
     changes_of: ChangesSpec | None = None
+    files: FilesSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
     runs_on: Literal["spark", "process"] = "spark"
     # A tag `batch-<day>` after each batch, for whoever asks what the table said that evening.
@@ -80,6 +95,8 @@ class TableSpec(_Spec):
     tags: Mapping[str, str] = {}
     # Where it was read from, as pages show it. No part of what it says: equal texts have equal digests.
     _file: str = PrivateAttr(default="")
+    # The folder that a relative path of its files begins at.
+    _folder: Path = PrivateAttr(default=Path())
 
     @field_validator("options", mode="before")
     @classmethod
@@ -101,8 +118,8 @@ class TableSpec(_Spec):
         if (self.write_mode == "merge") != bool(self.primary_key):
             has = "has" if self.primary_key else "has no"
             raise ValueError(f"write_mode is {self.write_mode!r}, but the table {has} primary_key")
-        if (self.feed is None) == (self.changes_of is None):
-            raise ValueError("rows come from a feed or are changes_of a table: give one of the two")
+        if sum(source is not None for source in (self.feed, self.changes_of, self.files)) != 1:
+            raise ValueError("rows come from a feed, from files, or are changes_of a table: give one of the three")
         return self
 
     @property
@@ -115,10 +132,15 @@ class TableSpec(_Spec):
         """The file that it was read from, relative to the folder that `load_specs` was told; empty without one."""
         return self._file
 
-    def read_from(self, file: str) -> Self:
-        """Return the same specification, which says that it was read from `file`."""
+    @property
+    def files_pattern(self) -> str:
+        """The pattern of its files, from the root of the disk or relative to the working directory; empty without."""
+        return "" if self.files is None else str(self._folder / Path(self.files.path).expanduser())
+
+    def read_from(self, file: str, folder: Path) -> Self:
+        """Return the same specification, which says that it was read from `file`, and lies in `folder`."""
         copy = self.model_copy()
-        copy._file = file
+        copy._file, copy._folder = file, folder
         return copy
 
     @property

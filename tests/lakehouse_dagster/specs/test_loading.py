@@ -60,10 +60,25 @@ def test_a_specification_is_the_table_it_describes():
         (("database: ops", "database: ops\ndatabase: ref"), "orders.yaml:2: database is given twice. Keep one."),
         (("  bucket: 4", "  bucket: 4\n  bucket: 5"), "orders.yaml:10: bucket is given twice. Keep one."),
         (("columns:", "columns: ["), "orders.yaml:6: not YAML"),
-        (("feed: {source: shop, name: orders}\n", ""), "rows come from a feed or are changes_of a table: give one"),
+        (
+            ("feed: {source: shop, name: orders}\n", ""),
+            "rows come from a feed, from files, or are changes_of a table: give one of the three",
+        ),
         (
             ("feed: {source: shop, name: orders}", "changes_of: {table: ops.carts, while: [id]}"),
             "orders.yaml:12: changes_of.while is not known; did you mean 'while_null'?",
+        ),
+        (
+            ("feed: {source: shop, name: orders}", "files: {paths: incoming/*.csv}"),
+            "orders.yaml:12: files.paths is not known; did you mean 'path'?",
+        ),
+        (
+            ("feed: {source: shop, name: orders}", "files: {path: incoming/*.csv, format: xml}"),
+            "orders.yaml:12: files.format: Input should be 'parquet', 'csv'",
+        ),
+        (
+            ("feed: {source: shop, name: orders}", "feed: {source: s, name: n}\nfiles: {path: incoming/*.csv}"),
+            "rows come from a feed, from files, or are changes_of a table: give one of the three",
         ),
         ((GOOD, "- a list\n"), "orders.yaml:1: expected a mapping of database, name"),
         (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),
@@ -160,3 +175,15 @@ def test_a_specification_knows_its_file_and_its_digest_does_not(tmp_path: Path):
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path):
     with pytest.raises(lc.NotFound, match="typo: the folder of table specifications does not exist"):
         load_specs(tmp_path / "typo")
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern"),
+    [("incoming/*.csv", "{folder}/incoming/*.csv"), ("/data/*.csv", "/data/*.csv"), ("~/x.csv", "{home}/x.csv")],
+)
+def test_a_relative_path_of_files_begins_at_the_folder_of_the_specification(tmp_path: Path, path: str, pattern: str):
+    (tmp_path / "a.yaml").write_text(GOOD.replace("feed: {source: shop, name: orders}", f"files: {{path: {path}}}"))
+
+    (spec,) = load_specs(tmp_path)
+
+    assert spec.files_pattern == pattern.format(folder=tmp_path, home=Path.home())

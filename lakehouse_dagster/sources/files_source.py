@@ -1,0 +1,147 @@
+"""Files source: the rows of files that match a pattern.
+
+Rule: a file that was read through is part of one delivery; a file that cannot be read stays to be done.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.pipeline import (
+    FoundFile,
+    ReadFile,
+    RecordedFile,
+    RefusedFile,
+    committed_identifier,
+    find_files,
+    incarnation,
+    record_delivery,
+    recorded_files,
+    unfinished_deliveries,
+)
+from lakehouse_dagster.resources import LakehouseResource
+from lakehouse_dagster.sources.row_source import Delivery, Expected
+from lakehouse_dagster.specs import FilesSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesSource:
+    """The rows of the files that match `pattern`, one batch for each delivery. `key` is the asset of the table."""
+
+    spec: FilesSpec
+    pattern: str
+    key: dg.AssetKey
+    upstream: dg.AssetKey
+    # The key of the lake's resource.
+    lake_resource: str
+    # The rows of an append table are those of its files; a key table has fewer where keys repeat.
+    is_append: bool
+
+    @property
+    def tells_rows(self) -> bool:
+        return self.is_append
+
+    @property
+    def label(self) -> str:
+        return f"the files {self.spec.path}"
+
+    @property
+    def column_prefix(self) -> str:
+        return ""
+
+    @property
+    def resources(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def batching(self) -> Mapping[str, Any]:
+        return {}
+
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+        lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
+        catalog = lakehouse.local_catalog()
+        found = find_files(self.pattern)
+        table = catalog.table(".".join(self.key.path[-2:]))
+        user = self._user(table)
+
+        def batches_to_stage(opened: lc.Table) -> list[Batch]:
+            recorded = recorded_files(catalog, opened)
+            for path in self._changed(found, recorded):
+                context.log.warning(
+                    f"{opened.name}: {path} has changed since it was loaded, and is not loaded again. Give new rows a "
+                    "new file name."
+                )
+            good, refused = self.check(opened, _new(found, recorded))
+            for each in refused:
+                context.log.error(f"{opened.name}: not loaded: {each}")
+            record_delivery(catalog, opened, good)
+            return self._batches(catalog, opened, user)
+
+        def read(batch: Batch) -> lc.RowFiles:
+            recorded = recorded_files(catalog, table)
+            return self.rows([each.file.path for each in recorded if each.delivery == batch.identifier])
+
+        return Delivery(
+            user=user,
+            version=incarnation(table),
+            snapshot_id=0,
+            batches_to_stage=batches_to_stage,
+            batches_to_commit=lambda opened: self._batches(catalog, opened, user),
+            read=read,
+        )
+
+    def rows(self, paths: Sequence[Path]) -> lc.RowFiles:
+        """Return the rows of files, in the format of the specification."""
+        return lc.RowFiles(paths, format=self.spec.format, delimiter=self.spec.delimiter, null=self.spec.null)
+
+    def check(self, table: lc.Table, files: Iterable[FoundFile]) -> tuple[list[ReadFile], list[RefusedFile]]:
+        """Read each file through; return those that the table can take, and the others with the reason."""
+        good: list[ReadFile] = []
+        refused: list[RefusedFile] = []
+        for file in files:
+            try:
+                batches = self.rows([file.path]).rows(table.schema.fields, rowkind_column=None, missing="null")
+                row_count = sum(batch.num_rows for batch in batches)
+                if FoundFile.of(file.path, file.path.stat()) != file:
+                    raise lc.InvalidRequest("the file changed while it was read. A later run takes it.")
+            except (lc.InvalidRequest, OSError) as error:
+                refused.append(RefusedFile(path=file.path, reason=str(error)))
+            else:
+                good.append(ReadFile(file=file, row_count=row_count))
+        return good, refused
+
+    def unloaded(self, table: lc.Table, resources: Any) -> list[RefusedFile]:
+        """Return the files that are there and that no delivery has, each with what is wrong with it."""
+        lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
+        new = _new(find_files(self.pattern), recorded_files(lakehouse.local_catalog(), table))
+        good, refused = self.check(table, new)
+        waiting = [RefusedFile(path=each.file.path, reason="not loaded yet. Run the ingest.") for each in good]
+        return [*refused, *waiting]
+
+    def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
+        lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
+        done = committed_identifier(table, self._user(table))
+        recorded = recorded_files(lakehouse.local_catalog(), table)
+        rows = sum(each.row_count for each in recorded if done is not None and each.delivery <= done)
+        return rows, None if done is None else f"delivery {done}"
+
+    def _user(self, table: lc.Table) -> str:
+        return f"files@{incarnation(table)}/{'/'.join(self.key.path)}"
+
+    def _batches(self, catalog: lc.Catalog, table: lc.Table, user: str) -> list[Batch]:
+        numbers = unfinished_deliveries(recorded_files(catalog, table), table, commit_user=user)
+        return [Batch(key=str(number), identifier=number) for number in numbers]
+
+    def _changed(self, found: Iterable[FoundFile], recorded: Iterable[RecordedFile]) -> list[Path]:
+        known = {each.file.path: each.file for each in recorded}
+        return [file.path for file in found if known.get(file.path, file) != file]
+
+
+def _new(found: Iterable[FoundFile], recorded: Iterable[RecordedFile]) -> list[FoundFile]:
+    known = {each.file.path for each in recorded}
+    return [file for file in found if file.path not in known]
