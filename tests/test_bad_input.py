@@ -179,10 +179,10 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             for name, message in {
                 "": "it is blank",
                 " ": "it is blank",
-                "a/b": "holds a slash",
+                "a/b": "contains a slash",
                 "a\nb": "control character",
                 "x" * 250: "more than",
-                "eod": "is there already, at snapshot 3: delete it first",
+                "eod": "exists already, at snapshot 3: delete it first",
             }.items()
         ),
         (lambda w: w.orders.create_tag("x", at=99), MISSING, "Snapshot 99 is not there yet. The latest is 3"),
@@ -194,7 +194,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.orders.create_tag("x", retention=datetime.timedelta(0)),
             INVALID,
-            "give more than 0",
+            "expected more than 0",
         ),
         (lambda w: w.orders.delete_tag("nope"), MISSING, "Tag 'nope' does not exist. The tags are: eod"),
     ],
@@ -373,7 +373,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.orders.write("rows.csv"),
             INVALID,
-            "Cannot write str: expected what offers an Arrow stream",
+            "Cannot write str: expected an object with an Arrow stream",
         ),
         (lambda w: w.orders.write(None), INVALID, "Cannot write NoneType"),
         (lambda w: w.orders.write([1, 2]), INVALID, "Cannot write a list whose row 0 is int"),
@@ -396,7 +396,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             "Row 1, column 'op': null is not a row kind",
         ),
         (orders({"op": "+i"}, rowkind_column="op"), INVALID, "'+i' is not a row kind"),
-        (orders({}, rowkind_column="op"), INVALID, "no column 'op', which was to hold the row kinds"),
+        (orders({}, rowkind_column="op"), INVALID, "no column 'op', the column of row kinds"),
         (
             lambda w: w.events.write([{"id": 1, "op": "-D"}], rowkind_column="op"),
             INVALID,
@@ -443,7 +443,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.orders.scan(at=lc.Latest(), options={"scan.snapshot-id": "1"}),
             INVALID,
-            "both say what is read. Give one of them",
+            "both name a read point. Give one of them",
         ),
         (lambda w: w.orders.lookup([], columns="id"), INVALID, "columns='id': give a list"),
         (lambda w: w.orders.lookups(columns="id"), INVALID, "columns='id': give a list"),
@@ -538,7 +538,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (scan(columns=5), INVALID, "columns=5: give a list"),
         (lambda w: lc.col(5), INVALID, "col(5): expected the name of a column"),
         (lambda w: w.orders.snapshot("1"), INVALID, "AtSnapshot('1'): expected a snapshot id"),
-        (lambda w: w.orders.create_tag(5), INVALID, "Tag 5: its name is text"),
+        (lambda w: w.orders.create_tag(5), INVALID, "Tag 5: expected a text as its name"),
         (
             lambda w: w.orders.create_tag("a", at="1"),
             INVALID,
@@ -688,7 +688,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             alter(lc.AddColumn("x", "INT NOT NULL")),
             INVALID,
-            "a new column is NULL in the rows that are there; drop the NOT NULL",
+            "a new column is NULL in existing rows, so it cannot be NOT NULL",
         ),
         (alter(lc.AddColumn("x", "INT", after="nope")), INVALID, "There is no column nope. Columns: dt, id,"),
         (alter(lc.AddColumn("_VALUE_KIND", "INT")), INVALID, "'_VALUE_KIND': the name is reserved"),
@@ -697,7 +697,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (alter(lc.DropColumn("id")), INVALID, "Column id is part of the primary key: it cannot be dropped"),
         (alter(lc.DropColumn("dt")), INVALID, "Column dt is part of the partition key: it cannot be dropped"),
         (alter(lc.DropColumn("ammount")), INVALID, "There is no column ammount. Did you mean 'amount'?"),
-        (alter(lc.RenameColumn("dt", "day")), INVALID, "Column dt is part of the partition key: folders carry"),
+        (alter(lc.RenameColumn("dt", "day")), INVALID, "Column dt is part of the partition key: folder names"),
         (alter(lc.RenameColumn("n", "status")), INVALID, "Column status exists already"),
         (alter(lc.UpdateColumnType("id", "INT")), INVALID, "is part of the primary key: it never changes its type"),
         (alter(lc.UpdateColumnType("n", "ARRAY<INT>")), INVALID, "Column n: INT cannot become ARRAY<INT>"),
@@ -705,7 +705,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (alter(lc.SetOption("bucket", "-1")), INVALID, "Option bucket is 2 and cannot become -1"),
         (alter(lc.SetOption("merge-engine", "aggregation")), INVALID, "is deduplicate and the table has data"),
         (alter(lc.SetOption("snapshot.num-retain.min", "1")), INVALID, "did you mean snapshot.num-retained.min?"),
-        (alter(lc.RemoveOption("bucket")), INVALID, "Option bucket cannot be removed: files lie in that many"),
+        (alter(lc.RemoveOption("bucket")), INVALID, "Option bucket cannot be removed: it is the number"),
         (alter(lc.AddColumn("ok", "INT"), lc.DropColumn("nope")), INVALID, "There is no column nope"),
     ],
     "commits": [

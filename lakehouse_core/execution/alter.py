@@ -1,4 +1,4 @@
-"""ALTER TABLE carried out: the next schema is created under its id, or computed again when someone else took it."""
+"""ALTER TABLE: create the next schema under its id; compute it again when another writer took the id."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,10 +13,10 @@ from lakehouse_core.table.schema import TableSchema
 
 
 def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
-    """Return the schema before and the one that now holds; the same one when the changes change nothing.
+    """Return the schema before the changes and the schema after them; twice the same one when nothing changes.
 
-    All changes or none. Raises InvalidRequest, UnsupportedFeature, CommitConflict when others alter without pause,
-    WriteOutcomeUnknown when the store does not tell.
+    Either all changes are applied or none. Raises InvalidRequest, UnsupportedFeature, CommitConflict when other writers
+    took the schema id in every attempt, WriteOutcomeUnknown when the store does not answer.
     """
     if not changes:
         raise InvalidRequest("alter: give at least one change, such as AddColumn('note', 'STRING').")

@@ -1,6 +1,6 @@
-"""The table context: one table as verbs work on it, with its store, its logs and the engine that runs its tasks.
+"""Table context: the store, the logs and the engine of one table, as verbs need them.
 
-A verb takes it first; a helper takes the one member that it needs.
+Rule: a verb takes the context as its first argument; a helper takes the one member that it needs.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from lakehouse_core.table.layout import TableLayout
 class TableContext:
     """One branch of a table. `name` is `database.table`; `store` is rooted at the table.
 
-    `engine` is asked when a task must run; `runtime` is that of tasks which the verb itself runs, in this process.
+    `engine()` is called when a task must run; `runtime` is for tasks that a verb itself runs in this process.
     """
 
     name: str
@@ -40,16 +40,16 @@ class TableContext:
     runtime: TaskRuntime
 
     def on_branch(self, name: str | None) -> "TableContext":
-        """Return the context of another branch of the table, None for the main one; nothing is read."""
+        """Return the context of the branch `name`, None for the main branch, without reading."""
         return table_context(self.name, self.store, self.clock, self.engine, branch=name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By its address. In another process it serves reads; an engine is not sent along."""
+        """Pickle the address only. The context reads in the other process; the engine is not sent."""
         return reading_context, (self.name, self.store, self.clock, self.layout.branch)
 
 
 def reading_context(name: str, store: ObjectStore, clock: Clock, branch: str | None = None) -> TableContext:
-    """Return a context that serves reads where no engine is, such as in a task."""
+    """Return a context without an engine, such as for reads in a task."""
     return table_context(name, store, clock, _no_engine, branch=branch)
 
 
@@ -66,7 +66,9 @@ def table_context(
     *,
     branch: str | None = None,
 ) -> TableContext:
-    """Return the context of a branch of the table at `store`; nothing is read. `schemas`: its log, where one is."""
+    """Return the context of a branch of the table at `store`, without reading. `schemas`: the schema log, if the caller
+    has one.
+    """
     layout = TableLayout(branch)
     return TableContext(
         name=name,

@@ -1,7 +1,7 @@
-"""The engine seam: where tasks run. Two of them: this process, a Spark cluster.
+"""The engine seam: where tasks run. There are two engines: this process and a Spark cluster.
 
-A task is a plain function of a small frozen value; its result is text in both engines, so that nothing is pickled on
-the way back. The engine gives each task the runtime of the place where it runs.
+A task is a plain function of a small frozen value; its result is text in both engines, so that no result is pickled.
+The engine gives each task the runtime of the place where it runs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,14 +19,15 @@ class Engine(Protocol):
     """Where tasks run."""
 
     def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
-        """Yield one result per input, of the attempt that won, in any order. Raises TaskFailed."""
+        """Yield the text of one successful attempt per input, in any order. Raises TaskFailed."""
         ...
 
     def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> Iterable[CommitMessage]:
         """Write rows as files without a snapshot; yield the commit message of each bucket.
 
-        `watch` counts the rows that pass here.
+        `watch` counts the rows that this process sees.
 
-        Raises InvalidRequest, TaskFailed, maybe after messages of other tasks: their files are the caller's to delete.
+        Raises InvalidRequest, TaskFailed, possibly after it yielded messages of other tasks; the caller deletes their
+        files.
         """
         ...

@@ -1,7 +1,7 @@
 """Commit order: of two commits to one bucket the later one wins, so its rows must have the higher sequence numbers.
 
-Writers number their rows from the highest number that they see; two that saw the same give the same. Rule: numbers
-matter only where two files may hold the same key.
+Writers number their rows from the highest number that they see, so concurrent writers may use the same numbers. Rule:
+numbers matter only if two files may hold the same key.
 Source: docs/semantics/writing.md#sequence-numbers, docs/semantics/merge-engines.md#order-of-versions.
 """
 
@@ -15,10 +15,11 @@ from lakehouse_core.table.sorted_run import KeyedFile, keyed_files
 def crossed_files(
     earlier: Iterable[DataFile], later: Sequence[DataFile], key_types: Sequence[DataType]
 ) -> tuple[DataFile, DataFile] | None:
-    """Return a file of the `earlier` commits and one of the `later` with rows that may lose to it, None without.
+    """Return a file of the `earlier` commits and one of the `later` ones whose rows may lose to it; None if there is no
+    such pair.
 
-    All are of one bucket. A row loses where another of its key has an equal or higher number. Raises CorruptTable for
-    keys that cannot be decoded.
+    All files are of one bucket. A row loses to a row of the same key with an equal or higher number. Raises
+    CorruptTable for keys that cannot be decoded.
     """
     lowest = min((file.min_sequence_number for file in later), default=None)
     if lowest is None:
@@ -32,9 +33,10 @@ def crossed_files(
 
 
 def needed_shift(arrived: Sequence[DataFile], new: Sequence[DataFile], key_types: Sequence[DataType]) -> int:
-    """Return by how much the numbers of the `new` files must rise to lie above all of `arrived`; 0: they may stay.
+    """Return the amount by which the numbers of the `new` files must rise to be above those of `arrived`; 0: they may
+    stay.
 
-    All are of one bucket. The new files rise together, for some of them may be later than others.
+    All files are of one bucket. The numbers of all new files rise by the same amount, which keeps their order.
     """
     if crossed_files(arrived, new, key_types) is None:
         return 0

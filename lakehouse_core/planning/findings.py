@@ -1,7 +1,7 @@
-"""Findings: promises that a table's metadata breaks, seen from values alone.
+"""Findings: invariants that a table's metadata breaks, checked on values alone.
 
-Each check takes what was read and answers with findings, none when all is well. Promises have numbers, so that a
-report, a test and the page mean the same.
+Each check takes values that were read and yields findings, none if the values are sound. Invariants have numbers that
+reports, tests and the page share.
 Source: docs/reliability/invariants.md#invariants.
 """
 
@@ -21,7 +21,7 @@ from lakehouse_core.table.snapshot import NO_WATERMARK, Snapshot
 
 
 class Invariant(StrEnum):
-    """What a table promises, by number. Stored in reports. Never renumber."""
+    """The invariants of a table, by number. Stored in reports. Never renumber."""
 
     DENSE_IDS = "I1"  # no id between the boundary and the latest is missing
     READABLE_ROOTS = "I2"  # a snapshot, tag or changelog has one content for all time
@@ -37,7 +37,7 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A promise that is broken: where, what is there, what should be, and what to do."""
+    """A broken invariant: the object, what was found, what was expected, and the advice."""
 
     promise: Invariant
     object: str
@@ -55,11 +55,11 @@ KEEP_EVIDENCE = "Do not expire; keep a copy of the table and this report."
 def id_findings(
     layout: TableLayout, ids: Sequence[int], *, boundary: int, unlinking: Iterable[int]
 ) -> Iterator[Finding]:
-    """Check the ids of the snapshots of a branch, rising; those of `unlinking` are on their way out."""
+    """Check the ids of the snapshots of a branch, rising; those in `unlinking` are being deleted."""
     leaving = set(unlinking)
     kept = [id for id in ids if id >= boundary]
     if kept:
-        advice = "A writer that slept left it, or another engine rolled back. No reader uses it. Remove the file."
+        advice = "A paused writer left it, or another engine rolled back. No reader uses it. Remove the file."
     else:
         advice = f"Another engine rolled back. Write {min(ids, default=0)} into lakehouse/boundary if that was meant."
     for id in ids:
@@ -90,9 +90,9 @@ def changelog_findings(
     *,
     boundary: int,
 ) -> Iterator[Finding]:
-    """Check the changelogs that expiries on their way were to make, `made`; ids are rising.
+    """Check the changelogs that unfinished expiries planned to make, `made`; ids are rising.
 
-    A changelog below the first that is there has expired itself.
+    A changelog below the first existing one has expired itself.
     """
     first = changelog_ids[0] if changelog_ids else 0
     for id in sorted({*made} - {*changelog_ids}):
@@ -103,12 +103,12 @@ def changelog_findings(
                 object=layout.changelog(id),
                 found=f"it is missing, and snapshot {id} has expired",
                 expected="a changelog, as the expiry planned it: without it the changes cannot be read",
-                advice="Expire snapshots: that makes it." if is_there else "Restore it from a copy of the table.",
+                advice="Expire snapshots, which makes it." if is_there else "Restore it from a copy of the table.",
             )
 
 
 def hint_findings(key: str, content: bytes | None, *, latest_id: int | None) -> Iterator[Finding]:
-    """Check a hint file; `latest_id` is that of the folder it speaks of."""
+    """Check a hint file; `latest_id` is the latest id in the hint's folder."""
     if content is None:
         return
     text = content.decode("utf-8", "replace")
@@ -116,7 +116,7 @@ def hint_findings(key: str, content: bytes | None, *, latest_id: int | None) -> 
         found, expected = f"it holds {text[:40]!r}", "a number"
     elif latest_id is None or int(text) > latest_id:
         found = f"it says {text}"
-        expected = "nothing, there is no such file" if latest_id is None else f"at most {latest_id}, the latest"
+        expected = "no hint, because there is no such file" if latest_id is None else f"at most {latest_id}, the latest"
     else:
         return
     yield Finding(
@@ -131,10 +131,12 @@ def hint_findings(key: str, content: bytes | None, *, latest_id: int | None) -> 
 def stamp_findings(
     snapshots: Sequence[tuple[str, Snapshot]], modified: Mapping[str, int], *, now_millis: int, max_skew_millis: int
 ) -> Iterator[Finding]:
-    """Name the snapshots of one lineage that brought in a time ahead of now; those after them only carry it on.
+    """Yield a finding for each snapshot of one lineage whose time rose ahead of now; later snapshots only repeat that
+    time.
 
-    `now_millis`: this machine's clock; one that is behind the first of them is wrong itself. Then `modified` counts: by
-    key, when their files were written by the storage's clock. Not otherwise, for unpacked archives have any times.
+    `now_millis`: this machine's clock; if it is behind the first snapshot, it is wrong itself. Only then `modified`
+    counts: by key, the times at which files were written, by the storage's clock. An unpacked archive may have any file
+    times.
     """
     reached: int | None = None
     is_right = not snapshots or snapshots[0][1].time_millis <= now_millis + max_skew_millis
@@ -147,17 +149,17 @@ def stamp_findings(
                 object=key,
                 found=f"its time is {ahead_seconds:.0f} s ahead of {'now' if is_right else 'its file'}",
                 expected=f"at most {max_skew_millis / 1000:g} s (lakehouse.expire.max-skew)",
-                advice=f"Correct the clock of the machine that commits as {snapshot.commit_user}. Reads by time "
-                "find it and later snapshots only from then on; expiry goes by the times of the files until then.",
+                advice=f"Correct the clock of the machine that commits as {snapshot.commit_user}. Until then, "
+                "reads by time do not find it or later snapshots, and expiry uses the times of the files.",
             )
         reached = snapshot.time_millis
 
 
 def lineage_findings(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[Finding]:
-    """Check neighbours of one lineage; `snapshots` are keys and snapshots with consecutive ids."""
+    """Check adjacent snapshots of one lineage; `snapshots` are keys and snapshots with consecutive ids."""
     committed: dict[tuple[str, int, str], str] = {}
     for key, snapshot in snapshots:
-        # Batch commits share one identifier: it identifies nothing.
+        # All batch commits share one identifier, which identifies no commit.
         if snapshot.commit_identifier != BATCH_IDENTIFIER:
             identity = (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind.value)
             if identity in committed:
@@ -166,7 +168,8 @@ def lineage_findings(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[Find
                     object=key,
                     found=f"{identity[2]} commit {identity[1]} of {identity[0]} is in {committed[identity]} too",
                     expected="each identifier of a user at most once per kind",
-                    advice="Its rows may be there twice: compare both snapshots' deltas, roll back the later one.",
+                    advice="Its rows may be in the table twice: compare both snapshots' deltas, roll back the "
+                    "later one.",
                 )
             committed[identity] = key
     for (_, before), (key, after) in pairwise(snapshots):
@@ -177,19 +180,19 @@ def lineage_findings(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[Find
 
 
 def manifest_findings(named_by: str, manifest: ManifestFile, found: Tally) -> Iterator[Finding]:
-    """Check what a manifest list says of one of its manifests, in which `found` was counted."""
+    """Check the description of a manifest in its manifest list against `found`, the tally of its entries."""
     recorded = (manifest.num_added_files, manifest.num_deleted_files)
     if recorded != (found.added, found.deleted):
         yield _count(
             f"manifest/{manifest.file_name}",
             f"it adds {found.added} and deletes {found.deleted} files",
-            f"{recorded[0]} and {recorded[1]}, as {named_by} says",
+            f"{recorded[0]} and {recorded[1]}, as {named_by} records",
         )
     if found.newest_schema_id is not None and found.newest_schema_id > manifest.schema_id:
         yield _count(
             f"manifest/{manifest.file_name}",
             f"its newest schema is {found.newest_schema_id}",
-            f"{manifest.schema_id}, as {named_by} says",
+            f"{manifest.schema_id}, as {named_by} records",
         )
 
 
@@ -198,7 +201,7 @@ def vector_findings(
 ) -> Iterator[Finding]:
     """Check that vectors stay within their data files; `vectors` are names of data files and highest positions.
 
-    A vector of a file that is gone says nothing: Java leaves some behind.
+    A vector of a deleted file is ignored: Java leaves some behind.
     """
     for name, highest in vectors:
         if name in row_counts and highest >= row_counts[name]:
@@ -214,7 +217,7 @@ def vector_findings(
 def row_count_findings(
     key: str, snapshot: Snapshot, *, total: int, delta: int, changelog: int | None
 ) -> Iterator[Finding]:
-    """Check the counts of a snapshot against the rows in its files; None: its changelog was not looked at."""
+    """Check the counts of a snapshot against the rows in its files; `changelog` None: the changelog was not read."""
     for name, recorded, counted in (
         ("totalRecordCount", snapshot.total_record_count, total),
         ("deltaRecordCount", snapshot.delta_record_count, delta),
@@ -225,7 +228,7 @@ def row_count_findings(
 
 
 def key_findings(key: str, folder: str, entry: ManifestEntry, key_types: Sequence[DataType]) -> Iterator[Finding]:
-    """Check that the keys of a file are of the table's types; no reader gets past one that is not."""
+    """Check that the keys of a file have the table's types; every reader fails at a key that has not."""
     try:
         key_range(entry, key_types)
     except CorruptTable as error:
@@ -234,7 +237,7 @@ def key_findings(key: str, folder: str, entry: ManifestEntry, key_types: Sequenc
             object=f"{key}, {folder}/{entry.file.file_name}",
             found=f"its smallest or greatest key cannot be decoded: {error}",
             expected="keys of the types that the table's schema has",
-            advice="A writer of another table may have committed it: read a snapshot before it.",
+            advice="A writer of another table may have committed it: read an earlier snapshot.",
         )
 
 
@@ -252,7 +255,7 @@ def unreadable(promise: Invariant, object: str, error: Exception) -> Finding:
         promise=promise,
         object=object,
         found=f"it cannot be read: {error}",
-        expected="a whole file as the format has it",
+        expected="a whole file of the format",
         advice="Keep it as evidence and restore it from a copy of the table.",
     )
 
@@ -264,7 +267,7 @@ def no_schema(layout: TableLayout) -> Finding:
         object=layout.schema_folder,
         found="the branch has no schema",
         expected="at least one, written before the branch is used",
-        advice="It is half made or half dropped: finish creating the branch, or remove its folder.",
+        advice="It was not created or dropped completely: finish creating the branch, or remove its folder.",
     )
 
 

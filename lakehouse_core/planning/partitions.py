@@ -1,4 +1,4 @@
-"""Partitions as users name them: columns and values, some of the partition keys or all."""
+"""Partitions as users name them: values by column, for some or all partition keys."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ from lakehouse_core.table.schema import TableSchema
 
 
 def partition_values(partition: Mapping[str, Any], schema: TableSchema) -> dict[str, Any]:
-    """Return the comparable values of a partition, whole or in part; None is null.
+    """Return the comparable values of a full or partial partition; None is null.
 
-    Raises InvalidRequest for a column that the table is not partitioned by, and for a value that it cannot hold.
+    Raises InvalidRequest for a column that is not a partition key, and for a value that the column cannot hold.
     """
     if not isinstance(partition, Mapping):
         raise InvalidRequest(f"partition={shown(partition)}: expected a dict from columns to values.")
@@ -23,7 +23,7 @@ def partition_values(partition: Mapping[str, Any], schema: TableSchema) -> dict[
 
 
 def partition_texts(partition: Mapping[str, Any], schema: TableSchema) -> dict[str, str]:
-    """Return the values as the text that commits carry."""
+    """Return the values as text, as in commits."""
     values = partition_values(partition, schema)
     types = [schema.field(name).type for name in values]
     default = schema.table_options.partition_default_name
@@ -31,14 +31,14 @@ def partition_texts(partition: Mapping[str, Any], schema: TableSchema) -> dict[s
 
 
 def named_values(values: Sequence[Any], schema: TableSchema) -> dict[str, str | None]:
-    """Return the values of a stored partition by the names of its columns, as people write them; None is null."""
+    """Return the values of a stored partition as SQL text, by column name; None is null."""
     types = [field.type for field in schema.partition_fields]
     texts = partition_spec_text(schema.partition_keys, types, values, default_name="")
     return {name: None if value is None else texts[name] for name, value in zip(texts, values, strict=True)}
 
 
 def partition_name(partition: bytes, schema: TableSchema) -> str:
-    """Return a stored partition as people write it, `dt=2013-01-05, h=7`; its folder may have a number for the date."""
+    """Return a stored partition as text, `dt=2013-01-05, h=7`; its folder name may have a number for the date."""
     types = [field.type for field in schema.partition_fields]
     values = deserialize_row(partition, types)
     texts = partition_spec_text(schema.partition_keys, types, values, default_name="NULL")
@@ -46,7 +46,7 @@ def partition_name(partition: bytes, schema: TableSchema) -> str:
 
 
 def bucket_name(partition: bytes, bucket: int | None, schema: TableSchema) -> str:
-    """Return a bucket of a stored partition as people write it; `bucket` None: the whole partition."""
+    """Return a bucket of a stored partition as text; `bucket` None: the whole partition."""
     places = [f"partition {partition_name(partition, schema)}"] if schema.partition_keys else []
     if bucket is not None:
         places.append(f"bucket {bucket}")
@@ -54,7 +54,7 @@ def bucket_name(partition: bytes, bucket: int | None, schema: TableSchema) -> st
 
 
 def partition_condition(partition: Mapping[str, Any], schema: TableSchema) -> Predicate | None:
-    """Return the condition, already bound, that a row lies in the partition; None when none is named."""
+    """Return a bound condition that is true for the rows of the partition; None if no partition is named."""
     condition = all_of(
         IsNull(name) if value is None else Compare(name, Comparison.EQUAL, value)
         for name, value in partition_values(partition, schema).items()

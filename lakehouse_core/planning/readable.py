@@ -1,6 +1,6 @@
-"""Which live files can be read rightly, whatever the table's options say now: options change, files stay.
+"""Readable files: check that live files are of supported kinds, independently of the table's present options.
 
-A file of a foreign format or outside the table is refused by its name before anything is read or rewritten. Rows that
+A file of an unsupported format or outside the table is refused by name before any file is read or rewritten. Rows that
 an index marks as deleted are never read.
 Source: docs/format/manifest.md#manifest-record, docs/format/manifest.md#index-manifest-record.
 """
@@ -26,17 +26,17 @@ NOTHING_DELETED: Final[Mapping[str, DeletionFile]] = {}
 
 
 def deletion_files(indexes: Iterable[IndexManifestEntry], folders: DataLayout) -> dict[str, DeletionFile]:
-    """Return, by the name of the data file, where the vectors of rows that are marked as deleted lie.
+    """Return, by data file name, the locations of the deletion vectors.
 
-    They may speak of files that are gone. Raises UnsupportedFeature for an index file of which this is not told, or
-    that lies outside the table; CorruptTable where two vectors speak of one data file.
+    A vector may belong to a deleted file. Raises UnsupportedFeature for an index file that does not name its data
+    files, or that is outside the table; CorruptTable if two vectors belong to one data file.
     """
     found: dict[str, DeletionFile] = {}
     for index in indexes:
         if index.index_type != DELETION_VECTORS:
             continue
         if (index.deletion_vectors is None and index.row_count) or index.external_path is not None:
-            what = "not told of which files" if index.external_path is None else f"from {index.external_path}"
+            what = "of files it does not name" if index.external_path is None else f"from {index.external_path}"
             raise UnsupportedFeature(
                 f"{index.file_name}: it marks deleted rows, {what} (deletion-vectors.enabled). Use Java Paimon."
             )
@@ -53,14 +53,14 @@ def deletion_files(indexes: Iterable[IndexManifestEntry], folders: DataLayout) -
             if found.setdefault(vector.data_file_name, deletion) is not deletion:
                 raise CorruptTable(
                     f"{key}: it marks rows of {vector.data_file_name} as deleted, and so does "
-                    f"{found[vector.data_file_name].key}; one vector per data file is right. "
+                    f"{found[vector.data_file_name].key}; expected one vector per data file. "
                     "Do not compact or expire; run `lakehouse verify` and keep its report."
                 )
     return found
 
 
 def check_file(file: DataFile, bucket: int) -> None:
-    """Raise UnsupportedFeature, naming file and option, unless the rows of the file are what its reader finds."""
+    """Raise UnsupportedFeature, naming file and option, unless our readers can read all rows of the file."""
     name = file.file_name
     if file.format not in READABLE_FORMATS:
         raise UnsupportedFeature(
@@ -69,7 +69,7 @@ def check_file(file: DataFile, bucket: int) -> None:
         )
     if file.external_path is not None:
         raise UnsupportedFeature(
-            f"{name}: it lies outside the table, at {file.external_path} (data-file.external-paths). Use Java Paimon."
+            f"{name}: it is outside the table, at {file.external_path} (data-file.external-paths). Use Java Paimon."
         )
     if file.write_cols is not None:
         raise UnsupportedFeature(
@@ -84,7 +84,7 @@ def check_file(file: DataFile, bucket: int) -> None:
 
 
 def check_files(entries: EntryColumns, rows: Longs) -> None:
-    """Raise as `check_file` does for the first of these rows that it refuses."""
+    """Raise as `check_file` does for the first entry among `rows` that it refuses."""
     if not len(rows):
         return
     named = np.logical_or.reduce([pc.ends_with(entries.file_names, f".{each}").to_numpy() for each in READABLE_FORMATS])

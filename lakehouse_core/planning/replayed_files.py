@@ -1,6 +1,6 @@
-"""The live files of one lineage, moved on by its deltas: what a replay has arrived at, and what does not fit it.
+"""Replayed files: the live files of one lineage after a replay of its deltas, and findings for entries that do not fit.
 
-Rule: a step costs what it changes, not what is there. Only where something is wrong a whole bucket is looked through.
+Rule: a step takes time in proportion to its changes, not to the table. Only a finding makes it check a whole bucket.
 """
 
 from bisect import bisect_left
@@ -25,9 +25,9 @@ _Key: TypeAlias = tuple[Any, ...]
 
 
 class ReplayedFiles:
-    """What is live, by identifier. `key_types` are those of the table's key, none where it has no key.
+    """The live files, by identifier. `key_types`: the types of the table's key columns, empty without a key.
 
-    `is_sound`: every entry that was applied fitted what was there.
+    `is_sound`: every applied entry fitted the state before it.
     """
 
     def __init__(self, key_types: Sequence[DataType]) -> None:
@@ -36,11 +36,11 @@ class ReplayedFiles:
         self.is_sound = True
         self._key_types = key_types
         self._buckets: defaultdict[Bucket, _BucketFiles] = defaultdict(_BucketFiles)
-        # How many files of a partition were written for each number of buckets.
+        # By partition and bucket count, the number of files that were written with this bucket count.
         self._totals: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
 
     def apply(self, key: str, entries: Iterable[ManifestEntry]) -> list[Finding]:
-        """Apply the entries of `key` in order; return what does not fit the state, which passes over it."""
+        """Apply the entries of `key` in order; skip entries that do not fit the state, and return findings for them."""
         findings = []
         for entry in entries:
             identifier = file_identifier(entry)
@@ -55,7 +55,7 @@ class ReplayedFiles:
         return findings
 
     def differences(self, key: str, state: Mapping[Identifier, ManifestEntry]) -> list[Finding]:
-        """Return how `state`, which the manifests of `key` list, differs from the replay."""
+        """Return the differences between the replay and `state`, the files that the manifests of `key` list."""
         missing = [self.entries[identifier] for identifier in self.entries.keys() - state.keys()]
         surplus = [state[identifier] for identifier in state.keys() - self.entries.keys()]
         findings = []
@@ -67,7 +67,7 @@ class ReplayedFiles:
                         promise=Invariant.CONSISTENT_DELTAS,
                         object=key,
                         found=f"its base {found} {len(names)} files that the snapshot before it"
-                        f" {'has' if entries is missing else 'has not'}, the first is {names[0]}",
+                        f" {'has' if entries is missing else 'does not have'}, the first is {names[0]}",
                         expected="exactly the files of the snapshot before it",
                         advice=KEEP_EVIDENCE,
                     )
@@ -79,7 +79,7 @@ class ReplayedFiles:
         return {entry.file.file_name: entry.file.row_count for entry in self._files(partition, bucket)}
 
     def bucket_findings(self, key: str, touched: Iterable[Bucket], folders: DataLayout) -> Iterator[Finding]:
-        """Check the levels of the buckets in `touched`, and that their partitions agree on the number of buckets."""
+        """Check the levels of the buckets in `touched`, and that each of their partitions has one bucket count."""
         told: set[bytes] = set()
         for partition, bucket in sorted(set(touched)):
             files = self._buckets[partition, bucket]
@@ -100,7 +100,9 @@ class ReplayedFiles:
                 )
 
     def crossing_findings(self, key: str, changes: Sequence[ManifestEntry], folders: DataLayout) -> Iterator[Finding]:
-        """Check that rows of new files, which are still to be applied, win over those of their keys that are there."""
+        """Check that the rows of new files win over live rows of the same keys. REQUIRES: `changes` are not applied
+        yet.
+        """
         new: defaultdict[Bucket, list[DataFile]] = defaultdict(list)
         for entry in changes:
             if entry.kind is EntryKind.ADD and entry.file.level == 0 and is_placed(entry.bucket):
@@ -116,8 +118,9 @@ class ReplayedFiles:
                     f"was committed before it and may hold the same keys, has numbers up to "
                     f"{earlier.max_sequence_number}",
                     expected="numbers above those of all rows of the same keys that were committed before",
-                    advice="No file is damaged. Two writers of another engine ran side by side, and of a key in both "
-                    "files the row committed first may be the one that is read: write those that should win again.",
+                    advice="No file is damaged. Two writers of another engine ran at the same time. For a key in "
+                    "both files, reads may return the row that was committed first: write the rows that "
+                    "should win again.",
                 )
 
     def _files(self, partition: bytes, bucket: int) -> Iterable[ManifestEntry]:
@@ -143,12 +146,12 @@ class ReplayedFiles:
 
 @dataclass(slots=True)
 class _BucketFiles:
-    """The live files of one bucket, and whether names or key ranges collide among them."""
+    """The live files of one bucket, and the collisions of names and key ranges among them."""
 
     entries: dict[Identifier, ManifestEntry] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
     _repeated: int = 0
-    # No live file has a higher sequence number; those that went may have had.
+    # No live file has a higher sequence number; removed files may have had one.
     _highest_number: int = -1
     _ranges: dict[Identifier, "_Range"] = field(default_factory=dict)
     _levels: defaultdict[int, "_Level"] = field(default_factory=lambda: defaultdict(_Level))
@@ -172,7 +175,7 @@ class _BucketFiles:
             self._levels[entry.file.level].add(keys)
 
     def crossed(self, new: Sequence[DataFile], key_types: Sequence[DataType]) -> tuple[DataFile, DataFile] | None:
-        """Return a live file and a new one whose rows may lose to it, None where there are none."""
+        """Return a live file and a new file whose rows may lose to it, None if there is no such pair."""
         if min(file.min_sequence_number for file in new) > self._highest_number:
             return None
         there = [entry.file for entry in self.entries.values()]
@@ -198,7 +201,7 @@ _Range: TypeAlias = tuple[_Key, _Key, str]
 
 @dataclass(slots=True)
 class _Level:
-    """The key ranges of a level above 0 in order, and how many neighbours of them overlap: none in a sound table."""
+    """The key ranges of a level above 0 in order, and the number of overlapping neighbours: 0 in a sound table."""
 
     ranges: list[_Range] = field(default_factory=list)
     overlaps: int = 0
@@ -212,14 +215,14 @@ class _Level:
     def remove(self, keys: _Range) -> None:
         position = bisect_left(self.ranges, keys)
         if position == len(self.ranges) or self.ranges[position] is not keys:
-            # NaN has no place in the order.
+            # NaN is not ordered.
             position = next(at for at, other in enumerate(self.ranges) if other is keys)
         before = self._overlaps_at(position, 1)
         del self.ranges[position]
         self.overlaps += self._overlaps_at(position) - before
 
     def _overlaps_at(self, position: int, count: int = 0) -> int:
-        """Return how many neighbours overlap among `count` ranges from `position` on and the one on either side."""
+        """Return how many adjacent ranges overlap among `count` ranges from `position` and the one on either side."""
         return _overlaps(self.ranges[max(0, position - 1) : position + count + 1])
 
 
@@ -228,7 +231,7 @@ def _overlaps(ranges: Sequence[_Range]) -> int:
 
 
 def _range(entry: ManifestEntry, key_types: Sequence[DataType]) -> _Range | None:
-    """Return the keys of a file above level 0, None where there are none to compare."""
+    """Return the key range of a file above level 0, None if the file has no keys to compare."""
     if not key_types or entry.file.level <= 0:
         return None
     # Keys that cannot be decoded are told of when their file is looked at.
@@ -245,7 +248,7 @@ def _name_findings(key: str, folder: str, entries: Iterable[ManifestEntry]) -> I
                 promise=Invariant.CONSISTENT_DELTAS,
                 object=f"{key}, {folder}/{entry.file.file_name}",
                 found="the file is live twice",
-                expected="each file once, for its rows would be read twice",
+                expected="each file once; its rows would be read twice",
                 advice=KEEP_EVIDENCE,
             )
         names.add(entry.file.file_name)

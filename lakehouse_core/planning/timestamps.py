@@ -1,7 +1,8 @@
-"""When a snapshot counts as committed: the stamp of its writer, as far as the storage's clock bears it out.
+"""Timestamps: the time at which a snapshot counts as committed: its writer's stamp, unless the storage's clock
+contradicts it.
 
 Rule: `timeMillis` never goes down along a lineage, so one stamp of a clock that is years ahead stays in all later ones.
-Our writers make no such stamp; where another engine left one, the modification time of the snapshot's file counts.
+Our writers make no such stamp; if another engine left one, the modification time of the snapshot's file counts.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Protocol
 
 
 class Stamped(Protocol):
-    """A snapshot or a changelog, as far as its time goes."""
+    """A snapshot or a changelog with a time stamp."""
 
     @property
     def id(self) -> int: ...
@@ -20,7 +21,7 @@ class Stamped(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A snapshot or a changelog with the time that counts."""
+    """A snapshot or a changelog with its effective time."""
 
     id: int
     time_millis: int
@@ -28,14 +29,14 @@ class Dated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """The time of the next snapshot; `ahead_millis`: so far ahead of the storage's clock its writer's was, else 0."""
+    """The time of the next snapshot. `ahead_millis`: how far the writer's clock was ahead of the storage's, else 0."""
 
     time_millis: int
     ahead_millis: int = 0
 
     @property
     def note(self) -> str | None:
-        """What the report of the commit says of it."""
+        """Return a note for the commit's report if the writer's clock was ahead."""
         if not self.ahead_millis:
             return None
         return (
@@ -45,7 +46,7 @@ class Stamp:
 
 
 def is_far(now_millis: int, previous_millis: int | None, *, max_skew_millis: int) -> bool:
-    """Return whether a stamp of now is so far beyond the last one that the storage's clock has to bear it out."""
+    """Return whether now is so far from the last stamp that the storage's clock must be read, too."""
     return previous_millis is None or now_millis > previous_millis + max_skew_millis
 
 
@@ -58,15 +59,15 @@ def stamp(now_millis: int, storage_now_millis: int, *, max_skew_millis: int) -> 
 
 
 def believed_now(now_millis: int, storage_now_millis: int, *, max_skew_millis: int) -> int:
-    """Return the time to compare stamps with: this machine's, unless it is far from the storage's."""
+    """Return the time to compare stamps with: this machine's, or the storage's if the two differ much."""
     return now_millis if abs(now_millis - storage_now_millis) <= max_skew_millis else storage_now_millis
 
 
 def believed(stamped: Stamped, modified_millis: int | None, *, now_millis: int, max_skew_millis: int) -> Dated:
-    """Return `stamped` with its own time, or where that is ahead of now, with that of its file.
+    """Return `stamped` with its own time or, if that is ahead of now, with that of its file.
 
-    `modified_millis`: when the file was written, by the storage's clock, None where that is not known. What is ahead
-    of now by both is taken as of now: its age is unknown.
+    `modified_millis`: when the file was written, by the storage's clock, None if unknown. If both times are ahead of
+    now, the time is now, because the age is unknown.
     """
     latest = now_millis + max_skew_millis
     times = (time for time in (stamped.time_millis, modified_millis) if time is not None and time <= latest)

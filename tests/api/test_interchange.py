@@ -313,7 +313,7 @@ def test_an_error_in_the_middle_is_one_of_ours(orders: lc.Table, tmp_path: Path)
 def test_a_column_alone_is_refused_with_what_to_write(catalog: lc.Catalog, column: Any) -> None:
     table = catalog.create_table("db.alone", {"id": "BIGINT"})
 
-    with pytest.raises(lc.InvalidRequest, match=r"The data is a Series, one column alone: write series\.to_frame\(\)"):
+    with pytest.raises(lc.InvalidRequest, match=r"The data is a Series, a single column: write series\.to_frame\(\)"):
         table.write(column)
 
     table.write(column.to_frame())
@@ -682,9 +682,9 @@ def test_a_frame_without_its_column_is_refused_at_once(catalog: lc.Catalog) -> N
     [
         (pl.LazyFrame({"id": [1]}), r"Cannot write polars.*LazyFrame.*collect\(\)"),
         (pl.DataFrame, "Cannot write type"),
-        (pl.Series([1]), r"The data is a Series, one column alone: write series\.to_frame\('its column'\)"),
+        (pl.Series([1]), r"The data is a Series, a single column: write series\.to_frame\('its column'\)"),
         (pa.array([1]), "the data cannot be taken as Arrow"),
-        (pd.Series([1]), r"The data is a Series, one column alone: write series\.to_frame\('its column'\)"),
+        (pd.Series([1]), r"The data is a Series, a single column: write series\.to_frame\('its column'\)"),
         (np.array([1]), "Cannot write numpy.ndarray"),
         ({"id": [1]}, r"Cannot write dict: .* pyarrow\.table\(…\) makes a table"),
         ([{"id": 1}, 7], "Cannot write a list whose row 1 is int: expected .* a list of dicts"),

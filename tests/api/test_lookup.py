@@ -123,11 +123,11 @@ def test_a_table_without_snapshots_has_no_rows(catalog):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ([{"id": 1}], r"keys: there is no column 'dt', which is DATE NOT NULL and of the primary key \(dt, id\)"),
+        ([{"id": 1}], r"keys: there is no column 'dt', which is DATE NOT NULL and part of the primary key \(dt, id\)"),
         (pa.table({"dt": [DAY]}), "keys: there is no column 'id', which is BIGINT NOT NULL"),
         ([(DAY, 1), (DAY, None)], "keys: row 1 has null for 'id'"),
         (pa.table({"dt": [DAY, None], "id": [1, 1]}), "keys: row 1 has null for 'dt'"),
-        ([(DAY, 1), (DAY,)], "keys: row 1 has 1 values, and the primary key 2 columns: dt, id"),
+        ([(DAY, 1), (DAY,)], "keys: row 1 has 1 values, but the primary key has 2 columns: dt, id"),
         ([1, 2], "keys: the primary key has the columns dt, id: give tuples of them"),
         (pa.array([1]), "keys: the primary key has the columns dt, id: give tuples of them"),
         ([(DAY, "one")], "keys: Row 0, column 'id'"),
@@ -138,9 +138,9 @@ def test_a_table_without_snapshots_has_no_rows(catalog):
         ),
         (
             pa.table({"dt": [DAY], "id": [1.5]}),
-            "keys: Row 0, column 'id': 1.5 does not fit BIGINT without loss. No row has it",
+            "keys: Row 0, column 'id': 1.5 does not fit BIGINT without loss. No row can have this value",
         ),
-        ([{"dt": DAY, "id": 1}, (DAY, 1)], "keys: rows are not all of one kind"),
+        ([{"dt": DAY, "id": 1}, (DAY, 1)], "keys: found rows of different kinds"),
         (None, "keys: NoneType: expected an Arrow table or column"),
         ("key", "keys: str: expected an Arrow table or column"),
     ],
@@ -486,7 +486,7 @@ def test_no_folder_for_temporary_files_is_told_and_another_directory_does(number
     process_directory.process_directory.cache_clear()
 
     with pytest.raises(
-        lc.StorageUnavailable, match=r"No such file or directory.* Let TMPDIR name another, or name one"
+        lc.StorageUnavailable, match=r"No such file or directory.* Set TMPDIR to another folder, or name"
     ):
         numbers.lookup([2])
 

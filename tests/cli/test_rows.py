@@ -54,7 +54,7 @@ def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
         answer = shell("write", orders, name, "--missing", "error")
         assert answer.code == 2
         assert answer.err.startswith(f"lakehouse: sales.orders: {name}: {what} has no column")
-        assert "and --missing error asks for all" in answer.err
+        assert "and --missing error expects all" in answer.err
 
     assert shell("write", orders, "a.jsonl").code == 0
 
@@ -127,7 +127,7 @@ def test_rows_are_counted_from_the_beginning_of_their_file(shell, orders, home):
     ("row", "message"),
     [
         ('{"dt":"2013-01-01","id":1,"op":"?"}', "Row 0, column 'op': '?' is not a row kind: use +I, -U, +U or -D."),
-        ('{"dt":"2013-01-01","id":1}', "no column 'op', which was to hold the row kinds"),
+        ('{"dt":"2013-01-01","id":1}', "no column 'op', the column of row kinds"),
         ('{"dt":"2013-01-01","id":null,"op":"+I"}', "Column 'id' is the primary key and row 0 holds null"),
     ],
 )
@@ -270,7 +270,7 @@ def test_a_read_takes_scan_options(shell, orders):
         (("--option", "scan.snapshot-id"), "expected key=value, as in scan.watermark=12"),
         (("--option", "scan.version=1", "--option", "scan.version=1"), "scan.version is given twice"),
         (("--option", "bucket=1"), "option bucket is not a read option"),
-        (("--option", "scan.snapshot-id=1", "--snapshot", "1"), "both say what is read"),
+        (("--option", "scan.snapshot-id=1", "--snapshot", "1"), "both name a read point"),
     ],
 )
 def test_options_that_mean_nothing_for_a_read_are_refused(shell, orders, words, message):

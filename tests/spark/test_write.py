@@ -259,7 +259,7 @@ def test_what_spark_infers_as_not_null_may_be_null_in_a_table_that_says_so(spark
     table.write(spark.sql("SELECT 1L AS id, cast(NULL AS STRING) AS s, array(cast(NULL AS INT)) AS n"))
 
     assert table.scan().to_arrow().to_pylist() == [{"id": 1, "s": None, "n": [None]}]
-    with pytest.raises(lc.InvalidRequest, match="The data has no column 'n', and missing='error' asks for all"):
+    with pytest.raises(lc.InvalidRequest, match="The data has no column 'n', and missing='error' expects all"):
         table.write(spark.sql("SELECT 1L AS id, 'a' AS s"), missing="error")
 
 

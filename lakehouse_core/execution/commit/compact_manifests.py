@@ -1,6 +1,6 @@
-"""Manifest compaction: rewrite all manifests of the latest snapshot as few, in one COMPACT snapshot.
+"""Manifest compaction: rewrite the manifests of the latest snapshot as fewer ones, in one COMPACT snapshot.
 
-Rule: it changes no result of any reader, so it never conflicts and may be repeated.
+Rule: no read gives another result afterwards, so the step has no conflicts and may be repeated.
 Source: docs/semantics/commit.md#compacting-manifests, docs/reliability/invariants.md#i9-compaction-changes-no-result.
 """
 
@@ -25,10 +25,11 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestCompaction:
-    """What became of the manifests; in a dry run, what would become of them. Entries add and remove files.
+    """The manifests before and after the compaction; in a dry run, as they would be. Entries add and remove files.
 
-    `manifests_merged`: those that were read and replaced. `snapshot` is None when nothing was published; `noop_reason`
-    then says why, unless it was a dry run. `clock_note`: how the time of the snapshot was found.
+    `manifests_merged`: the number of manifests that were read and replaced. `snapshot` is None when nothing was
+    published; `noop_reason` then says why, unless it was a dry run. `clock_note`: how the time of the snapshot was
+    chosen.
     """
 
     snapshot: Snapshot | None = None

@@ -1,7 +1,7 @@
 """Commit: publish a staged commit as one or two snapshots, exactly once, also under races and crashes.
 
-Rule: an attempt writes new files only, then creates one snapshot. Files are deleted only where no snapshot names them.
-Source: docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop.
+Rule: an attempt writes new files only, then creates one snapshot. It deletes only files that no snapshot names. Source:
+docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop.
 """
 
 from collections.abc import Sequence
@@ -47,21 +47,22 @@ from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
-# Preparing a snapshot takes longer than creating it. Where another commit came meanwhile, nothing is created: the files
-# are kept for the new latest snapshot. So often in an attempt this costs nothing; then the race counts as lost.
+# To prepare a snapshot takes longer than to create it. If another commit is published meanwhile, the attempt creates
+# nothing, keeps its files and looks at the new latest snapshot. After this many such looks in one attempt the race
+# counts as lost.
 _MOST_FREE_LOOKS: Final = 3
 
-# A commit of one step that ends so is not applied and never will be, unless the same is committed again.
+# After these errors a commit of one step is not applied, and never will be unless the caller commits it again.
 _NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, StorageUnavailable, TaskFailed)
 
 
 def commit(table: TableContext, staged: StagedCommit) -> CommitResult:
-    """Publish `staged` and return the snapshots that carry it: one, or two when it holds compactions too.
+    """Publish `staged` and return its snapshots: one, or two when it holds both rows and compactions.
 
-    Safe to call again after a crash or a lost answer: a commit is known by user, identifier and kind. A compaction with
-    conflicts in some buckets is applied in the others; one that fails after its rows were applied is named in the
-    result. Rows that another commit overtook since they were staged are first written anew, by the engine of the table,
-    with higher sequence numbers.
+    Safe to call again after a crash or a lost answer: a commit is recognised by user, identifier and kind. A compaction
+    with conflicts in some buckets is applied in the others; the result names a compaction that failed after the rows of
+    the same commit were applied. If other commits wrote the same buckets after staging, the engine of the table first
+    writes the staged rows anew with higher sequence numbers.
     Raises CommitConflict (nothing applied: repeat the work), CommitTimeout (nothing applied: commit again),
     CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
     StorageUnavailable, TaskFailed.
@@ -72,7 +73,7 @@ def commit(table: TableContext, staged: StagedCommit) -> CommitResult:
     check_schema(staged, schema)
     first, *others = commit_steps(staged, skips_empty=schema.table_options.commit.ignore_empty is not False)
     result = result_of(make_snapshot(table, first, schema))
-    # A compaction that was not applied with its rows is dropped: what it read may have changed since.
+    # A compaction that was not applied with its rows is dropped: its input files may have been replaced since.
     if result.replayed or not others:
         return result
     (compaction,) = others
@@ -80,9 +81,9 @@ def commit(table: TableContext, staged: StagedCommit) -> CommitResult:
 
 
 def commit_or_discard(table: TableContext, staged: StagedCommit, *, named_by: str) -> CommitResult:
-    """Publish a staged commit that only this call holds, or delete its files where it certainly is not applied.
+    """Publish a staged commit that only this call holds; delete its files if it certainly is not applied.
 
-    REQUIRES: no other call repeats it, and it holds rows or a compaction, not both. Raises as `commit` does.
+    REQUIRES: no other call repeats the commit, and it holds rows or a compaction, not both. Raises as `commit` does.
     """
     try:
         return commit(table, staged)
@@ -92,14 +93,15 @@ def commit_or_discard(table: TableContext, staged: StagedCommit, *, named_by: st
 
 
 def make_snapshot(table: TableContext, step: CommitStep, schema: TableSchema) -> StepOutcome:
-    """Publish one step. `schema` gives the options of the commit. Raises as `commit` does."""
+    """Publish one step and return its outcome. `schema` gives the options of the commit. Raises as `commit` does."""
     return _StepRun(table, step, schema).run()
 
 
 def _compact_after_rows(table: TableContext, step: CommitStep, schema: TableSchema) -> CommitResult:
-    """Publish the compaction of a commit whose rows are applied, and stay so: a failure is part of the result.
+    """Publish the compaction of a commit whose rows are applied. The rows stay applied, so a failure is part of the
+    result.
 
-    The next compaction finds the same to do. Raises CommitOutcomeUnknown.
+    The next compaction does the work of a failed one. Raises CommitOutcomeUnknown.
     """
     run = _StepRun(table, step, schema)
     try:
@@ -109,20 +111,20 @@ def _compact_after_rows(table: TableContext, step: CommitStep, schema: TableSche
     except LakehouseError as error:
         if run.may_be_applied:
             raise CommitOutcomeUnknown(
-                f"{step.name}: the rows are applied; whether the compaction staged with them is, cannot be looked at "
+                f"{step.name}: the rows are applied; whether their compaction is applied too cannot be read "
                 f"({error}). Commit the same again, which finds out; never abort."
             ) from error
         return CommitResult(
             attempts=run.attempts,
             conflicts=run.conflicts,
-            compaction_failure=f"the rows are committed, the compaction staged with them is not: {error}",
+            compaction_failure=f"the rows are committed, but the compaction staged with them is not: {error}",
         )
 
 
 class _StepRun:
-    """One step on its way to its snapshot, with what one attempt leaves to the next.
+    """The attempts to publish one step, with the state that an attempt leaves to the next.
 
-    `may_be_applied`: a snapshot of it is published, or was claimed with an unknown outcome.
+    `may_be_applied`: a snapshot of the step is published, or was claimed with an unknown outcome.
     """
 
     def __init__(self, table: TableContext, step: CommitStep, schema: TableSchema) -> None:
@@ -139,7 +141,7 @@ class _StepRun:
         self._ledger: tuple[Snapshot | None, Ledger] | None = None
 
     def run(self) -> StepOutcome:
-        """Try until the step is applied, has nothing to do, or cannot be applied."""
+        """Repeat attempts until the step is applied or has nothing to do; raise when it cannot be applied."""
         try:
             outcome = self._until_done()
         except BaseException:
@@ -177,17 +179,17 @@ class _StepRun:
         except CorruptTable:
             if self.may_be_applied or not self._turn.base_has_expired:
                 raise
-            # The files of the latest snapshot were deleted while they were read, for it has a successor.
+            # The snapshot has a successor, and expiry deleted its files while this attempt read them.
             return LostRace()
-        raise AssertionError("only a free look may be outdated")
+        raise AssertionError("only a look that costs no attempt may be outdated")
 
     def _look(self, attempt: Attempt, *, is_free: bool) -> StepOutcome | LostRace | Outdated:
-        """Look at the latest snapshot and publish what the step does after it."""
+        """Plan the step after the latest snapshot, and publish the plan."""
         try:
             previous = self._turn.latest(attempt, self._prepare)
             ready = self._decide(previous)
         except (CommitConflict, CorruptTable):
-            # Another process may commit the same; when it is applied there, staged files may be deleted.
+            # Another process may commit the same, and delete staged files once the commit is applied there.
             applied = self._applied_at(self._table.snapshots.latest())
             if applied is None:
                 raise
@@ -204,7 +206,7 @@ class _StepRun:
         return self._publish(ready, new, attempt)
 
     def _decide(self, previous: Snapshot | None) -> "_Ready | AlreadyCommitted | NothingToCommit":
-        """Decide what the step does after `previous`, and write the manifests for it."""
+        """Plan the step after `previous`, and write its manifests."""
         if (applied := self._applied_at(previous)) is not None:
             return applied
         schema = self._table.schemas.latest()
@@ -218,7 +220,7 @@ class _StepRun:
         return _Ready(previous=previous, schema=schema, step=step, plan=plan, base=base)
 
     def _prepare(self, latest: Snapshot) -> None:
-        """Write the manifests of the changes while others have their turn; most often they still fit in our own."""
+        """Write the manifests of the changes while this commit waits; most often they still fit when its turn comes."""
         if self._applied_at(latest) is None:
             _, plan = self._plan(latest, self._table.schemas.latest())
             self._files.write_ahead(plan.changes)
@@ -239,7 +241,7 @@ class _StepRun:
         try:
             outcome = publish(self._table, snapshot, attempt)
         except (StorageUnavailable, InvalidRequest):
-            # Refused before anything was created.
+            # The request was refused before a file was created.
             self.may_be_applied = False
             raise
         match outcome:
@@ -262,7 +264,7 @@ class _StepRun:
 
     def _applied_at(self, latest: Snapshot | None) -> AlreadyCommitted | None:
         if isinstance(self._step, RewriteManifestsStep):
-            # It has a fresh user, so it was never applied before, and the ledger need not be read.
+            # The step has a fresh user, so it was never applied before, and the ledger need not be read.
             return None
         applied = find_applied(self._table, latest, self._ledger_at(latest), self._step)
         if applied is not None:
@@ -284,7 +286,7 @@ class _StepRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
-    """What a step does after `previous`, with the manifests written for it."""
+    """The plan of a step after `previous`, with its written manifests."""
 
     previous: Snapshot | None
     schema: TableSchema

@@ -1,6 +1,6 @@
-"""Manifest merge: rewrite groups of small manifests as one, or all manifests without their deleted entries.
+"""Manifest merge: rewrite a group of small manifests as one manifest, or all manifests without their deleted entries.
 
-Rule: the entries of a snapshot stay the same. `planning/commit/manifest_merge` chooses the manifests.
+Rule: the live entries of a snapshot stay the same. `planning/commit/manifest_merge` chooses the manifests.
 Source: docs/semantics/commit.md#manifest-merge.
 """
 
@@ -32,7 +32,7 @@ from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA
 def merge_minor(
     table: TableContext, writer: ManifestWriter, manifests: Sequence[ManifestFile], *, min_count: int
 ) -> list[ManifestFile]:
-    """Return the manifests that replace `manifests`: groups of too many small ones are merged."""
+    """Return the manifests that replace `manifests`: each group of `min_count` or more small ones becomes one."""
     merged: list[ManifestFile] = []
     for group in minor_groups(manifests, target_bytes=writer.target_bytes, min_count=min_count):
         merged.extend(group if len(group) == 1 else _merge_group(table, writer, group))
@@ -42,9 +42,9 @@ def merge_minor(
 def merge_full(
     table: TableContext, writer: ManifestWriter, manifests: Sequence[ManifestFile]
 ) -> list[ManifestFile] | None:
-    """Return the manifests after a full merge, None when it would change nothing.
+    """Return the manifests after a full merge, None when the merge would change nothing.
 
-    Two passes, a manifest at a time: memory holds the deletes and the entries of one new manifest.
+    Two passes, one manifest at a time: memory holds the deletes and the entries of one new manifest.
     """
     changing = manifests_to_rewrite(manifests, target_bytes=writer.target_bytes)
     deleting = [manifest for manifest in changing if manifest.num_deleted_files > 0]
@@ -86,9 +86,9 @@ def _merge_group(table: TableContext, writer: ManifestWriter, group: Sequence[Ma
 
 
 def _copy_blocks(table: TableContext, writer: ManifestWriter, group: Sequence[ManifestFile]) -> ManifestFile | None:
-    """Merge manifests that delete nothing by joining their blocks, without decoding the entries.
+    """Return one manifest with the blocks of all in `group`, copied without decoding the entries.
 
-    None when one deletes, or was written with other fields. Ten times faster than entry by entry.
+    None when a manifest has delete entries, or was written with other fields. Ten times faster than entry by entry.
     """
     if any(manifest.num_deleted_files for manifest in group):
         return None
@@ -107,7 +107,7 @@ def _copy_blocks(table: TableContext, writer: ManifestWriter, group: Sequence[Ma
 
 
 def _joined(blocks: Iterable[AvroBlock]) -> Iterator[tuple[int, bytes]]:
-    """Yield the blocks joined with their neighbours up to the usual size; each commit wrote one of its own."""
+    """Yield the blocks, adjacent ones joined up to the usual size: each commit wrote a small block of its own."""
     count, parts, size = 0, [], 0
     for block in blocks:
         count, size = count + block.count, size + len(block.data)

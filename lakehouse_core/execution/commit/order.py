@@ -1,7 +1,7 @@
-"""Makes the order of commits decide which row of a key is the newest: where other commits came since the rows were
-staged, the staged files are written anew with higher sequence numbers. `planning/commit_order` says which files.
+"""Commit order: the order of commits decides which row of a key is the newest. If other commits came after the rows
+were staged, write the staged files anew with higher sequence numbers; `planning/commit_order` chooses the files.
 
-Rule: the staged files stay until the commit is applied, for the same may have to be committed again.
+Rule: the staged files stay until the commit is applied, because the caller may have to commit them again.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ _Place: TypeAlias = tuple[bytes, int]
 
 
 class CommitOrder:
-    """The messages of one commit on its way, with what one attempt leaves to the next."""
+    """The commit messages of one commit in progress, with the state that an attempt leaves to the next."""
 
     def __init__(self, table: TableContext, staged: StagedCommit) -> None:
         self._table = table
@@ -42,17 +42,18 @@ class CommitOrder:
             if message.new_files and is_placed(message.bucket):
                 self._new[message.partition, message.bucket] += message.new_files
         self._arrived = _Arrived(table, staged.base_snapshot_id, self._new)
-        # By the index of their message, the files written in place of its new files.
+        # By the index of a message, the files written in place of its new files.
         self._written: dict[int, tuple[DataFile, ...]] = {}
         self._messages = staged.messages
-        # The one by which they were written; to ask for it may fail, which nothing may once the commit is applied.
+        # The schema by which the files were written. Loading it may fail, and nothing may fail once the commit is
+        # applied.
         self._schema: TableSchema | None = None
 
     def messages_at(self, latest: Snapshot | None, schema: TableSchema) -> tuple[CommitMessage, ...]:
-        """Return the messages whose rows, committed after `latest`, win over those of all commits before.
+        """Return messages with sequence numbers above those of every commit up to `latest`.
 
-        REQUIRES: what was returned before certainly was not committed. Raises CommitConflict when a staged file is in
-        the table already or gone, and what tasks raise.
+        REQUIRES: messages returned by an earlier call certainly were not committed. Raises CommitConflict when a staged
+        file is in the table already, or is missing; also raises the errors of tasks.
         """
         if schema.is_append or not self._new:
             return self._messages
@@ -70,9 +71,10 @@ class CommitOrder:
         return self._messages
 
     def end(self, *, applied: bool) -> None:
-        """Delete the staged files that were written anew; where the commit was not applied, the new ones instead.
+        """Delete the staged files that were written anew or, if the commit was not applied, the files written in their
+        place.
 
-        Staged files stay where not every snapshot since they were staged was looked at: one of them may name them.
+        Staged files stay unless every snapshot since staging was read: an unread snapshot may name them.
         """
         messages = self._staged.messages
         gone = (
@@ -93,12 +95,13 @@ class CommitOrder:
         for place, files in arrived.items():
             if names := {file.file_name for file in files} & {file.file_name for file in self._new[place]}:
                 raise CommitConflict(
-                    f"{self._staged.commit_user}/{self._staged.commit_identifier}: the table has {min(names)} already: "
-                    "the same was committed by another user or identifier. Nothing was applied; do not commit it again."
+                    f"{self._staged.commit_user}/{self._staged.commit_identifier}: the table has {min(names)} "
+                    "already: another user or identifier committed the same file. Nothing was applied; do not "
+                    "commit it again."
                 )
 
     def _write(self, shifts: Mapping[_Place, int], schema: TableSchema) -> None:
-        """Write the new files of these buckets anew, from what was staged; earlier ones of the same buckets go."""
+        """Write the staged files of these buckets anew, and delete the files that an earlier attempt wrote for them."""
         self._schema = schema
         folders = DataLayout(schema)
         tasks = {
@@ -127,7 +130,9 @@ class CommitOrder:
     def _run(
         self, tasks: Mapping[int, RenumberTask], folders: DataLayout, schema: TableSchema
     ) -> dict[int, tuple[DataFile, ...]]:
-        """Return by index what the tasks made; where one fails, the outputs of all are deleted."""
+        """Return the files that the tasks wrote, by the index of their message. If a task fails, delete the outputs of
+        all.
+        """
         indexes = {frozenset(task.message.new_files): index for index, task in tasks.items()}
         answers: list[CommitMessage] = []
         try:
@@ -144,9 +149,9 @@ class CommitOrder:
 
 
 class _Arrived:
-    """The files that came to some buckets since a commit was staged, moved on from attempt to attempt.
+    """The files that other commits added to some buckets since staging, extended from attempt to attempt.
 
-    `is_complete`: files that came and have gone since are among them.
+    `is_complete`: files that were added and removed again are included.
     """
 
     def __init__(self, table: TableContext, base_id: int | None, new: Mapping[_Place, Sequence[DataFile]]) -> None:
@@ -157,7 +162,7 @@ class _Arrived:
         self.is_complete = True
 
     def at(self, latest: Snapshot | None, schema: TableSchema) -> Mapping[_Place, list[DataFile]]:
-        """Return by bucket the files with numbers that are not below all staged ones; others may have gone again."""
+        """Return, by bucket, the added files whose sequence numbers are not below all staged ones."""
         if latest is None or latest.id == self._at:
             return self._files
         try:

@@ -1,4 +1,4 @@
-"""Outcomes of a commit: what became of one attempt, of one step, and of a staged commit with all its steps."""
+"""Outcomes of a commit: the results of one attempt, of one step, and of a staged commit with all its steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class LostRace:
-    """The id was taken, or does not count any more. Nothing is applied: wait, then try again."""
+    """Another writer took the id, or the id has expired. Nothing is applied: wait, then try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class Outdated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A step became `snapshot`, made after `previous`. `manifests_before` and `manifests`: those of their bases.
+    """A step became `snapshot`, made after `previous`. `manifests_before` and `manifests`: the base manifests of the
+    two.
 
     `forgotten_users`: users younger than a week that the ledger dropped. `clock_note`: how its time was found.
     """
@@ -54,7 +55,7 @@ class AlreadyCommitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToCommit:
-    """The step changes nothing after `previous`, whose manifests are `manifests`, if they were asked for."""
+    """The step changes nothing after `previous`. `manifests`: those of `previous`, if the step loaded them."""
 
     previous: Snapshot | None
     plan: StepPlan
@@ -67,13 +68,13 @@ StepOutcome: TypeAlias = Committed | AlreadyCommitted | NothingToCommit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitResult:
-    """What became of a staged commit: the `snapshots` that it made, oldest first; none when nothing was to be done.
+    """The result of a staged commit. `snapshots`: those that it made, oldest first; none when there was nothing to do.
 
-    `replayed`: it had been committed before, and nothing was done now; `snapshot_ids` are all snapshots of it,
-    `snapshots` those that have not expired. `changes`: one for each snapshot made now. `conflicts`: of compactions that
-    another commit overtook; their buckets stay as they are. `compaction_failure`: why a compaction that was staged with
-    rows was not applied with them. `forgotten_users`: users younger than a week for whom the ledger had no room; a
-    repeated commit of theirs might not be recognised.
+    `replayed`: an earlier call had committed it, and this call did nothing; `snapshot_ids` are the ids of all its
+    snapshots, `snapshots` those that have not expired. `changes`: one for each snapshot made now. `conflicts`: the
+    conflicts of compactions with other commits; their buckets stay as they are. `compaction_failure`: why a compaction
+    that was staged with rows was not applied with them. `forgotten_users`: users younger than a week that the ledger
+    dropped for lack of room; a repeated commit of such a user might not be recognised.
     """
 
     snapshots: tuple[Snapshot, ...] = ()
@@ -89,7 +90,7 @@ class CommitResult:
     noop_reason: str | None = None
 
     def then(self, second: "CommitResult") -> "CommitResult":
-        """Return the result of two steps, `second` after this one."""
+        """Return the combined result of two steps; `second` is the later one."""
         return CommitResult(
             snapshots=(*self.snapshots, *second.snapshots),
             snapshot_ids=(*self.snapshot_ids, *second.snapshot_ids),

@@ -1,6 +1,6 @@
 """Publishing: create the file of a snapshot, resolve an uncertain answer, and verify that the id still counts.
 
-Rule: create-if-absent forgets a deleted name, so the boundary is read afterwards: an id below it was used and expired.
+Rule: create-if-absent succeeds for a deleted name. So the boundary is read afterwards: an id below it has expired.
 Source: docs/reliability/commit.md#steps, docs/reliability/commit.md#why-the-boundary.
 """
 
@@ -23,13 +23,13 @@ from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, 
 from lakehouse_core.retry import Attempt, Retry
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 
-# The policy for asking a store again that does not answer; the deadline is that of the commit.
+# The policy for repeating a call to a store that does not answer; the deadline is that of the commit.
 _OUTCOME: Final = Retry(None, min_wait_millis=100, max_wait_millis=100)
-_NO_ANSWER: Final = "the store did not tell before the deadline whether it was written"
+_NO_ANSWER: Final = "the store did not answer before the deadline whether it was written"
 
 
 class SnapshotOwner(Enum):
-    """Whose snapshot has the id: ours has our nonce."""
+    """The writer of the snapshot that has the id. OURS: it has our nonce."""
 
     OURS = "ours"
     OTHER = "other"
@@ -38,7 +38,7 @@ class SnapshotOwner(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A snapshot that is to have its id, and the deadline of its commit on the monotonic clock."""
+    """A snapshot to publish, and the deadline of its commit on the monotonic clock."""
 
     table: TableContext
     snapshot: Snapshot
@@ -48,8 +48,8 @@ class _Claim:
 def publish(table: TableContext, snapshot: Snapshot, attempt: Attempt) -> Published | LostRace:
     """Publish `snapshot` under its id; after LostRace it certainly is not applied.
 
-    Raises CommitOutcomeUnknown when the store does not tell before the deadline of the attempt, StorageUnavailable or
-    InvalidRequest when the store refused and nothing was applied.
+    Raises CommitOutcomeUnknown when the store does not answer before the deadline of the attempt, StorageUnavailable or
+    InvalidRequest when the store refused the write and nothing was applied.
     """
     claim = _Claim(table, snapshot, attempt.deadline)
     if not _is_created(claim) or not _counts(claim):
@@ -59,7 +59,7 @@ def publish(table: TableContext, snapshot: Snapshot, attempt: Attempt) -> Publis
 
 
 def _is_created(claim: _Claim) -> bool:
-    """Steps 8 and 9: create the snapshot's file; where the answer is uncertain, read whose it is."""
+    """Steps 8 and 9: create the snapshot's file; if the answer is uncertain, read which writer's snapshot it is."""
     is_uncertain = False
     for attempt in _OUTCOME.attempts(claim.table.clock, until=claim.deadline):
         try:
@@ -73,7 +73,7 @@ def _is_created(claim: _Claim) -> bool:
         except InvalidRequest as error:
             if not is_uncertain:
                 raise
-            raise _unknown(claim, f"its name cannot be looked at any more ({error})") from error
+            raise _unknown(claim, f"its file cannot be read any more ({error})") from error
         match _snapshot_owner(claim):
             case SnapshotOwner.OURS:
                 if _is_durable(claim):
@@ -83,7 +83,7 @@ def _is_created(claim: _Claim) -> bool:
                 return False
             case SnapshotOwner.ABSENT:
                 if not is_uncertain:
-                    # The name was taken and is free again: its snapshot expired, ours was not written.
+                    # The name was taken and is free again: the other snapshot expired, and ours was not written.
                     return False
         attempt.wait()
     raise _unknown(claim, _NO_ANSWER)
@@ -100,14 +100,14 @@ def _snapshot_owner(claim: _Claim) -> SnapshotOwner:
             attempt.wait()
             continue
         except InvalidRequest as error:
-            raise _unknown(claim, f"what has its name cannot be looked at ({error})") from error
+            raise _unknown(claim, f"the file that has its name cannot be read ({error})") from error
         is_ours = found.properties.get(NONCE_PROPERTY) == claim.snapshot.properties[NONCE_PROPERTY]
         return SnapshotOwner.OURS if is_ours else SnapshotOwner.OTHER
     raise _unknown(claim, _NO_ANSWER)
 
 
 def _is_durable(claim: _Claim) -> bool:
-    """Make the snapshot durable, which was found to be ours; False when the store does not confirm it."""
+    """Make our snapshot durable; return False when the store does not confirm that."""
     try:
         claim.table.store.make_last([claim.table.layout.snapshot(claim.snapshot.id)])
     except StorageUnavailable:
@@ -127,7 +127,7 @@ def _counts(claim: _Claim) -> bool:
                 case LedgerAnswer.APPLIED:
                     return True
                 case LedgerAnswer.FORGOTTEN:
-                    raise _unknown(claim, "its id expired meanwhile, and so did what was noted about it")
+                    raise _unknown(claim, "its id expired meanwhile, and the ledger entry of its commit was dropped")
                 case LedgerAnswer.NOT_APPLIED:
                     if _snapshot_owner(claim) is SnapshotOwner.OURS:
                         claim.table.store.delete([claim.table.layout.snapshot(claim.snapshot.id)])
@@ -140,7 +140,10 @@ def _counts(claim: _Claim) -> bool:
             raise
         except LakehouseError as error:
             # After an error about the request or the table a caller may assume that nothing was applied.
-            raise _unknown(claim, f"it was written, and whether its id counts cannot be looked at ({error})") from error
+            raise _unknown(
+                claim,
+                f"it was written, but the boundary, which tells whether its id has expired, cannot be read ({error})",
+            ) from error
     raise _unknown(claim, _NO_ANSWER)
 
 

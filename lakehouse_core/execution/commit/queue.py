@@ -13,19 +13,20 @@ from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.layout import QUEUE_FOLDER
 
-# So many commits try at a time: while one waits for its disk, the next prepares. With three, each writes its manifest
-# list and snapshot 2.9 times before it wins; with one, no commit works while the next learns that its turn has come.
+# The number of commits that try at a time: while one waits for its disk, the next prepares. With three, each writes its
+# manifest list and snapshot 2.9 times before it wins; with one, the table is idle until the next commit notices its
+# turn.
 _ADMITTED = 2
-# After so long without a change all tickets ahead count as those of killed processes and are deleted.
+# After this time without a change all tickets ahead count as left by killed processes and are deleted.
 _STANDSTILL_SECONDS = 20.0
-# A ticket so much older than one's own, by the storage's clock, counts as that of a killed process: the default of
+# A ticket older than our own by this much, by the storage's clock, counts as left by a killed process: the default of
 # commit.timeout is shorter.
 _OLDEST_MILLIS = 600_000
 _SHORTEST_PAUSE_SECONDS = 0.001
 _LONGEST_PAUSE_SECONDS = 1.0
-# The assumed time of one commit, until one was seen to end.
+# The assumed duration of one commit, until this commit has seen another one end.
 _FIRST_PACE_SECONDS = 0.015
-# A folder that cannot be read or written, or that is a link which the store does not follow.
+# The errors of a folder that cannot be read or written, or that is a link which the store does not follow.
 _NO_QUEUE = (StorageUnavailable, NotFound, InvalidRequest)
 
 
@@ -42,14 +43,14 @@ class CommitQueue:
         return self._ticket is not None
 
     def join(self, *, if_any: bool = False) -> bool:
-        """Go to the end of the queue, with `if_any` only where there are tickets; return whether this commit queues."""
+        """Go to the end of the queue, with `if_any` only if it has tickets. Return whether this commit is queued."""
         if self._ticket is not None:
             return True
         try:
             names = self._store.children(QUEUE_FOLDER).files
             if if_any and not names:
                 return False
-            # Two commits that join at once may get one number; then the rest of the name decides.
+            # Two commits that join at once may get the same number; then the rest of the name decides their order.
             ticket = f"{QUEUE_FOLDER}/{max(map(_number, names), default=0) + 1:010}-{self._clock.uuid()}"
             self._store.write(ticket, b"", durable=False)
         except _NO_QUEUE:
@@ -58,7 +59,7 @@ class CommitQueue:
         return True
 
     def wait(self, until: float) -> None:
-        """Return when it is this commit's turn, when nothing moves any more, or when the clock says `until`."""
+        """Return when it is this commit's turn, when the queue has stopped moving, or at the time `until`."""
         if self._ticket is None:
             return
         began = moved = self._clock.monotonic_seconds()
@@ -86,7 +87,7 @@ class CommitQueue:
             self._ticket = None
 
     def _ahead(self) -> list[str]:
-        """Return the tickets before this one, oldest first; old ones are deleted."""
+        """Delete expired tickets; return the remaining ones before this one, oldest first."""
         assert self._ticket is not None
         try:
             written = {info.key: info.modified_millis for info in self._store.list(QUEUE_FOLDER)}
@@ -99,7 +100,7 @@ class CommitQueue:
         return [key for key in ahead if key not in dead]
 
     def _still_ahead(self) -> list[str]:
-        """Return the tickets before this one, oldest first, by their names alone."""
+        """Return the tickets before this one, oldest first, without reading their ages."""
         try:
             keys = {f"{QUEUE_FOLDER}/{name}" for name in self._store.children(QUEUE_FOLDER).files}
         except _NO_QUEUE:
@@ -110,22 +111,22 @@ class CommitQueue:
         """Return the tickets before this one, oldest first."""
         own = self._ticket
         if own is None or own not in tickets:
-            # Another commit deleted it, because it was old or nothing moved.
+            # Another commit deleted our ticket, because it was old or the queue had stopped moving.
             return []
         return sorted(key for key in tickets if key < own)
 
     def _discard(self, tickets: list[str]) -> None:
-        # A ticket that stays is ignored once it is old. No error may pass: the commit may be applied by now.
+        # A ticket that stays is ignored once it is old. No error may be raised: the commit may be applied by now.
         with suppress(*_NO_QUEUE):
             self._store.delete(tickets)
 
 
 def _commits_to_sleep(ahead_count: int) -> float:
-    """Return how long a commit sleeps with so many tickets ahead, in the time that one commit takes.
+    """Return how long a commit sleeps with this many tickets ahead, as a multiple of the time that one commit takes.
 
-    The admitted commits may end at once. A commit that may be admitted then looks eight times a commit: if it slept too
-    long, all commits behind it would wait, measure a slower pace and sleep longer themselves. Any other commit sleeps
-    for half of the commits that must end before that, because their times differ.
+    The admitted commits may end at once. A commit that is next in line then looks eight times per commit: if it slept
+    too long, all commits behind it would wait, measure a slower pace and sleep longer themselves. Any other commit
+    sleeps for half of the commits that must end before that, because their times differ.
     """
     must_end = ahead_count - (2 * _ADMITTED - 1)
     return must_end / 2 if must_end > 0 else 1 / 8

@@ -1,4 +1,5 @@
-"""Replay: recognise a commit that was applied before, by the ledger, or by a walk where the ledger does not reach.
+"""Replay: recognise a commit that was applied before, by the ledger or, where the ledger has no entry, by reading the
+snapshots.
 
 Rule: a pair of user and identifier is applied at most once per kind, also after a crash, a lost answer or expiry.
 Source: docs/reliability/invariants.md#i4-a-commit-is-applied-once, docs/reliability/commit.md#steps.
@@ -21,7 +22,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 def ledger_at(snapshots: SnapshotLog, latest: Snapshot | None) -> Ledger:
     """Return the ledger of `latest`; without one, rebuild it from the last snapshot that has one.
 
-    Foreign writers do not carry the ledger on.
+    Other engines do not copy the ledger into their snapshots.
     """
     if latest is None:
         return Ledger()
@@ -31,7 +32,7 @@ def ledger_at(snapshots: SnapshotLog, latest: Snapshot | None) -> Ledger:
         if ledger is not None:
             return rebuilt(ledger, reversed(later))
         later.append(snapshot)
-    # Commits that expired before there was a ledger are not known any more.
+    # No ledger knows commits that expired before the first ledger was written.
     return rebuilt(Ledger(dropped_until=later[-1].id - 1), reversed(later))
 
 
@@ -41,7 +42,8 @@ def find_applied(
     """Return the snapshots of the commit of `step`, durable; None when the step was not applied up to `latest`.
 
     `ledger`: that of `latest`. Raises StaleCommit when the user has committed a later identifier and the snapshots that
-    would tell are expired, CommitOutcomeUnknown when the store does not confirm that the snapshots last.
+    would show this one are expired, CommitOutcomeUnknown when the store does not confirm that the snapshots are
+    durable.
     """
     snapshot_ids = applied_snapshot_ids(table.snapshots, latest, ledger, step.staged, step.kind)
     if latest is None or snapshot_ids is None:
@@ -86,7 +88,8 @@ def _make_durable(table: TableContext, latest: Snapshot, step: CommitStep) -> No
         table.store.make_last([table.layout.snapshot(latest.id)])
     except StorageUnavailable as error:
         raise CommitOutcomeUnknown(
-            f"{step.name}: it was committed before, but the store did not confirm that this lasts ({error}). "
+            f"{step.name}: it was committed before, but the store did not confirm that its snapshot is durable "
+            f"({error}). "
             "Commit the same again; never abort."
         ) from error
 
@@ -94,7 +97,7 @@ def _make_durable(table: TableContext, latest: Snapshot, step: CommitStep) -> No
 def _walk_to_base(
     snapshots: SnapshotLog, latest: Snapshot, ledger: Ledger, staged: StagedCommit, kind: CommitKind
 ) -> tuple[int, ...] | None:
-    """Search the snapshots for whose users the ledger has no room: from the writer's base to the last dropped one."""
+    """Search the snapshots whose users the ledger dropped: from the writer's base to the last dropped one."""
     first = (staged.base_snapshot_id or 0) + 1
     last = min(ledger.dropped_until, latest.id)
     if first > last:
@@ -106,8 +109,8 @@ def _walk_to_base(
     if first < earliest:
         raise StaleCommit(
             f"{staged.commit_user}/{staged.commit_identifier} was staged at snapshot {first - 1}, and the snapshots up "
-            f"to {earliest - 1} are expired, so it is not known whether it was committed. Look into the table; if its "
-            "rows are not there, stage them again."
+            f"to {earliest - 1} are expired, so it is not known whether it was committed. Read the table; if the "
+            "rows are missing, stage them again."
         )
     return None
 

@@ -1,4 +1,4 @@
-"""Snapshot files: the manifests and lists of one new snapshot, kept between attempts as far as they still fit.
+"""Snapshot files: the manifests and lists of one new snapshot, reused by later attempts while they still fit.
 
 Rule: every file that a snapshot names is durable before the snapshot is published.
 Source: docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop.
@@ -25,7 +25,7 @@ from lakehouse_core.table.manifest import ManifestFile, ManifestListRef
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
-# A full merge of more than this would hold up its writer for seconds; `compact_manifests` does it on its own time.
+# A full merge of more entries than this would delay its writer by seconds; it is left to `compact_manifests`.
 _LARGEST_FULL_MERGE_BYTES: Final = 64 << 20
 
 
@@ -43,7 +43,7 @@ class BaseManifests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSnapshot:
-    """A snapshot that may be published: what it names is durable. `file_names`: the metadata files written for it."""
+    """A snapshot that may be published: every file that it names is durable. `file_names`: its new metadata files."""
 
     snapshot: Snapshot
     file_names: frozenset[str]
@@ -52,7 +52,7 @@ class NewSnapshot:
 
 
 class SnapshotFiles:
-    """The files of one snapshot to be. They are written in two phases, `merge` and `write`, in each attempt."""
+    """The files of one future snapshot. Each attempt writes them in two phases, `merge` and `write`."""
 
     def __init__(self, table: TableContext, schema: TableSchema) -> None:
         self._table = table
@@ -61,13 +61,13 @@ class SnapshotFiles:
         self._forget()
 
     def write_ahead(self, changes: FileChanges) -> None:
-        """Write the manifests of the changes, durably, before it is known after which snapshot they go."""
+        """Write the manifests of the changes, durably, before the previous snapshot is known."""
         if not changes.is_empty:
             self._delta.write(changes)
             self._writer.flush()
 
     def merge(self, previous: Snapshot | None, plan: StepPlan, schema: TableSchema) -> BaseManifests:
-        """Write the manifests of the changes, and those of the base that are merged."""
+        """Write the manifests of the changes and the merged manifests of the base."""
         before: Sequence[ManifestFile] = () if previous is None else self._table.manifests.of(previous)
         if plan.rewrites_manifests:
             base = BaseManifests(before, self._rewritten(before))
@@ -123,11 +123,11 @@ class SnapshotFiles:
         )
 
     def keep(self, new: NewSnapshot) -> None:
-        """Delete what was written and is not a file of `new`, which is published."""
+        """Delete the written files that `new`, which is published, does not name."""
         self._writer.discard_all_but(new.file_names)
 
     def discard(self) -> None:
-        """Delete all files. REQUIRES: certainly no snapshot names them. A later attempt writes them again."""
+        """Delete all written files; a later attempt writes them again. REQUIRES: certainly no snapshot names them."""
         self._writer.discard_all_but(())
         self._forget()
 
@@ -137,14 +137,18 @@ class SnapshotFiles:
         self._merge: _Merge | None = None
 
     def _merged(self, current: Sequence[ManifestFile], schema: TableSchema) -> Sequence[ManifestFile]:
-        """Return the base of a step; it is merged in the first attempt, and the merge is kept while it fits."""
+        """Return the base manifests of a step, merged by the first attempt; later ones reuse the merge while it
+        fits.
+        """
         if self._merge is None:
             self._merge = _Merge(tuple(current), tuple(self._merge_some(current, schema)))
         replaced = replace_inputs(current, self._merge.inputs, self._merge.outputs)
         return current if replaced is None else replaced
 
     def _rewritten(self, current: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
-        """Return the base of a rewrite: `current` itself where nothing changes. Later appends leave a merge valid."""
+        """Return the base manifests of a rewrite: `current` itself if nothing changes. Later appends leave a merge
+        valid.
+        """
         if self._merge is not None:
             replaced = replace_inputs(current, self._merge.inputs, self._merge.outputs)
             if replaced is not None:
@@ -167,15 +171,15 @@ class SnapshotFiles:
 
 
 def manifest_writer(store: ObjectStore, clock: Clock, schema: TableSchema) -> ManifestWriter:
-    """Return a writer of manifests as the table's options ask for them."""
+    """Return a manifest writer with the table's options."""
     types = [field.type for field in schema.partition_fields]
     return ManifestWriter(store, clock, options=schema.table_options, partition_types=types)
 
 
 def next_stamp(store: ObjectStore, clock: Clock, previous: Snapshot | None, *, max_skew_millis: int) -> Stamp:
-    """Return the time of the snapshot after `previous`; it may still be raised to that of `previous`.
+    """Return the time of the snapshot after `previous`; the caller may raise it to the time of `previous`.
 
-    The storage's clock is asked only where the writer's is far from the time of `previous`.
+    The storage's clock is read only if the writer's clock is far from the time of `previous`.
     """
     now_millis = clock.now_millis()
     previous_millis = None if previous is None else previous.time_millis
@@ -186,14 +190,14 @@ def next_stamp(store: ObjectStore, clock: Clock, previous: Snapshot | None, *, m
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """A merge of the manifests at the start of the list."""
+    """A merge of the first manifests of a list."""
 
     inputs: tuple[ManifestFile, ...]
     outputs: tuple[ManifestFile, ...]
 
 
 class _Delta:
-    """The manifests of the changes and their lists, written again only when the changes are others."""
+    """The manifests of the changes and their lists, written again only when the changes differ."""
 
     def __init__(self, writer: ManifestWriter) -> None:
         self._writer = writer
@@ -224,7 +228,7 @@ class _Delta:
 
 
 class _IndexManifest:
-    """The index manifest after some changes, written again only when the one before it or the changes are others."""
+    """The index manifest after some changes, written again only when its predecessor or the changes differ."""
 
     def __init__(self, manifests: ManifestReader, writer: ManifestWriter) -> None:
         self._manifests = manifests
@@ -233,7 +237,7 @@ class _IndexManifest:
         self._name: str | None = None
 
     def after(self, previous: Snapshot | None, changes: FileChanges) -> str | None:
-        """Return its name, None where the changes have no index files or leave none."""
+        """Return its name, None if the changes have no index files or leave none."""
         if not changes.indexes:
             return None
         wanted = (None if previous is None else previous.index_manifest, changes)

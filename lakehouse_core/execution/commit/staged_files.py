@@ -1,7 +1,7 @@
-"""Staged files: verify that they exist before a snapshot names them, and delete them when no snapshot ever will.
+"""Staged files: verify that they exist before a snapshot names them; delete those that no snapshot will ever name.
 
-Rule: files are deleted only where it is certain that no snapshot names them, and that no other call will commit them.
-Source: docs/reliability/commit.md#steps, docs/reliability/commit.md#discarding.
+Rule: a file is deleted only if certainly no snapshot names it and no other call will commit it. Source:
+docs/reliability/commit.md#steps, docs/reliability/commit.md#discarding.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from lakehouse_core.table.schema import TableSchema
 
 
 def check_new_files(store: StoreReader, changes: FileChanges, folders: DataLayout) -> None:
-    """Raise CommitConflict when a file is missing that the changes add, CorruptTable at a wrong size."""
+    """Raise CommitConflict if a file that the changes add is missing, CorruptTable if its size is not as recorded."""
     files = list(new_files(changes, folders))
     infos = store.infos(file.key for file in files)
     for file in files:
@@ -35,11 +35,11 @@ def check_new_files(store: StoreReader, changes: FileChanges, folders: DataLayou
 
 
 def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage], *, named_by: str) -> None:
-    """Delete the files that messages add: data, changelogs, indexes and vectors. Upgraded files are not theirs.
+    """Delete the files that the messages add: data, changelogs, indexes and vectors, but no upgraded files.
 
-    REQUIRES: no snapshot names them, and none will. Files that cannot be deleted stay as orphans, because the caller
-    has an error of its own to raise. `named_by`: the writer of the names in messages of errors. Raises CorruptTable for
-    a name that leaves its folder.
+    Files that cannot be deleted stay as orphans, because the caller has an error of its own to raise. `named_by`: the
+    source of the file names, for error messages. Raises CorruptTable for a name that points outside its folder.
+    REQUIRES: no snapshot names the files, and none will.
     """
     folders = DataLayout(schema)
     for message in messages:

@@ -1,6 +1,6 @@
-"""State of a step: read from the table what `plan_step` must know, and keep it from attempt to attempt.
+"""State of a step: read the input of `plan_step` from the table, and reuse it in later attempts.
 
-Rule: nothing is decided here; live files that were read once are carried on by the deltas of later snapshots.
+Rule: nothing is decided here. Live files are read once; each later attempt applies the deltas of newer snapshots.
 Source: docs/reliability/commit.md#steps.
 """
 
@@ -39,9 +39,9 @@ class StepReader:
         self._order = CommitOrder(table, step.staged) if isinstance(step, AppendStep) else None
 
     def renumbered(self, latest: Snapshot | None, schema: TableSchema) -> CommitStep:
-        """Return the step; rows that commits up to `latest` overtook have higher sequence numbers in it.
+        """Return the step, with higher sequence numbers for rows of buckets that other commits up to `latest` wrote.
 
-        REQUIRES: the step that was returned before certainly was not applied. Raises what `CommitOrder` raises.
+        REQUIRES: the step returned by an earlier call certainly was not applied. Raises as `CommitOrder` does.
         """
         if self._order is not None and isinstance(self._step, AppendStep):
             messages = self._order.messages_at(latest, schema)
@@ -50,7 +50,7 @@ class StepReader:
         return self._step
 
     def state(self, step: CommitStep, latest: Snapshot | None, schema: TableSchema) -> StepState:
-        """Return the state at `latest`. Raises CommitConflict when an overwrite's past cannot be read any more."""
+        """Return the state at `latest`. Raises CommitConflict when the base of an overwrite has expired."""
         latest_id = None if latest is None else latest.id
         match step:
             case AppendStep():
@@ -65,7 +65,7 @@ class StepReader:
                 return StepState(schema=schema, latest_id=latest_id)
 
     def end(self, *, applied: bool) -> None:
-        """Delete the files that renumbering left behind. REQUIRES: the step is applied, or certainly is not."""
+        """Delete the files that renumbering made unused. REQUIRES: the step is applied, or certainly is not."""
         if self._order is not None:
             self._order.end(applied=applied)
 
@@ -111,7 +111,7 @@ class StepReader:
 
 
 class _LiveFiles:
-    """The live files of some partitions, read once and then carried on by the deltas of later snapshots."""
+    """The live files of some partitions, read once and then updated by the deltas of later snapshots."""
 
     def __init__(self, table: TableContext) -> None:
         self._table = table
@@ -136,7 +136,7 @@ class _LiveFiles:
         return self._entries
 
     def _deltas_until(self, latest: Snapshot, keep: Keep) -> list[tuple[CommitKind, list[ManifestEntry]]]:
-        """Return the deltas that lead to `latest`. Raises SnapshotExpired when there are too many or they are gone."""
+        """Return the deltas up to `latest`. Raises SnapshotExpired when there are too many or one has expired."""
         if self._at is None or not 0 <= latest.id - self._at <= LONGEST_CATCH_UP:
             raise SnapshotExpired(f"Snapshot {latest.id} is too far from {self._at}.")
         return deltas_since(self._table.snapshots, self._table.manifests, self._at, latest.id, keep=keep)

@@ -1,4 +1,4 @@
-"""Turn: when an attempt of a commit may start, and after which snapshot; where others queue, it waits behind them.
+"""Turn: when an attempt of a commit may start, and after which snapshot. An attempt waits behind queued commits.
 
 Rule: a commit that lost a race takes a ticket and keeps it until it ends.
 Source: docs/reliability/commit.md#waiting-and-fairness.
@@ -15,16 +15,16 @@ from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsSte
 from lakehouse_core.retry import Attempt, Retry
 from lakehouse_core.table.snapshot import Snapshot
 
-# A longer wait makes no attempt likelier to win.
+# A longer wait does not raise the chance of an attempt.
 _LONGEST_WAIT_MILLIS: Final = 2_000
-# So often in a row a commit that queues may lose before it sleeps: the race that it queued for, and some in its turn.
+# A queued commit sleeps after this many lost races in a row: the race before it queued, and some in its turn.
 _LOSSES_WITHOUT_SLEEP: Final = 4
 _MOST_DOUBLINGS: Final = 20
 
 
 def commit_retry(options: CommitOptions, step: CommitStep) -> Retry:
     """Return the policy for the attempts of one step: until the deadline, and no more often than the table allows."""
-    # Manifests are rewritten beside all commits of others; only the deadline ends that.
+    # A rewrite of manifests races with all commits of other writers; only the deadline ends its attempts.
     retries = None if isinstance(step, RewriteManifestsStep) else options.max_retries
     return Retry(
         max_attempts=None if retries is None else retries + 1,
@@ -35,7 +35,7 @@ def commit_retry(options: CommitOptions, step: CommitStep) -> Retry:
 
 
 class CommitTurn:
-    """The turns of one commit."""
+    """The attempts of one commit, as far as waiting is concerned."""
 
     def __init__(self, table: TableContext, options: CommitOptions) -> None:
         self._clock = table.clock
@@ -47,19 +47,19 @@ class CommitTurn:
 
     @property
     def has_stalled(self) -> bool:
-        """Whether so much time has passed since `latest` that the snapshot may be long gone."""
+        """Whether so much time has passed since the call of `latest` that its snapshot may have expired."""
         return self._clock.monotonic_seconds() - self._looked_at > self._max_stall_seconds
 
     @property
     def base_has_expired(self) -> bool:
-        """Whether the snapshot that `latest` returned counts as gone by now; its files may be missing then."""
+        """Whether the snapshot that `latest` returned has expired by now; its files may be missing then."""
         return self._snapshots.has_expired(self._latest)
 
     def latest(self, attempt: Attempt, prepare: Callable[[Snapshot], object]) -> Snapshot | None:
-        """Return the latest snapshot, after which the next is made. Waits for its turn where others queue.
+        """Return the latest snapshot, the base of the next one. Waits for the turn of this commit if others are queued.
 
-        `prepare` is called before the wait, with the latest snapshot of then: what is made there takes no time from the
-        other commits.
+        `prepare` is called before the wait with the snapshot that is latest then, so its work does not delay other
+        commits.
         """
         latest = self._look()
         if latest is not None and QUEUE_PROPERTY in latest.properties and not self._queue.is_joined:
@@ -71,7 +71,7 @@ class CommitTurn:
         return latest
 
     def marked(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with a mark for later writers where this commit queues."""
+        """Return the snapshot, with the property that tells later writers of the queue if this commit is queued."""
         if not self._queue.is_joined:
             return snapshot
         return snapshot.model_copy(update={"properties": {**snapshot.properties, QUEUE_PROPERTY: "1"}})
@@ -83,15 +83,15 @@ class CommitTurn:
         self._queue.join()
         growth = None
         if self._queue.is_joined:
-            # Few commits run at once, and one that sleeps in one of the first places holds up all behind it. It lets
-            # them pass only when it loses again and again, to writers that do not queue.
+            # Few commits run at once, and a commit that sleeps in one of the first places delays all behind it. So it
+            # sleeps only after repeated losses, which come from writers that do not queue.
             late = attempt.number - _LOSSES_WITHOUT_SLEEP
             growth = 2 ** min(late - 1, _MOST_DOUBLINGS) if late > 0 else 0
         attempt.wait(growth)
         self._queue.wait(attempt.deadline)
 
     def leave(self) -> None:
-        """End the commit: the next in the queue has its turn."""
+        """Leave the queue, so that the next commit has its turn."""
         self._queue.leave()
 
     def _look(self) -> Snapshot | None:

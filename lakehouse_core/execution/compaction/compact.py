@@ -1,6 +1,6 @@
-"""Compaction carried out: load the live files, plan bucket by bucket, run the tasks largest first, commit once.
+"""Compaction: load the live files, plan bucket by bucket, run the tasks largest first, commit once.
 
-A compaction that another commit overtakes in some buckets is applied in the others.
+Buckets with a conflict are left out of the commit; the compaction is applied in the others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,10 +43,10 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCompaction:
-    """What one bucket needs. `plan.reason` says why; `folder` is relative to the table.
+    """The compaction of one bucket. `plan.reason` says why; `folder` is relative to the table.
 
-    `values`: those of the partition, by its columns, as people write them. `deletions`: by file name, where the vectors
-    lie of rows that are marked as deleted.
+    `values`: the partition's values as text, by column. `deletions`: by file name, the location of the file's deletion
+    vector.
     """
 
     partition: bytes
@@ -64,9 +64,10 @@ class BucketCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:
-    """What was planned, largest first, and what became of it; `commit` None: a dry run, or there was nothing to do.
+    """The planned bucket compactions, largest first, and their commit; `commit` None: a dry run, or there was nothing
+    to do.
 
-    `file_count`, `size_bytes`: the live files looked at, of all buckets asked for.
+    `file_count`, `size_bytes`: those of the live files in all buckets in scope.
     """
 
     buckets: tuple[BucketCompaction, ...] = ()
@@ -90,10 +91,11 @@ def compact(
 ) -> CompactionResult:
     """Compact the buckets in `scope`.
 
-    `full`: into one run each; else what the strategy picks in each, once. `identity`: the user and identifier to commit
-    as; None: a user of its own. `emits_changelog`: with the changelog of the table's producer.
-    Raises CommitConflict when every bucket lost to another commit, InvalidRequest, UnsupportedFeature, CorruptTable,
-    TaskFailed.
+    `full`: rewrite each bucket as one sorted run; else carry out one plan of the compaction strategy per bucket.
+    `identity`: the user and identifier of the commit; None: a fresh user. `emits_changelog`: write the changelog of the
+    table's producer.
+    Raises CommitConflict when every bucket has a conflict with another commit, InvalidRequest, UnsupportedFeature,
+    CorruptTable, TaskFailed.
     """
     name = table.name or table.store.uri("")
     watch.at("planning the compaction")
@@ -176,7 +178,7 @@ def _plan_buckets(
     expiry: RecordExpiry | None,
     emits_changelog: bool,
 ) -> tuple[BucketCompaction, ...]:
-    """Return what each bucket needs, largest first."""
+    """Return the compaction of each bucket that needs one, largest first."""
     types = [field.type for field in schema.partition_fields]
     ids = set() if expiry is None else {file.schema_id for files in by_bucket.values() for file in files}
     file_schemas = {number: schemas.schema(number) for number in sorted(ids)}
@@ -203,14 +205,16 @@ def _plan_buckets(
                     deletions={name: vector for name, vector in vectors.items() if name in names},
                 )
             )
-    # The longest task decides when all are done, so it begins first.
+    # The longest task decides when all are done, so it starts first.
     return tuple(sorted(found, key=lambda one: (-one.rewritten_bytes, one.folder)))
 
 
 def _task_plans(
     plan: CompactionPlan | AppendCompactionPlan | None, schema: TableSchema
 ) -> Iterator[CompactionPlan | AppendCompactionPlan]:
-    """Groups of files of a partition without buckets are independent of each other, and large."""
+    """Yield the plans of the tasks. Groups of files of an unbucketed partition are independent and large: one task
+    each.
+    """
     if isinstance(plan, AppendCompactionPlan) and not has_buckets(schema.bucketing):
         for group in plan.groups:
             yield replace(plan, groups=(group,))
@@ -219,7 +223,7 @@ def _task_plans(
 
 
 def _older(plan: CompactionPlan | AppendCompactionPlan) -> Iterator[DataFile]:
-    """Yield the files beyond the plan that lookups read."""
+    """Yield the files of looked-up runs, which the task only reads."""
     if isinstance(plan, CompactionPlan):
         for run in plan.older:
             yield from run.data_files
@@ -238,9 +242,7 @@ def _why_nothing(scope: Scope, schema: TableSchema, files: Sequence[DataFile], *
 def _why_nothing_is_picked(schema: TableSchema) -> str:
     options = schema.table_options.compaction
     if schema.is_append:
-        return (
-            f"nowhere are {options.min_file_count} small files (compaction.min.file-num) waiting to be packed together"
-        )
+        return f"nowhere are {options.min_file_count} small files (compaction.min.file-num) to be packed together"
     return (
         f"the strategy finds every bucket in good shape: at most {options.trigger_run_count} sorted runs "
         "(num-sorted-run.compaction-trigger), each far smaller than the next"
@@ -286,7 +288,7 @@ def _run(
     *,
     watch: Watch,
 ) -> tuple[CommitMessage, ...]:
-    """Return what the tasks made, one message for each bucket; where one fails, the outputs of all are deleted."""
+    """Return the commit messages of the tasks, one for each bucket. If a task fails, delete the outputs of all."""
     messages: Sequence[CommitMessage] = ()
     try:
         done = watch.counting("compacting", len(tasks), "tasks")
@@ -304,9 +306,9 @@ def _run(
 def _overtaken(
     table: TableContext, schema: TableSchema, snapshot: Snapshot, buckets: Sequence[BucketCompaction]
 ) -> list[Conflict]:
-    """Return the buckets whose files another commit replaced since `snapshot`, when that has expired; they may be gone.
+    """Return the buckets whose files another commit replaced since `snapshot`, if `snapshot` has expired.
 
-    What the latest snapshot still names must be there: then none is returned for it.
+    A missing file that the latest snapshot still names is damage, not a conflict: nothing is returned for it.
     """
     if not table.snapshots.has_expired(snapshot):
         return []
@@ -326,7 +328,7 @@ def _overtaken(
     for one in buckets:
         for file in (*one.plan.files, *_older(one.plan)):
             if (one.partition, one.bucket, file.file_name, file.level) not in live:
-                reason = f"{file.file_name} is not there any more: another commit replaced it"
+                reason = f"{file.file_name} is missing: another commit replaced it"
             elif one.deletions.get(file.file_name) != deletions.get(file.file_name):
                 reason = f"rows of {file.file_name} were marked as deleted meanwhile"
             else:
@@ -342,7 +344,7 @@ def _without(buckets: Sequence[BucketCompaction], lost: Sequence[Conflict]) -> t
 
 
 def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
-    """One message for each bucket, though several tasks may have worked on it."""
+    """Return one message for each bucket, joined from those of all its tasks."""
     joined: dict[tuple[bytes, int], CommitMessage] = {}
     for message in messages:
         place = (message.partition, message.bucket)

@@ -1,7 +1,7 @@
-"""What a compaction does to deletion vectors: those of the files that it rewrote leave the index with them.
+"""Deletion vectors in a compaction: those of rewritten files are removed from the index files.
 
-The tasks leave marked rows out; the vectors of a partition's files may share index files, so they are changed once all
-tasks are done.
+The tasks leave out rows marked as deleted. Files of one partition may share an index file for their vectors, so the
+index files are rewritten once all tasks are done.
 Source: docs/semantics/compaction.md#append-tables, docs/semantics/deletion-vectors.md#key-tables.
 """
 
@@ -28,9 +28,9 @@ def without_vectors(
     messages: Sequence[CommitMessage],
     indexes: Sequence[IndexManifestEntry],
 ) -> tuple[CommitMessage, ...]:
-    """Return the messages, one for each bucket, with the index files that change because their files are rewritten.
+    """Return the messages, one for each bucket, with index files that lack the vectors of rewritten files.
 
-    `indexes`: those of the snapshot that was compacted. A message that changes index files itself stays as it is.
+    `indexes`: the index files of the compacted snapshot. A message that changes index files itself stays as it is.
     """
     folders = DataLayout(schema)
     changed: list[CommitMessage] = []

@@ -1,6 +1,6 @@
-"""Small files of a commit made one before it is made: which of them is decided in `planning/compaction/precommit`.
+"""Pre-commit compaction: combine small files of a staged commit; `planning/compaction/precommit` chooses them.
 
-The small files go once everything that takes their place lies there; until then they are the caller's to delete.
+The small files are deleted once all files that replace them are written; until then the caller owns them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,9 +29,10 @@ from lakehouse_core.table.schema import TableSchema
 def with_joined_changelog(
     table: TableContext, schema: TableSchema, messages: Sequence[CommitMessage]
 ) -> tuple[CommitMessage, ...]:
-    """Return the messages with small changelog files of each partition in one object, where the table asks for it.
+    """Return the messages with the small changelog files of each partition joined in one object, if an option asks for
+    it.
 
-    Raises what a task raises; the files of `messages` are there then, and nothing else.
+    Raises as the tasks do; then the files of `messages` still exist, and no new ones.
     """
     options = schema.table_options
     if schema.is_append or not options.precommit.is_enabled:
@@ -58,10 +59,10 @@ def with_packed_files(
     schema: TableSchema,
     messages: Sequence[CommitMessage],
 ) -> tuple[CommitMessage, ...]:
-    """Return the messages with small new files of each partition written as one, where the table asks for it.
+    """Return the messages with the small new files of each partition combined in one file, if an option asks for it.
 
-    Only in append tables without buckets, as in Java. Raises what a task raises; the files of `messages` are there
-    then, and nothing else.
+    Only for append tables without buckets, as in Java. Raises as the tasks do; then the files of `messages` still
+    exist, and no new ones.
     """
     options = schema.table_options
     if has_buckets(schema.bucketing) or not options.precommit.is_enabled:
@@ -82,7 +83,8 @@ def with_packed_files(
         raise
     for task in tasks:
         clear_away(table.store, _keys(task.folder, task.plan.files))
-    # Their rows are new. Java calls the files compacted, of which a changelog that outlives its snapshot keeps none.
+    # The rows are new, so the files count as appended. Java counts them as compacted, and a long-lived changelog keeps
+    # no compacted files.
     made = [
         [replace(file, file_source=FileSource.APPEND) for file in packed[_names(task.plan.files)]] for task in tasks
     ]

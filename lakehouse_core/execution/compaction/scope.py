@@ -1,4 +1,4 @@
-"""Which buckets a compaction looks at: those that somebody asks for, or those that a write has left work in."""
+"""The scope of a compaction: buckets that the caller requests, or buckets that a commit wrote to."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ FilesByBucket: TypeAlias = dict[tuple[bytes, int, int], list[DataFile]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedBuckets:
-    """The partitions that satisfy the bound `condition`, all without one, and had no new file for `idle_millis`.
+    """The buckets of partitions that satisfy the bound `condition` (None: all) and got no new file for `idle_millis`.
 
-    Not those whose time is over, where the table has compactions pass over them.
+    Expired partitions are left out if the table's options say so.
     """
 
     condition: Predicate | None = None
@@ -33,8 +33,8 @@ class RequestedBuckets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBuckets:
-    """These places (serialized partition, bucket), everywhere without any; where more than `above_runs` sorted runs
-    have piled up. As in Java, partitions whose time is over too.
+    """The given (serialized partition, bucket) pairs, all if there are none, that have more than `above_runs` sorted
+    runs. Expired partitions are included, as in Java.
     """
 
     places: Collection[tuple[bytes, int]] | None = None
@@ -56,7 +56,7 @@ def files_in(scope: Scope, table: TableContext, snapshot: Snapshot, schema: Tabl
 
 
 def why_none(scope: Scope, schema: TableSchema) -> str:
-    """Say why there is no file in scope."""
+    """Return the reason why no file is in scope."""
     reasons = []
     if isinstance(scope, RequestedBuckets):
         if scope.idle_millis:
@@ -76,7 +76,9 @@ def _live_files(table: TableContext, snapshot: Snapshot, keep: Keep | None) -> F
 
 
 def _idle(by_bucket: FilesByBucket, until_millis: int) -> FilesByBucket:
-    """Leave out the partitions with a file made later than `until_millis`, local wall clock as if UTC."""
+    """Return the files without partitions that have a file created after `until_millis` (local wall clock, counted as
+    UTC).
+    """
     newest: dict[bytes, int] = {}
     for (partition, _, _), files in by_bucket.items():
         times = [file.creation_time_millis or 0 for file in files]

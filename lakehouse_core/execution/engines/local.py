@@ -1,4 +1,6 @@
-"""Tasks in this process: one after the other, or a few at once in threads, for decoding and sorting release the GIL."""
+"""The local engine: run tasks in this process, in sequence or in a few threads; decoding and sorting release the
+GIL.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -14,14 +16,16 @@ T = TypeVar("T")
 
 
 class LocalEngine:
-    """Runs tasks here, each with `runtime`. `workers`: how many at once."""
+    """Runs tasks in this process, each with `runtime`. `workers`: the number of tasks that run at once."""
 
     def __init__(self, runtime: TaskRuntime, *, workers: int = 1) -> None:
         self._runtime = runtime
         self._workers = workers
 
     def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
-        """Yield one result per input: in order with one worker, else as they come. Raises what the first failure is."""
+        """Yield one result per input: in order with one worker, else in order of completion. Raises the first
+        failure.
+        """
         if self._workers == 1 or len(inputs) < 2:
             for each in inputs:
                 yield task(each, self._runtime)

@@ -1,7 +1,7 @@
-"""Deletions carried out: forbid → unlink root → wait → prove → delete, for every verb that unlinks a root.
+"""Deletion: forbid the id → unlink the root → wait → prove → delete files, for every verb that unlinks a root.
 
-A plan lies in the table from before its roots are unlinked until their files are gone, so every later run finds what
-an earlier one left. Nothing here sleeps: a wait that is over is ended by whichever run comes next.
+A deletion plan is stored before its roots are unlinked and deleted after their files, so a later run finds the work
+that an earlier one left. Nothing here sleeps: the next run after the end of a wait deletes the files.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,15 +25,15 @@ from lakehouse_core.table.file_refs import FileKind, FileRef
 from lakehouse_core.table.root import Root
 from lakehouse_core.table.schema import TableSchema
 
-# Files deleted before somebody is told how far it is.
+# The number of files deleted between two reports of progress.
 _AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """What a run would change among the roots before it proves anything: roots unlinked by key, changelogs made.
+    """The effect of a run on the roots, before any proof: the roots to unlink, by key, and the changelogs to make.
 
-    `waiting`: of these plans readers would be waited for, so that they keep their files for now.
+    `waiting`: the plans that would wait for readers, and keep their files for now.
     """
 
     plans: tuple[DeletionPlan, ...] = ()
@@ -48,9 +48,10 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """Files that are gone, or would be, with their sizes; `plan_keys` ended with them, `waiting` go on.
+    """The files that are deleted, or would be, with their sizes. `plan_keys`: the plans that ended; `waiting`: the
+    others.
 
-    `waiting_keys`: the files for which readers are waited for, named where some came to them now.
+    `waiting_keys`: the files that wait for readers to end, filled only if this run added some.
     """
 
     files: tuple[FileRef, ...] = ()
@@ -67,7 +68,9 @@ def finish_deletions(
     unlinked: Iterable[DeletionPlan] = (),
     watch: Watch = NOBODY,
 ) -> Deleted:
-    """Carry every plan of the table as far as it can go now; the roots of `unlinked` are known to be gone."""
+    """Advance every deletion plan of the table as far as possible now. The roots of `unlinked` are known to be
+    deleted.
+    """
     store = table.store
     grace_millis = schema.table_options.read_grace_millis
     known = {plan.uuid for plan in unlinked}
@@ -91,7 +94,7 @@ def finish_deletions(
             )
             advance(store, plan, waiting)
     plans, now_millis = current_plans(store), store.now_millis()
-    # With nobody to wait for, what was unlinked now goes now.
+    # Without readers to wait for, files of roots unlinked now are deleted now.
     at_once = {plan.uuid for plan in begun} if grace_millis == 0 else set()
     due = tuple(
         plan for plan in plans if plan.uuid in at_once or is_due(plan, grace_millis=grace_millis, now_millis=now_millis)
@@ -107,7 +110,7 @@ def finish_deletions(
 
 
 def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, boundary: int) -> Deleted:
-    """Return what `finish_deletions` would answer after the unlinking of `dry_run`, without doing it."""
+    """Return the result that `finish_deletions` would have after the unlinking of `dry_run`; change nothing."""
     store = table.store
     grace_millis, now_millis = schema.table_options.read_grace_millis, storage_now_millis(table)
     stored = current_plans(store)
@@ -148,7 +151,7 @@ def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, bounda
 
 
 def storage_now_millis(table: TableContext) -> int:
-    """Return the storage's time; this machine's where nothing can be written, and so nothing can go."""
+    """Return the storage's time; this machine's if the store is read-only, because then nothing can be deleted."""
     try:
         return table.store.now_millis()
     except StorageUnavailable:
@@ -173,7 +176,9 @@ def _waiting(
     boundary: int,
     now_millis: int,
 ) -> tuple[DeletionPlan, frozenset[str]]:
-    """Return `plan` as it waits, its roots gone, and all files that wait then; it counts what `earlier` ones do not."""
+    """Return `plan` in its waiting state, after its roots are deleted, and the keys of all waiting files. The plan
+    counts the files that no plan in `earlier` counts.
+    """
     store = table.store
     dead, _ = _unreachable_files(table, schema, (plan, *earlier), dry_run, boundary=boundary)
     files = _existing(store, dead)
@@ -199,7 +204,7 @@ def _delete(
         for plan in due:
             skip_wait(store, plan)
     batches = deletion_order({file.key: file for file in files})
-    # While a commit not yet made holds some of the files, what names them must stay, else nobody finds them again.
+    # While a pending commit holds some of the files, the files that name them must stay, or no later run finds them.
     gone = watch.counting("deleting", len(files), "files")
     for batch in batches[:1] if held else batches:
         for start in range(0, len(batch), _AT_ONCE):
@@ -223,9 +228,9 @@ def _unreachable_files(
     *,
     boundary: int,
 ) -> tuple[dict[str, FileRef], bool]:
-    """Return the files that died with the roots of `due`, and whether a pending commit holds further ones.
+    """Return the files that only the roots of `due` needed, by key, and whether a pending commit holds further ones.
 
-    Raises CorruptTable when a root, or something that a root needs, cannot be read: then nothing is proven.
+    Raises CorruptTable when a root, or a file that a root needs, cannot be read: then nothing is proven.
     """
     delta_is_changelog = schema.table_options.changelog_producer is ChangelogProducer.NONE
     before: Roots | None = None
@@ -243,7 +248,7 @@ def _unreachable_files(
                 raise CorruptTable(
                     f"{error} Nothing was deleted. Run `lakehouse verify` and keep its report."
                 ) from error
-            # The root that names it may have been unlinked, and its files deleted, while we looked.
+            # Another run may have unlinked the root that names the file, and deleted its files, during the search.
             before = roots
             continue
         held = pending_files(named_files, roots.pending) & (dead.keys() - live)
@@ -262,7 +267,7 @@ def _living(roots: Roots, due: Sequence[DeletionPlan], dry_run: DryRun) -> Itera
 
 
 def _existing(store: StoreReader, files: Mapping[str, FileRef]) -> tuple[FileRef, ...]:
-    """Return those of `files` that are there, all with a size."""
+    """Return those of `files` that exist, all with their size in bytes."""
     folders = {key.rpartition("/")[0] for key in files}
     there = {f"{folder}/{name}" for folder in folders for name in store.children(folder).files}
     found = [files[key] for key in sorted(files.keys() & there)]

@@ -1,4 +1,4 @@
-"""Expiry carried out: the plan is written, ids are forbidden, roots unlinked; files go when no reader can need them.
+"""Expiry: write the deletion plan, forbid ids, unlink roots; delete files when no reader can need them.
 
 Source: docs/semantics/maintenance.md#snapshot-expiry, docs/reliability/deletion.md#order.
 """
@@ -27,11 +27,11 @@ from lakehouse_core.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryResult:
-    """What left the table, or would leave it. Ids are rising, sizes in bytes.
+    """The roots and files that an expiry removed, or would remove. Ids are rising, sizes in bytes.
 
-    `made_changelog_ids` are those of `snapshot_ids` that live on as changelogs. `deleted_keys` names every object that
-    is gone, roots and ended plans included; `files_deleted` counts the others by kind. `files_waiting` go when their
-    readers have ended: a later run deletes them; `waiting_keys` names them where this run added to them. `reason` says
+    `made_changelog_ids`: those of `snapshot_ids` that became long-lived changelogs. `deleted_keys`: every deleted
+    object, roots and ended plans included; `files_deleted` counts the others by kind. `files_waiting`: how many files a
+    later run deletes, once their readers have ended; `waiting_keys` names them if this run added some. `reason` says
     with figures what keeps the rest; `noop_reason` is set when nothing was done.
     """
 
@@ -61,11 +61,12 @@ def expire(
     dry_run: bool = False,
     watch: Watch = NOBODY,
 ) -> ExpiryResult:
-    """Expire snapshots, changelogs and tags, and delete what only they needed; None takes the table's options.
+    """Expire snapshots, changelogs and tags, and delete the files that only they needed. None: as the table's options
+    say.
 
-    Safe to call again after a crash, and by several processes. With `dry_run` nothing changes, and the result is that
-    of a run. A maximum below the table's minimum brings it down when no minimum is given.
-    Raises CorruptTable when a root cannot be read: then nothing is deleted. WriteOutcomeUnknown: it stopped on its way.
+    Safe to call again after a crash, and from several processes. With `dry_run` nothing changes, and the result is that
+    of a run. If `retain_max` is below the table's minimum and `retain_min` is None, the minimum is `retain_max`.
+    Raises CorruptTable when a root cannot be read: then nothing is deleted; WriteOutcomeUnknown when it stopped midway.
     """
     watch.at("planning the expiry")
     schema = table.schemas.latest()
@@ -84,7 +85,7 @@ def expire(
     if lowered:
         note = f"the table retains at least {_least_retained(schema)}, but at most {retain_max} were asked for"
         plan = replace(plan, reason=f"{plan.reason}; {note}")
-    # The local clock is as wrong as the other.
+    # The writer's clock and the local one show the same error.
     local_now_millis = table.clock.local_now_millis() + now_millis - table.clock.now_millis()
     tags = expired_tags(table, schema, local_now_millis=local_now_millis)
     deletions = (*tags, *_deletions(table.clock, state, plan))
@@ -117,23 +118,24 @@ def expire(
 
 
 def check_understood(table: str, schema: TableSchema) -> None:
-    """Raise UnsupportedFeature for a table of which we cannot tell what keeps its files alive."""
+    """Raise UnsupportedFeature for a table with an option that adds roots unknown here."""
     if (found := option_of_unknown_roots(schema.options)) is not None:
         key, value = found
         raise UnsupportedFeature(
-            f"{table}: option {key} = {value}: what such a table needs is not known here, so nothing was deleted. "
+            f"{table}: option {key} = {value}: which files such a table needs is not known here, so nothing was "
+            "deleted. "
             "Upgrade, or expire it with the engine that set the option."
         )
 
 
 def expired_tags(table: TableContext, schema: TableSchema, *, local_now_millis: int) -> Sequence[DeletionPlan]:
-    """Return the deletions of the tags whose time is over; tags without a time stay."""
+    """Return the deletion plans of the expired tags; tags without a retention time stay."""
     if not schema.table_options.expiry.tags_expire:
         return ()
     found = []
     for name, tag in table.tags.all().items():
         created, retained = tag.create_time_millis, tag.time_retained_millis
-        # The time in a tag is its writer's wall clock; it names no zone.
+        # The time in a tag is its writer's wall clock, without a time zone.
         if created is not None and retained is not None and local_now_millis > created + retained:
             found.append(tag_deletion(table, name, tag.snapshot))
     return tuple(found)
@@ -151,7 +153,7 @@ def _least_retained(schema: TableSchema) -> int:
 def _options(
     schema: TableSchema, *, retain_max: int | None, retain_min: int | None, max_age_millis: int | None
 ) -> TableOptions:
-    """Return the options with what the caller asks for; changelogs without a setting of their own follow it."""
+    """Return the options with the caller's values; they also hold for changelogs that have no options of their own."""
     asked = {
         "snapshot.num-retained.max": retain_max,
         "snapshot.num-retained.min": retain_min,
@@ -190,7 +192,7 @@ def _plan(state: History, schema: TableSchema, snapshots: Retention, changelogs:
     if not dates.is_ahead(state.latest):
         return plan
     ahead = (state.latest.time_millis - dates.now_millis) / 1000
-    note = f"the time of snapshot {state.latest.id} is {ahead:.0f} s ahead, so that of its file counts"
+    note = f"the time of snapshot {state.latest.id} is {ahead:.0f} s ahead, so the time of its file counts"
     return replace(plan, reason=f"{plan.reason}; {note}")
 
 
@@ -253,7 +255,7 @@ def _why_nothing(result: ExpiryResult) -> str:
 
 
 def deletion_result(deletions: Sequence[DeletionPlan], deleted: Deleted) -> ExpiryResult:
-    """Return what became of `deletions`, which were begun now, and of those begun earlier."""
+    """Return the result of `deletions`, which began now, and of those that began earlier."""
     roots = [root for deletion in deletions for root in deletion.roots]
     ended_keys = set(deleted.plan_keys) - {deletion.key for deletion in deletions}
     return ExpiryResult(

@@ -1,4 +1,4 @@
-"""History for expiry: the snapshots, changelogs and consumers of a table, and the times by which they are judged.
+"""History for expiry: the snapshots, changelogs and consumers of a table, and the times that decide their age.
 
 Source: docs/semantics/maintenance.md#snapshot-expiry.
 """
@@ -21,7 +21,7 @@ from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapsh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A table's history as far as expiry looks; `snapshots` and `changelogs` hold those whose times can matter."""
+    """The part of a table's history that expiry needs: `snapshots` and `changelogs` hold those whose age can matter."""
 
     layout: TableLayout
     boundary: int
@@ -36,7 +36,9 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """The rest of an interrupted run: its plans, the roots that it left, the changelogs that a dry run would make."""
+    """The unfinished part of an interrupted run: its plans, its remaining roots, and changelogs that a dry run would
+    make.
+    """
 
     plans: tuple[DeletionPlan, ...]
     root_keys: frozenset[str]
@@ -44,9 +46,9 @@ class Resumed:
 
 
 def resume_interrupted(table: TableContext, *, dry_run: bool) -> Resumed:
-    """Unlink the roots that an interrupted run planned to unlink and did not; a dry run only returns them.
+    """Unlink the roots that an interrupted run planned to unlink and did not. A dry run only returns these roots.
 
-    The changelogs that it makes of them are part of the history that the next plan is made from.
+    The history for the next plan includes the changelogs that this call makes of unlinked snapshots.
     """
     plans = interrupted(table)
     left = {
@@ -68,9 +70,9 @@ def resume_interrupted(table: TableContext, *, dry_run: bool) -> Resumed:
 
 
 def load_history(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: Resumed) -> History:
-    """Return the history, with the snapshots and changelogs that the retentions can ask for.
+    """Return the history, with the snapshots and changelogs whose times the retention rules can need.
 
-    Raises StorageUnavailable when other runs expire parts of it during each attempt to read it.
+    Raises StorageUnavailable when other runs expire parts of the history during each attempt to read it.
     """
     return LISTING.call(
         lambda: _read_history(table, snapshots, changelogs, resumed),
@@ -88,7 +90,7 @@ def _read_history(table: TableContext, snapshots: Retention, changelogs: Retenti
     latest_id = ids[-1] if ids else 0
     made = resumed.made_changelogs
     listed = (id for id in changelog_ids(store, layout) if layout.changelog(id) not in resumed.root_keys)
-    # A changelog of a snapshot that is still there is a copy, left by a run that ended before it forbade the id.
+    # A changelog of an existing snapshot is a copy, left by a run that ended before it forbade the id.
     kept_changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
     consumers, unreadable = _consumers(store, layout)
     # The result names the first and the last snapshot that stay.
@@ -115,7 +117,9 @@ def _read(store: StoreReader, key: str) -> Snapshot:
 
 
 def _consumers(store: StoreReader, layout: TableLayout) -> tuple[dict[str, int], str | None]:
-    """Return what each consumer reads next, and why one of them cannot be read."""
+    """Return the next snapshot id of each consumer, and the error of a consumer that cannot be read, if there is
+    one.
+    """
     found: dict[str, int] = {}
     unreadable = None
     for file in store.children(layout.consumer_folder).files:
@@ -130,7 +134,9 @@ def _consumers(store: StoreReader, layout: TableLayout) -> tuple[dict[str, int],
 
 
 class Dates:
-    """The times that count of a table's snapshots and changelogs; files are looked at where a stamp is ahead of now."""
+    """The effective times of a table's snapshots and changelogs. A time stamp ahead of now is replaced by its file's
+    time.
+    """
 
     def __init__(self, store: StoreReader, *, now_millis: int, max_skew_millis: int) -> None:
         self.now_millis = now_millis
@@ -142,7 +148,7 @@ class Dates:
         return snapshot.time_millis > self.now_millis + self.max_skew_millis
 
     def of(self, snapshots: Mapping[int, Snapshot], key_of: Callable[[int], str]) -> list[Dated]:
-        """Return `snapshots`, rising; `key_of` gives the file of an id."""
+        """Return `snapshots` with their effective times, in rising order; `key_of` returns the key of an id's file."""
         return [
             believed(
                 snapshots[id],

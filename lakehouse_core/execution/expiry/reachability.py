@@ -1,6 +1,6 @@
-"""Roots: everything that keeps files of a table alive, read afresh, and what of a set of files they need.
+"""Reachability: read all roots of a table anew, and find which of some candidate files they need.
 
-Rule: one root that cannot be read stops the deletion. An error is never taken for "there is none".
+Rule: one root that cannot be read stops the deletion. An error never counts as "there is no such root".
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -28,9 +28,9 @@ R = TypeVar("R")
 
 
 class NamedFiles:
-    """The files that lists, manifests and index manifests name; `manifests` raises NotFound for what is missing.
+    """The files that lists, manifests and index manifests name; `manifests` raises NotFound for a missing file.
 
-    Each list is decoded once, as many as there are: several roots and plans ask for the same.
+    Each list is decoded once and kept, because several roots and plans need the same lists.
     """
 
     def __init__(self, manifests: ManifestReader, folders: DataLayout) -> None:
@@ -40,11 +40,12 @@ class NamedFiles:
 
     @property
     def folders(self) -> DataLayout:
-        """Where the buckets of the table lie."""
+        """The bucket folders of the table."""
         return self._folders
 
     def manifests(self, named: ManifestListRef) -> list[ManifestFile]:
-        # A plan names a list without its checksum: what was read for it is not yet proven for a root that has one.
+        # A plan names a list without its checksum, so a list read for a plan is checked again for a root with a
+        # checksum.
         key = named.name, named.checksum
         if key not in self._lists:
             self._lists[key] = self._manifests.listed(named.name, named.size, named.checksum)
@@ -62,7 +63,7 @@ class NamedFiles:
     def data_files(
         self, partition: bytes, bucket: int, file: DataFile, *, kind: FileKind, named_by: str
     ) -> tuple[FileRef, ...]:
-        """Return a data file and its extra files; none when it lies outside the table, where nothing is deleted."""
+        """Return a data file and its extra files; none if the file is outside the table, where nothing is deleted."""
         if file.external_path is not None:
             return ()
         folder = self._folders.bucket(partition, bucket)
@@ -70,9 +71,9 @@ class NamedFiles:
 
 
 def unlinked_files(named_files: NamedFiles, plans: Iterable[DeletionPlan]) -> dict[str, FileRef]:
-    """Return the files that the unlinked roots of `plans` named and that may be dead now, by key.
+    """Return, by key, the files that the unlinked roots of `plans` named and that may be unreachable now.
 
-    What is missing was deleted by an earlier attempt: lists go after their manifests, manifests after their files.
+    An earlier attempt deleted missing files: it deletes lists after their manifests, and manifests after their files.
     """
     found: dict[str, FileRef] = {}
     for plan in plans:
@@ -95,9 +96,9 @@ def _dead_metadata(named_files: NamedFiles, root: Root) -> Iterator[FileRef]:
 
 
 def _dead_data(named_files: NamedFiles, plan: DeletionPlan) -> Iterator[FileRef]:
-    """Yield the data files that may have died with the roots of `plan`.
+    """Yield the data files that may be unreachable without the roots of `plan`.
 
-    A file that was live in an expired snapshot and is not live in the next was deleted by a delta in between.
+    If a file is live in an expired snapshot and not in the next kept one, a delta between the two deletes it.
     """
     match plan.kind:
         case RootKind.SNAPSHOT:
@@ -142,9 +143,9 @@ def reachable_among(
     *,
     delta_is_changelog: bool,
 ) -> set[str]:
-    """Return the keys of those `candidates` that some root needs. Memory grows with the candidates only.
+    """Return the keys of those `candidates` that a root needs. Memory grows with the candidates only.
 
-    Raises CorruptTable when something that a root needs is missing or contradicts another root.
+    Raises CorruptTable when a file that a root needs is missing or contradicts another root.
     """
     search = _Search(named_files, candidates)
     reduced = [needed(root, delta_is_changelog=delta_is_changelog) for root in roots]
@@ -166,7 +167,7 @@ def reachable_among(
 
 
 def pending_files(named_files: NamedFiles, pending: Iterable[tuple[str, StagedCommit]]) -> set[str]:
-    """Return the keys of the files that commits not yet made will name."""
+    """Return the keys of the files that pending commits will name."""
     keys: set[str] = set()
     for named_by, staged in pending:
         for message in staged.messages:
@@ -175,14 +176,14 @@ def pending_files(named_files: NamedFiles, pending: Iterable[tuple[str, StagedCo
 
 
 class _Search:
-    """Which of some candidates are live, root by root."""
+    """A search, root by root, for the candidates that roots need."""
 
     def __init__(self, named_files: NamedFiles, candidates: Mapping[str, FileRef]) -> None:
         self._named_files = named_files
         self._candidates = candidates
         kinds = (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA)
         self._names = {file.key.rsplit("/", 1)[-1] for file in candidates.values() if file.kind in kinds}
-        # By name and checksum: what was read without a checksum is not proven for a root that has one.
+        # By name and checksum: a list read without a checksum is read again for a root with one.
         self._found: dict[tuple[str, str | None], list[ManifestEntry]] = {}
         self.live: set[str] = set()
 
@@ -204,9 +205,9 @@ class _Search:
                 self._mark(file)
 
     def lineage(self, run: tuple[Root, ...]) -> None:
-        """Mark what the snapshots of one lineage need, oldest first.
+        """Mark the candidates that consecutive snapshots need; `run` is oldest first.
 
-        A file is live in one of them when it is live in the first or added by the delta of a later one.
+        A file is live in one of them if it is live in the first, or if the delta of a later one adds it.
         """
         self.state(run[0])
         for root in run[1:]:
@@ -217,7 +218,7 @@ class _Search:
         self.state(run[-1])
         if unknown := self.live - known:
             raise CorruptTable(
-                f"{run[-1].key}: {min(unknown)} is live there, but no snapshot since {run[0].key} adds it. "
+                f"{run[-1].key}: {min(unknown)} is live in it, but no snapshot since {run[0].key} adds it. "
                 "Nothing was deleted; run `lakehouse verify` and keep its report."
             )
 
@@ -274,8 +275,8 @@ class _Search:
 
 
 def _of(root: Root, read: Callable[[T], list[R]], what: T) -> list[R]:
-    """Return what `read` finds, or say which root needs it."""
+    """Return the result of `read`; name the root in the error when a file is missing."""
     try:
         return read(what)
     except NotFound as error:
-        raise NotFound(f"{root.key} needs what is missing: {error}") from error
+        raise NotFound(f"{root.key} needs a missing file: {error}") from error

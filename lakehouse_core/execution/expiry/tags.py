@@ -1,7 +1,7 @@
 """Tags: named snapshots that keep their files.
 
-Order: a tag writes its own root and then looks whether its source is still there; expiry unlinks its roots and then
-looks for tags. Both write before they read, so at least one of them sees the other.
+Order: `create_tag` writes the tag and then checks that its source still exists; expiry unlinks roots and then reads the
+tags. Both write before they read, so at least one of them sees the other.
 Source: docs/semantics/maintenance.md#tags, docs/reliability/deletion.md#tags.
 """
 
@@ -24,7 +24,7 @@ from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.snapshot import TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
 
-# A file name has 255 bytes; the prefix and the name of a temporary file need some of them.
+# A file name has at most 255 bytes; the tag's prefix and the suffix of a temporary file need some of them.
 _LONGEST_NAME_BYTES = 200
 _OWN_FIELDS = ("tagCreateTime", "tagTimeRetained", TAG_NAME_FIELD)
 
@@ -37,28 +37,30 @@ def create_tag(
     retention_millis: int | None = None,
     dry_run: bool = False,
 ) -> Tag:
-    """Name a snapshot, the latest unless told otherwise, and keep its files until the tag is deleted.
+    """Create a tag of a snapshot (None: the latest), which keeps the snapshot's files until the tag is deleted.
 
-    With `retention_millis` an expiry after that time deletes the tag. A snapshot that expired can be tagged while
-    another tag holds it. With `dry_run` the tag is only returned.
+    With `retention_millis` an expiry after that time deletes the tag. An expired snapshot can be tagged while another
+    tag holds it. With `dry_run` the tag is returned and not written.
     Raises InvalidRequest for a bad or taken name, NotFound, SnapshotExpired, WriteOutcomeUnknown.
     """
     _check_name(name)
     if retention_millis is not None and retention_millis <= 0:
         raise InvalidRequest(
-            f"Tag {shown(name)}: it is to be kept for {retention_millis} ms: give more than 0, or nothing."
+            f"Tag {shown(name)}: retention is {retention_millis} ms: expected more than 0. Give a longer one, or none."
         )
     source_key, data = _source(table, snapshot_id)
     data, tag = _content(name, data, source_key, table.clock, retention_millis)
     key = table.layout.tag(name)
-    # One that was there before the call is another's, whatever it holds; later only its bytes tell whose it is.
+    # A tag that existed before the call is another writer's, whatever its content; later only its bytes show its
+    # writer.
     if _is_taken(table, key) or not (dry_run or created(table.store, key, data)):
         held = table.tags.all().get(name)
         at = "" if held is None else f", at snapshot {held.snapshot.id}"
-        raise InvalidRequest(f"Tag {shown(name)} is there already{at}: delete it first, or use another name.")
+        raise InvalidRequest(f"Tag {shown(name)} exists already{at}: delete it first, or use another name.")
     if not dry_run and not _is_held(table, source_key, name, tag):
         with deleting():
-            # Its files may be gone already. Unlinked in the way of every tag, what is left of them is found again.
+            # The tag's files may be deleted already. Unlink it as every tag, so that the remaining files are found and
+            # deleted.
             deletion = begin(table.store, tag_deletion(table, name, tag.snapshot))
             unlink(table, deletion)
             skip_wait(table.store, deletion)
@@ -70,10 +72,10 @@ def create_tag(
 
 
 def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> ExpiryResult:
-    """Remove a tag and, when its readers have ended, the files that only it needed.
+    """Delete a tag and, when its readers have ended, the files that only the tag needed.
 
     With `dry_run` nothing changes; the result is that of a run. Raises NotFound,
-    WriteOutcomeUnknown when it stopped on its way: the next expiry goes on.
+    WriteOutcomeUnknown when it stopped midway: the next expiry completes the deletion.
     """
     schema = table.schemas.latest()
     check_understood(table.store.uri(""), schema)
@@ -94,12 +96,12 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
 
 def _check_name(name: str) -> None:
     if not isinstance(name, str):
-        raise InvalidRequest(f"Tag {shown(name)}: its name is text.")
+        raise InvalidRequest(f"Tag {shown(name)}: expected a text as its name.")
     fault = None
     if not name.strip():
         fault = "it is blank"
     elif any(character in name for character in "/\\") or not name.isprintable():
-        fault = "it holds a slash, a backslash or a control character"
+        fault = "it contains a slash, a backslash or a control character"
     elif len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME_BYTES:
         fault = f"it has more than {_LONGEST_NAME_BYTES} bytes"
     if fault is not None:
@@ -111,7 +113,7 @@ def _is_taken(table: TableContext, key: str) -> bool:
 
 
 def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
-    """Return key and content of the snapshot, or of a tag that holds it."""
+    """Return key and content of the snapshot file, or of a tag that holds the snapshot."""
     if snapshot_id is None:
         latest = table.snapshots.latest_id()
         if latest is None:
@@ -123,7 +125,7 @@ def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
         try:
             return key, table.store.read(key)
         except NotFound:
-            # It expired between the two: the second look says so.
+            # The snapshot expired between the two reads: the second one raises the right error.
             table.snapshots.snapshot(snapshot_id)
             raise
     except SnapshotExpired:
@@ -135,7 +137,9 @@ def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
 
 
 def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_millis: int | None) -> tuple[bytes, Tag]:
-    """Return the file of the tag, and what it says: all that the source says, by any engine, our times and name."""
+    """Return the content of the tag's file and its record: every field of the source, also those of other engines, with
+    our times and name.
+    """
     snapshot = parse_tag(data, source_key).snapshot
     tag = new_tag(snapshot, name=name, local_now_millis=clock.local_now_millis(), retained_millis=retention_millis)
     document = {each: value for each, value in strict_json(data, source_key).items() if each not in _OWN_FIELDS}
@@ -147,7 +151,7 @@ def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_mi
 
 
 def _is_held(table: TableContext, source_key: str, name: str, tag: Tag) -> bool:
-    """Return whether the source of a tag that was just made is there, so that its files are."""
+    """Return whether the source of a tag that was just made still exists, and so its files do."""
     snapshot_id = tag.snapshot.id
     try:
         if source_key not in table.store.infos([source_key]):

@@ -1,6 +1,6 @@
 """Unlinking: delete the roots of a deletion plan, in an order in which each root can be read until it is deleted.
 
-Rule: a root is unlinked only while its file is the one that the plan means.
+Rule: a root is unlinked only while its file holds the state that the plan recorded.
 Source: docs/reliability/deletion.md#order.
 """
 
@@ -19,16 +19,16 @@ from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
 
 
 def interrupted(table: TableContext) -> tuple[DeletionPlan, ...]:
-    """Return the plans whose unlinking began and is not recorded as done; any run may finish it."""
+    """Return the plans whose unlinking began and is not recorded as done; any run may finish them."""
     boundary = table.snapshots.boundary.first_id()
     return tuple(plan for plan in current_plans(table.store) if is_unlinking(table.store, plan, boundary))
 
 
 def resume(table: TableContext, plan: DeletionPlan) -> None:
-    """Finish the unlinking of an interrupted run. Runs of older versions may have left changelogs unmade."""
+    """Finish the unlinking of an interrupted run, and make the changelogs that a run of an older version did not."""
     make_changelogs(table, plan)
     if plan.kind is RootKind.SNAPSHOT:
-        # The earlier run may have ended before what it forbade was sure to stay so.
+        # The earlier run may have ended before its boundary was durable.
         table.store.make_last([table.layout.boundary])
     unlink(table, plan)
 
@@ -36,7 +36,7 @@ def resume(table: TableContext, plan: DeletionPlan) -> None:
 def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
     """Copy the snapshots of the plan that become changelogs; an existing equal changelog counts as made.
 
-    REQUIRES: their ids are not forbidden yet, or their changes could not be read for a while.
+    REQUIRES: the ids are not forbidden yet; else readers could not read their changes meanwhile.
     """
     store = table.store
     for root in plan.roots:
@@ -47,13 +47,14 @@ def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
 
 
 def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
-    """Delete the roots of `plan`, in rising order. Safe to repeat: another state under the name of a root stays.
+    """Delete the roots of `plan`, in rising order. Safe to repeat: a file with another state under the name of a root
+    stays.
 
     REQUIRES: the changelogs of the plan are made. `unlinked` is called after each deleted root.
     """
     store = table.store
     there = [root for root in plan.roots if read_root(store, root) is not None]
-    # An earlier run may have ended before what it unlinked was sure to stay so.
+    # An earlier run may have ended before its deletions were durable.
     store.make_last([root.key for root in plan.roots if root not in there])
     if plan.kind is RootKind.CHANGELOG:
         _write_changelog_hints(table, first_kept_id=plan.first_kept_id)
@@ -64,7 +65,7 @@ def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], No
 
 
 def read_root(store: StoreReader, root: Root) -> bytes | None:
-    """Return the file of `root`, or None when it is gone or another state has its name."""
+    """Return the content of the file of `root`, None if the file is deleted or holds another state."""
     try:
         data = store.read(root.key)
     except NotFound:
@@ -75,7 +76,9 @@ def read_root(store: StoreReader, root: Root) -> bytes | None:
 
 
 def is_unlinking(store: StoreReader, plan: DeletionPlan, boundary: int) -> bool:
-    """Return whether the unlinking of `plan` began and is not recorded as done. A plan only written is void."""
+    """Return whether the unlinking of `plan` began and is not recorded as done. A plan whose unlinking has not begun
+    has no effect.
+    """
     if plan.stage is not DeletionStage.UNLINKING:
         return False
     if plan.kind is RootKind.SNAPSHOT:
@@ -84,7 +87,9 @@ def is_unlinking(store: StoreReader, plan: DeletionPlan, boundary: int) -> bool:
 
 
 def is_covered(table: TableContext, plan: DeletionPlan, boundary: int) -> bool:
-    """Return whether `plan` unlinks a tag whose snapshot is still there: its expiry deletes the files of both."""
+    """Return whether `plan` unlinks a tag of an existing snapshot: the expiry of the snapshot deletes the files of
+    both.
+    """
     if plan.kind is not RootKind.TAG:
         return False
     tag = plan.roots[0]
@@ -108,7 +113,7 @@ def _make_changelog(table: TableContext, snapshot_id: int, data: bytes) -> None:
         return
     if store.read(key) != data:
         raise CorruptTable(
-            f"{store.uri(key)}: it is there, and it is not snapshot {snapshot_id}, of which it should be a copy. "
+            f"{store.uri(key)}: expected a copy of snapshot {snapshot_id}, found another content. "
             "That snapshot stays; run `lakehouse verify` and keep its report."
         )
     store.make_last([key])
@@ -123,5 +128,7 @@ def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
 
 
 def deleting() -> AbstractContextManager[None]:
-    """Say of an error inside that something may have gone before it."""
-    return begun("Something may have gone before that: call again, or expire snapshots, which goes on from there.")
+    """Add to an error inside the block that files may have been deleted before it."""
+    return begun(
+        "Files may have been deleted before that: call again, or expire snapshots, which completes the deletion."
+    )

@@ -1,8 +1,7 @@
-"""What one bucket knows of some keys: the same rows that a read of its splits gives, found by search.
+"""Lookups in one bucket: find the rows of some keys by search, with the same result as a read of the bucket's splits.
 
-The versions of a key that files hold are merged by the table's rule, and no file is searched for a key that it could
-not change any more. Rows are found in local lookup files; where few row groups can hold the keys, in the data file
-itself.
+The versions of a key are merged by the table's merge engine; files that cannot change a key's row any more are not
+searched for the key. Rows are found in local lookup files or, if few row groups can hold the keys, in the data file.
 Source: docs/semantics/changelog.md#local-lookup-files, docs/semantics/reading.md#batch-scan.
 """
 
@@ -50,13 +49,13 @@ from lakehouse_core.table.sections import oldest_first, sections
 from lakehouse_core.table.sorted_run import KeyedFile, key_values, keyed_files
 from lakehouse_core.table.split import Split
 
-# The column of the number of the key that a row was found for.
+# The column with the number of the key for which a row was found.
 KEY_NUMBER: Final = "_KEY_NUMBER"
 
 
 @dataclass(slots=True)
 class LocalFile:
-    """An open local file, how many keys were sought in it that it lacks, and the filter that came to pay for that."""
+    """An open local file, the number of vain searches for keys in it, and the filter that avoids further ones."""
 
     rows: LocalRows
     row_count: int
@@ -68,9 +67,9 @@ class LocalFile:
         return sought if self.filter is None else sought.only(self.filter.may_hold(sought.hashes))
 
     def count_absent(self, count: int, options: LookupOptions) -> None:
-        """Count keys that were sought in vain; a filter is made once as many were as it takes to pay for it."""
+        """Count keys that the file does not hold; build a filter once it saves more time than it takes."""
         before, self.absent_count = self.absent_count, self.absent_count + count
-        # To make one costs about as much as half as many searches for absent keys.
+        # Building a filter takes as long as searching for half as many absent keys as the file has rows.
         worth = self.row_count / 2
         if options.filters_keys and before <= worth < self.absent_count:
             parts = (batch.keys for batch in self.rows.batches)
@@ -79,7 +78,7 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupRead:
-    """What the lookups of one handle share. `local`: the local files that are open, by their names."""
+    """The state that the lookups of one handle share. `local`: the open local files, by name."""
 
     store: StoreReader
     schema: TableSchema
@@ -94,13 +93,13 @@ class LookupRead:
 
     @property
     def fields(self) -> tuple[DataField, ...]:
-        """The columns asked for, then those that a merge needs besides."""
+        """Return the requested columns, then further ones that the merge needs."""
         asked = [self.schema.field(name) for name in self.columns]
         return tuple(with_merge_columns(asked, self.schema, self.spec))
 
 
 class _Hashes:
-    """The hashes of all keys that are looked up, made once they are asked for."""
+    """The hashes of all looked-up keys, computed at the first use."""
 
     def __init__(self, keys: SortedKeys) -> None:
         self._keys = keys
@@ -112,7 +111,7 @@ class _Hashes:
 
 @dataclass(frozen=True, slots=True)
 class _LookupKeys:
-    """Keys in their order, as columns and to be searched for, with their numbers among all that are looked up."""
+    """Keys in key order, as columns and as search keys, with their numbers among all looked-up keys."""
 
     columns: tuple[pa.Array, ...]
     keys: SortedKeys
@@ -136,7 +135,7 @@ class _LookupKeys:
 
 
 class BucketLookup:
-    """The files of one bucket of a snapshot. What it has learnt of them stays: vectors, and open local files."""
+    """The files of one bucket of a snapshot. Deletion vectors and local files stay loaded between lookups."""
 
     def __init__(self, read: LookupRead, splits: Sequence[Split]) -> None:
         self._read = read
@@ -149,7 +148,7 @@ class BucketLookup:
         ]
         self._ranges = [_key_ranges(files, read.schema) for files in keyed]
         self._keys = read.schema.trimmed_primary_keys
-        # Those of the engines that pick one version whole pick the right one anyway.
+        # Merge engines that pick one whole version pick the right one without levels.
         self._uses_levels = read.schema.table_options.needs_lookup and self._spec.engine not in BY_ROW
         self._rule = MergeRule(
             spec=self._spec,
@@ -163,13 +162,13 @@ class BucketLookup:
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns of the trimmed primary key."""
+        """Return the names of the trimmed primary key's columns."""
         return self._keys
 
     def rows(self, columns: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that the bucket has for keys: the columns asked for, and the number of the key from 0.
+        """Yield the bucket's rows of the keys: the requested columns, and the number of the key, from 0.
 
-        `columns`: those of the trimmed primary key, in key order, each key once. No key has two rows.
+        `columns`: the columns of the trimmed primary key, in key order, each key once. A key has at most one row.
         """
         keys = sorted_keys(columns)
         sought = _LookupKeys(tuple(columns), keys, np.arange(keys.row_count), _Hashes(keys))
@@ -186,7 +185,9 @@ class BucketLookup:
     def _hits(
         self, split: Split, sought: _LookupKeys, starts: Sequence[int], stops: Sequence[int]
     ) -> list[pa.RecordBatch]:
-        """Return the records that count, file by file; the keys from `starts` to `stops` may be in each."""
+        """Return the records of the keys, file by file. A file may hold the keys from its position in `starts` to that
+        in `stops`.
+        """
         hits: list[list[pa.RecordBatch]] = [[] for _ in split.files]
         settling = LookupProgress(self._spec, sought.keys.row_count, holds_once=split.raw)
         for index in settling.search_order(split.files):
@@ -206,7 +207,7 @@ class BucketLookup:
         yield reduced.without_deletes(records).batch(records, output)
 
     def _records(self, split: Split, file: DataFile, sought: _LookupKeys) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a file for keys."""
+        """Yield the records of the keys that the file holds."""
         source = BucketFiles(
             store=self._read.store,
             folder=split.folder,
@@ -240,7 +241,9 @@ class BucketLookup:
         local.count_absent(sought.keys.row_count - found_count, self._schema.table_options.lookup)
 
     def _index_excludes(self, source: BucketFiles, file: DataFile, condition: Predicate | None) -> bool:
-        """Whether the index of a file, such as a bloom filter of its keys, tells that it has none of them."""
+        """Return whether the file's index, such as a bloom filter of its keys, proves that the file holds none of the
+        keys.
+        """
         file_schema = source.schemas.get(file.schema_id)
         if condition is None or file_schema is None or not self._schema.table_options.file_index_read:
             return False
@@ -258,7 +261,7 @@ class BucketLookup:
         condition: Predicate | None,
         sought: _LookupKeys,
     ) -> Iterator[pa.RecordBatch]:
-        """Search the row groups of the data file itself that may hold the keys."""
+        """Yield the records that a search of the data file finds in the row groups that may hold the keys."""
         for batch in reader.batches(
             self._fields,
             system=(SEQUENCE_NUMBER, VALUE_KIND),
@@ -295,7 +298,7 @@ class BucketLookup:
         return read.local.get(name)
 
     def _built(self, reader: DataFileReader, file: DataFile, condition: Predicate | None) -> LocalFile | None:
-        """Return a new local file, None where reading the data file costs less, or there is no room."""
+        """Return a new local file, None if reading the data file takes less time or the disk has no room."""
         name, read, options = self._names[file.file_name], self._read, self._schema.table_options.lookup
         left = file.row_count if condition is None else reader.row_count_left(self._fields, condition)
         size_bytes = reader.row_bytes(self._fields) * file.row_count
@@ -324,7 +327,7 @@ class BucketLookup:
 
 
 def _in_merge_order(split: Split, schema: TableSchema) -> Sequence[KeyedFile]:
-    """Return the files in the order in which a read merges them."""
+    """Return the files in merge order."""
     keyed = keyed_files(split.files, [field.type for field in schema.key_fields])
     if split.raw:
         return keyed
@@ -337,7 +340,7 @@ def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def data_file_digest(store: StoreReader, split: Split, file: DataFile) -> str:
-    """Return what the names of all local files of a data file begin with."""
+    """Return the prefix of the names of all local files of a data file."""
     return _digest(store.uri(split.folder), file.file_name, file.file_size, file.row_count)
 
 
@@ -346,7 +349,7 @@ def _digest(*parts: object) -> str:
 
 
 def _key_ranges(files: Sequence[KeyedFile], schema: TableSchema) -> tuple[SortedKeys, SortedKeys]:
-    """The smallest and the greatest keys of the files, in their order."""
+    """Return the smallest and the greatest keys of the files, in the order of the files."""
     types = [each.type for each in schema.key_fields]
     ends = []
     for keys in ([file.min_key for file in files], [file.max_key for file in files]):

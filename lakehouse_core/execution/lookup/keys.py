@@ -1,4 +1,4 @@
-"""Keys as users hand them over → one batch of the primary key's columns, in its order and types."""
+"""Lookup keys: convert the caller's keys to one batch of the primary key's columns, in its order and types."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,16 +22,21 @@ _EXPECTED: Final = (
 
 
 def key_columns(keys: object, schema: TableSchema) -> pa.RecordBatch:
-    """Return the keys as columns of the primary key, row by row as they were given; other columns are passed over.
+    """Return the keys as columns of the primary key, one row per given key, in the given order. Other columns are
+    ignored.
 
     Raises InvalidRequest for a table without a primary key, for missing columns, nulls, and values that do not fit.
     """
     if schema.is_append:
-        raise InvalidRequest("the table has no primary key, so that no row has a name: read it with scan(where=…).")
+        raise InvalidRequest("the table has no primary key, so rows cannot be looked up. Read it with scan(where=…).")
     fields = [schema.field(name) for name in schema.primary_keys]
     target = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
     try:
-        batches = list(input_batches(_named(keys, fields), fields, advice="No row has it in its key: leave it out."))
+        batches = list(
+            input_batches(
+                _named(keys, fields), fields, advice="No row can have this value in its key: leave the key out."
+            )
+        )
     except InvalidRequest as error:
         raise InvalidRequest(f"keys: {error}") from error
     found = pa.Table.from_batches(batches, target).combine_chunks()
@@ -44,7 +49,7 @@ def key_columns(keys: object, schema: TableSchema) -> pa.RecordBatch:
 
 
 def _named(keys: object, fields: Sequence[DataField]) -> object:
-    """Return the keys as a table or as dicts, with the columns of the primary key only."""
+    """Return the keys as a table or as dicts, with names from the primary key."""
     names = [field.name for field in fields]
     match keys:
         case pa.Array() | pa.ChunkedArray():
@@ -64,7 +69,7 @@ def _named(keys: object, fields: Sequence[DataField]) -> object:
 
 
 def _column_of(keys: Any) -> pa.Array | pa.ChunkedArray | list[Any] | None:
-    """Return what is a single column of another library, None for what is none."""
+    """Return a single column of Arrow, pandas or polars as its values; None for any other object."""
     if isinstance(keys, np.ndarray):
         return list(keys) if keys.ndim == 1 else None
     if (series := series_of(keys)) is not None:
@@ -91,20 +96,21 @@ def _of_values(keys: Sequence[Any], fields: Sequence[DataField]) -> object:
         for row, key in enumerate(keys):
             if len(key) != len(names):
                 raise InvalidRequest(
-                    f"row {row} has {len(key)} values, and the primary key {len(names)} columns: {', '.join(names)}."
+                    f"row {row} has {len(key)} values, but the primary key has {len(names)} columns: "
+                    f"{', '.join(names)}."
                 )
         return _rows(keys, fields)
     if any(isinstance(key, Mapping | tuple | list) for key in keys):
-        raise InvalidRequest(f"rows are not all of one kind: {_EXPECTED}.")
+        raise InvalidRequest(f"found rows of different kinds: {_EXPECTED}.")
     _check_single(fields)
     return _rows([(key,) for key in keys], fields)
 
 
 def _rows(keys: Sequence[Sequence[Any]], fields: Sequence[DataField]) -> object:
-    """Return a table, which takes a tenth of the time, where Arrow makes of all values what they say; else dicts."""
+    """Return a table if Arrow converts all values without a change, which takes a tenth of the time; else dicts."""
     columns = [[key[position] for key in keys] for position in range(len(fields))]
     if all(set(map(type, column)) == {_PLAIN.get(_root(field))} for column, field in zip(columns, fields, strict=True)):
-        # What does not fit is found row by row.
+        # The conversion of dicts finds the row that does not fit.
         with suppress(pa.ArrowException, OverflowError):
             return pa.table([pa.array(column) for column in columns], [field.name for field in fields])
     return [dict(zip([field.name for field in fields], key, strict=True)) for key in keys]
@@ -127,7 +133,8 @@ def _check_names(found: Sequence[str], fields: Sequence[DataField]) -> None:
     for field in fields:
         if field.name not in found:
             raise InvalidRequest(
-                f"there is no column {shown(field.name)}, which is {type_to_sql(field.type)} and of the primary key "
+                f"there is no column {shown(field.name)}, which is {type_to_sql(field.type)} and part of the "
+                "primary key "
                 f"({', '.join(field.name for field in fields)}): add it. Found: {', '.join(map(str, found)) or 'none'}."
             )
 

@@ -1,7 +1,7 @@
-"""Local lookup files: the rows of a data file as Arrow has them, uncompressed and mapped into memory, in key order.
+"""Local lookup files: the rows of a data file in Arrow's format, uncompressed and mapped into memory, in key order.
 
-They are copies: one that is lost, cut or changed is made anew, never believed. A directory of them may be shared by
-processes; the files used least recently go first.
+Rule: a local file is a copy. A lost, cut or changed one is detected and made anew. Processes may share a directory; the
+least recently used files are deleted first.
 Source: docs/semantics/changelog.md#local-lookup-files.
 """
 
@@ -27,7 +27,7 @@ from lakehouse_core.options import LookupOptions
 _ENDING: Final = ".lookup"
 _BUILDING: Final = ".building"
 _WORD: Final = "_WORD_"
-# The end of a file: check sum and length of all that comes before, a digest of its name, and what it is.
+# The end of a file: checksum and length of all bytes before it, a digest of the file's name, and a type mark.
 _MAGIC: Final = b"lh-look2"
 _TAIL_BYTES: Final = 4 + 8 + 8 + len(_MAGIC)
 _MILLI_NANOS: Final = 1_000_000
@@ -36,7 +36,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @dataclass(frozen=True, slots=True)
 class KeyedBatch:
-    """Rows in key order, with their keys; `first_row` is the position of the first one in the data file."""
+    """Rows in key order, with their keys; `first_row`: the position of the first row in the data file."""
 
     rows: pa.RecordBatch
     keys: SortedKeys
@@ -45,39 +45,40 @@ class KeyedBatch:
 
 @dataclass(frozen=True, slots=True)
 class LocalRows:
-    """All rows of a data file, batch by batch; `first_keys` are the keys that the batches begin with."""
+    """All rows of a data file, batch by batch; `first_keys`: the first key of each batch."""
 
     batches: tuple[KeyedBatch, ...]
     first_keys: SortedKeys
 
 
 class LookupCache:
-    """The local lookup files in a directory, which is made if need be. Raises InvalidRequest where it cannot be."""
+    """The local lookup files in a directory, which is made if absent. Raises InvalidRequest if it cannot be made."""
 
     def __init__(self, directory: str, clock: Clock) -> None:
         self.directory = directory
         self._clock = clock
-        # Files whose check sum was found right, by name: which file that was, and its size. The check reads all of it.
+        # Files with a verified checksum, by name: the file's inode and size. Verification reads the whole file.
         self._verified: dict[str, tuple[int, int]] = {}
         self._too_large: set[str] = set()
         self._read_rows: dict[str, int] = {}
         self._make_directory()
 
     def is_worthwhile(self, name: str, row_count: int, of: int, *, size_bytes: float, options: LookupOptions) -> bool:
-        """Return whether to build a file, where `row_count` rows of `of` would otherwise be read now.
+        """Return whether to build a local file instead of reading `row_count` of the data file's `of` rows now.
 
-        It costs about one read of all rows: soon saved, once a tenth of them has been read, now and before.
+        Building takes about as long as one read of all rows, so it pays once a tenth of them has been read, now and
+        before.
         """
         if name in self._too_large or size_bytes > options.max_disk_bytes:
             return False
         return self._read_rows.get(name, 0) + row_count > of / 10
 
     def count_read(self, name: str, row_count: int) -> None:
-        """Remember that rows were read from the data file itself."""
+        """Count rows that were read from the data file itself."""
         self._read_rows[name] = self._read_rows.get(name, 0) + row_count
 
     def touch(self, name: str) -> bool:
-        """Note that a file is used; False when it is not there any more as it was found whole: open it again."""
+        """Record a use of a file. Return False if the file is no longer the one that was verified: open it again."""
         now = self._clock.now_millis() * _MILLI_NANOS
         try:
             found = os.stat(self._path(name))
@@ -89,7 +90,7 @@ class LookupCache:
         return True
 
     def open(self, name: str, key_columns: Sequence[str]) -> LocalRows | None:
-        """Return the rows of a file, None when there is none that is whole."""
+        """Return the rows of a file, None if the file is missing or not whole."""
         path = self._path(name)
         try:
             with pa.memory_map(path) as mapped:
@@ -101,7 +102,7 @@ class LookupCache:
         try:
             is_known = self._verified.get(name) == which and not _was_written(found)
             if not _is_whole(data, name, check_sum=not is_known):
-                raise pa.ArrowInvalid("not what was written")
+                raise pa.ArrowInvalid("it is not what was written")
             rows = _rows_in(data, key_columns)
         except pa.ArrowInvalid:
             self._remove(name)
@@ -121,11 +122,11 @@ class LookupCache:
         *,
         data_file: str,
     ) -> LocalRows | None:
-        """Write the rows of a data file, all in their order, and return them; None where the disk has no room for them.
+        """Write all rows of a data file, in their order, and return them; None if the disk has no room.
 
-        Raises CorruptTable where the rows are not in key order, StorageUnavailable.
+        Raises CorruptTable if the rows are not in key order, StorageUnavailable.
         """
-        # Whoever tidies up temporary folders may have removed it.
+        # A cleaner of temporary folders may have removed the directory.
         self._make_directory()
         temporary = f"{self._path(name)}.{self._clock.uuid()}{_BUILDING}"
         try:
@@ -151,13 +152,15 @@ class LookupCache:
         return self.open(name, key_columns)
 
     def forget(self, prefix: str) -> None:
-        """Remove the files whose names begin so: their data file has left the table."""
+        """Delete the files whose names begin with `prefix`: their data file is no longer part of the table."""
         for name in self._names():
             if name.startswith(prefix):
                 self._remove(name)
 
     def trim(self, options: LookupOptions) -> None:
-        """Remove files that were not used for so long, then those used least recently, until the others fit."""
+        """Delete files unused for longer than the retention option, then the least recently used ones, until the rest
+        fits the size option.
+        """
         earliest = (self._clock.now_millis() - options.retention_millis) * _MILLI_NANOS
         kept: list[tuple[int, int, str]] = []
         with suppress(OSError), os.scandir(self.directory) as entries:
@@ -194,7 +197,7 @@ class LookupCache:
         self._remove_path(self._path(name))
 
     def _remove_path(self, path: str) -> None:
-        # Whoever has it mapped goes on reading it.
+        # A process that has the file mapped can still read it.
         with suppress(OSError):
             os.remove(path)
 
@@ -208,18 +211,18 @@ def own_directory() -> str:
         return process_directory()
     except OSError as error:
         raise StorageUnavailable(
-            f"The folder for temporary files took no directory for lookup files ({error}). Let TMPDIR name another, or "
-            "name one for them: cache=…"
+            f"No directory for lookup files could be made in the folder for temporary files ({error}). Set TMPDIR "
+            "to another folder, or name a directory: cache=……"
         ) from error
 
 
 def _was_written(found: os.stat_result) -> bool:
-    """Say whether a file was changed since somebody used it: a use sets its time, in whole milliseconds."""
+    """Return whether a file was written since its last recorded use: a use sets its time in whole milliseconds."""
     return found.st_mtime_ns % _MILLI_NANOS != 0
 
 
 def keyed_batch(rows: pa.RecordBatch, key_columns: Sequence[str], data_file: str) -> KeyedBatch:
-    """Return rows of a data file with their keys. Raises CorruptTable unless they lie in key order."""
+    """Return rows of a data file with their keys. Raises CorruptTable unless they are in key order."""
     columns = [rows.column(name) for name in key_columns]
     if not is_rising(columns):
         raise _out_of_order(data_file)
@@ -227,7 +230,9 @@ def keyed_batch(rows: pa.RecordBatch, key_columns: Sequence[str], data_file: str
 
 
 def _write(path: str, name: str, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str], data_file: str) -> int:
-    """Write the rows and the words of their keys, and return the size of the file, which will be called `name`."""
+    """Write the rows and their key words to `path`, and return the file's size in bytes. `name`: the final file
+    name.
+    """
     with pa.OSFile(path, "wb") as sink:
         writer: pa.ipc.RecordBatchFileWriter | None = None
         last: pa.RecordBatch | None = None
@@ -271,7 +276,7 @@ def _digest(name: str) -> bytes:
 
 
 def _is_whole(data: pa.Buffer, name: str, *, check_sum: bool) -> bool:
-    """Say whether a file is all that was written, under this name: another's rows may lie there whole."""
+    """Return whether `data` is a whole file written under this name; a whole file of another name is refused."""
     length = len(data) - _TAIL_BYTES
     if length < 0:
         return False

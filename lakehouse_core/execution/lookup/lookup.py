@@ -1,7 +1,7 @@
-"""Lookups carried out: keys go to their buckets by the table's own routing, each bucket is searched, rows come back.
+"""Lookups: route keys to their buckets as a write does, search each bucket, return the rows.
 
-A plan is made once for a snapshot and is metadata only. Data files never change: what local files hold of them stays
-right when the table moves on, so that a new plan is all that a newer snapshot takes.
+A plan is made once for a snapshot and reads metadata only. Data files never change, so local copies stay valid: a newer
+snapshot needs only a new plan.
 """
 
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ from lakehouse_core.table.schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows of one bucket: the row in `rows` of each key that was asked for, -1 for one that is not there."""
+    """Rows of one bucket, and for each requested key its position in `rows`, -1 for a key without a row."""
 
     rows: pa.Table
     row_of: Rows
 
 
 def look_up(table: TableContext, keys: object, request: ReadRequest, cache: LookupCache, *, aligned: bool) -> pa.Table:
-    """Return the rows of these keys as `TableLookup.rows` does, having planned for them alone."""
+    """Return the rows of these keys as `TableLookup.rows` does, with a plan for these keys only."""
     columns: list[pa.RecordBatch] = []
 
     def condition(schema: TableSchema) -> Predicate | None:
@@ -49,11 +49,10 @@ def look_up(table: TableContext, keys: object, request: ReadRequest, cache: Look
 
 
 class TableLookup:
-    """Lookups in one snapshot of a table, until `refresh` moves on to the one that `point` means then.
+    """Lookups in one snapshot of a table; `refresh` moves on to the snapshot that the request's read point then means.
 
-    What keys do not satisfy the condition of `request` will not be asked for: files that they alone can be in are not
-    even planned. One thread at a time. Raises what `plan_read` raises, and InvalidRequest for a table without a primary
-    key and for a point that means changes.
+    REQUIRES: all keys satisfy the condition of `request`, which leaves files out of the plan; one thread at a time.
+    Raises as `plan_read` does, and InvalidRequest for a table without a primary key and for a point that means changes.
     """
 
     def __init__(self, table: TableContext, request: ReadRequest, cache: LookupCache) -> None:
@@ -65,11 +64,11 @@ class TableLookup:
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot whose rows are found; None where the table has none yet."""
+        """Return the id of the snapshot in which rows are looked up; None if the table has none yet."""
         return self._plan.snapshot_id
 
     def refresh(self) -> None:
-        """Plan anew, and drop what was kept of data files that have left the table."""
+        """Plan again, and drop the local files of data files that are no longer part of the table."""
         plan = plan_read(self._table, self._request)
         if plan.snapshot == self._plan.snapshot and plan.schema == self._plan.schema:
             return
@@ -81,7 +80,9 @@ class TableLookup:
         self._use(plan)
 
     def rows(self, keys: object, *, aligned: bool) -> pa.Table:
-        """Return the rows of `keys`, in their order; of keys that are not there nothing, or nulls when `aligned`."""
+        """Return the rows of `keys`, in their order. A key without a row gives no row, or a row of nulls if
+        `aligned`.
+        """
         batch = key_columns(keys, self._plan.schema)
         row_of = np.full(batch.num_rows, -1, dtype=np.int64)
         parts: list[pa.Table] = []
@@ -101,7 +102,8 @@ class TableLookup:
             raise InvalidRequest("the table has no primary key, so that no row has a name: read it with scan(where=…).")
         if plan.is_increment:
             raise InvalidRequest(
-                f"at={shown(self._request.point)} means changes, not a state: rows are looked up in one."
+                f"at={shown(self._request.point)} means changes, not a state. Give a read point of one state, "
+                "such as lc.AtSnapshot(12)."
             )
         self._plan = plan
         self._schema = scan_schema(plan)
@@ -122,7 +124,7 @@ class TableLookup:
             yield _in_bucket(bucket, keys, places, self._schema), places
 
     def _buckets_of(self, keys: pa.RecordBatch) -> Iterator[tuple[BucketLookup, Rows | None]]:
-        """Yield the buckets that keys may be in, with the places of these keys among all; None means all."""
+        """Yield the buckets that may hold keys, each with the positions of these keys in `keys`; None means all."""
         schema = self._plan.schema
         if schema.is_cross_partition:
             for bucket in self._splits:
@@ -130,14 +132,14 @@ class TableLookup:
             return
         match schema.bucketing:
             case Fixed():
-                # A partition keeps the number of buckets that it was written with.
+                # The bucket count of a partition is the one that it was written with.
                 for bucket_count in sorted({total for _, _, total in self._splits}):
                     for place, rows in Router(schema, bucket_count=bucket_count).split(keys.column, keys.num_rows):
                         bucket = (place.partition, place.bucket, bucket_count)
                         if bucket in self._splits:
                             yield self._bucket(bucket), rows
             case Unaware() | Dynamic() | Postpone():
-                # Which bucket a key went to stands in no rule: all of its partition are asked.
+                # The bucket of a key cannot be computed, so all buckets of its partition are searched.
                 for place, rows in Router(schema, bucket_count=1).split(keys.column, keys.num_rows):
                     for bucket in self._splits:
                         if bucket[0] == place.partition:
@@ -172,5 +174,5 @@ def _in_bucket(bucket: BucketLookup, keys: pa.RecordBatch, places: Rows | None, 
 
 
 def _data_files(plan: ScanPlan, store: StoreReader) -> set[str]:
-    """What the names of local files of the plan's data files begin with."""
+    """Return the prefixes of the names of the local files of the plan's data files."""
     return {data_file_digest(store, split, file) for split in plan.splits for file in split.files}

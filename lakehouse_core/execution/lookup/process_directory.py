@@ -1,7 +1,7 @@
-"""The directory of local files that belongs to this process and goes with it, however the process ends.
+"""The directory for local files of this process, which is deleted after the process ends, however it ends.
 
-Rule: a process holds the lock of its directory from before the lock can be found until it ends. So a process that gets
-the lock of a directory of another one knows that its owner is gone, and removes the directory.
+Rule: a process holds the lock of its directory from before the lock file is visible until the process ends. So a
+process that gets the lock of another directory knows that its owner has ended, and removes the directory.
 """
 
 import atexit
@@ -21,14 +21,14 @@ _LOCK: Final = "lock"
 
 @cache
 def process_directory() -> str:
-    """Return the directory of this process, made now; those that killed processes left behind are removed first."""
+    """Return the new directory of this process; first remove the directories of ended processes."""
     _remove_left_behind(tempfile.gettempdir())
     directory = tempfile.mkdtemp(prefix=_PREFIX)
     lock = _locked(directory)
     owner = os.getpid()
 
     def remove() -> None:
-        # A forked child leaves it to its parent.
+        # A forked child does not remove the directory of its parent.
         if os.getpid() == owner:
             shutil.rmtree(directory, ignore_errors=True)
             if lock is not None:
@@ -39,7 +39,9 @@ def process_directory() -> str:
 
 
 def _locked(directory: str) -> int | None:
-    """Lock the directory until the process ends; None where locks are not to be had, and it is left alone for good."""
+    """Lock the directory until the process ends. None if the file system has no locks; then no process removes the
+    directory of another one.
+    """
     unfinished = os.path.join(directory, f"{_LOCK}.new")
     lock = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -61,9 +63,11 @@ def _remove_left_behind(parent: str) -> None:
 
 @contextmanager
 def _lock_of_dead(directory: str) -> Iterator[None]:
-    """Hold the lock of a directory. Raises OSError when its process lives, or for a directory not made here."""
+    """Hold the lock of an ended process's directory. Raises OSError if the process still runs, or if this module did
+    not make the directory.
+    """
     found = os.lstat(directory)
-    # Anyone may put something into a folder for temporary files.
+    # Other users may put files into a folder for temporary files.
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise NotADirectoryError(directory)
     lock = os.open(os.path.join(directory, _LOCK), os.O_RDWR | os.O_NOFOLLOW)

@@ -1,7 +1,7 @@
-"""Changes between two snapshots: as they were written, or what differs between the two states.
+"""Incremental scan: read the changes between two snapshots as they were written, or the difference of two states.
 
-As written, rows are not merged across snapshots: a key may occur several times. When a snapshot has expired its
-long-lived changelog is read instead.
+Changes as written are not merged across snapshots: a key may occur several times. The long-lived changelog of an
+expired snapshot is read in its place.
 Source: docs/semantics/reading.md#increments.
 """
 
@@ -35,7 +35,7 @@ from lakehouse_core.table.split import Split
 class IncrementalPlan:
     """The files that hold the changes of the snapshots (after, until], in the order of the snapshots.
 
-    `tags`: the tags that keep the files, by the ids of their snapshots, when both ends were named by tags.
+    `tags`: the tags that keep the files, with their snapshot ids, if the caller named both ends by tags.
     """
 
     table: str
@@ -65,9 +65,9 @@ class IncrementalPlan:
 
 
 def plan_changes(table: TableContext, after: int, until: int | None) -> IncrementalPlan:
-    """Plan to read what the snapshots (after, until] changed; `until` None is the latest.
+    """Plan to read the changes of the snapshots (after, until]; `until` None is the latest snapshot.
 
-    Raises SnapshotExpired when a part of the range is gone, NotFound when it is not there yet, InvalidRequest.
+    Raises SnapshotExpired if a part of the range has expired, NotFound if it does not exist yet, InvalidRequest.
     """
     check_range(after, until)
     schema = _schema(table.schemas, table.name)
@@ -77,7 +77,7 @@ def plan_changes(table: TableContext, after: int, until: int | None) -> Incremen
 
 
 def plan_diff(table: TableContext, after: int | str, until: int | str) -> IncrementalPlan:
-    """Plan to read what differs between the states of two snapshots, or of two tags.
+    """Plan to read the difference between the states of two snapshots, or of two tags.
 
     Raises SnapshotExpired, NotFound, InvalidRequest; UnsupportedFeature for files that cannot be read.
     """
@@ -97,7 +97,7 @@ def plan_diff(table: TableContext, after: int | str, until: int | str) -> Increm
 
 
 def change_batches(plan: IncrementalPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
-    """Yield the changes, snapshot by snapshot. Raises SnapshotExpired when a file went with its snapshot."""
+    """Yield the changes, snapshot by snapshot. Raises SnapshotExpired if a file was deleted with its snapshot."""
     for task in plan.tasks:
         yield from task_changes(task, plan, table)
 
@@ -123,7 +123,7 @@ def _schema(schemas: SchemaLog, table: str) -> TableSchema:
     schema = schemas.latest()
     if schema.has_field(ROW_KIND_COLUMN):
         raise UnsupportedFeature(
-            f"{table}: a column is named {shown(ROW_KIND_COLUMN)}, as that of the row kinds. Rename it."
+            f"{table}: a column is named {shown(ROW_KIND_COLUMN)}, the name of the row kind column. Rename it."
         )
     read_supported(schema, table=table)
     return schema
@@ -137,7 +137,7 @@ def _plan(
     after: int,
     until: int,
 ) -> IncrementalPlan:
-    # What was written is told at once, also where a read of the table waits for the compaction.
+    # Changes are read as soon as they are committed, also if a read of the table shows them after the compaction only.
     scope = ScanScope(schema, None, every_level=True)
     splits = [] if increment is None else increment_splits(table, schema, increment, scope)
     file_schemas = schemas_of(splits, table.schemas)
@@ -165,7 +165,7 @@ def _plan(
 
 
 def check_range(after: int, until: int | None) -> None:
-    """Raise InvalidRequest for what is not a range of snapshots in any table."""
+    """Raise InvalidRequest for values that are not a range of snapshots in any table."""
     for name, value in (("after", after), *(() if until is None else (("until", until),))):
         if not is_int64(value) or value < 0:
             raise InvalidRequest(
@@ -177,7 +177,7 @@ def check_range(after: int, until: int | None) -> None:
 
 
 def check_states(after: int | str, until: int | str) -> None:
-    """Raise InvalidRequest for what names no two states in any table."""
+    """Raise InvalidRequest for values that do not name two states in any table."""
     if isinstance(after, str) and isinstance(until, str):
         return
     if isinstance(after, str) or isinstance(until, str):

@@ -1,7 +1,7 @@
-"""Incremental batch reads: which range of snapshots, or which two states, and the splits that hold what changed.
+"""Increments: find the range of snapshots or the two states of an incremental read, and the splits with the changes.
 
-Deltas and changelogs are told as they were written, without a merge: a key may occur several times. A diff compares two
-states bucket by bucket, without the files that both have.
+Deltas and changelogs are read as written, without a merge: a key may occur several times. A diff compares two states
+bucket by bucket, without the files that both have.
 Source: docs/semantics/reading.md#increments.
 """
 
@@ -38,7 +38,7 @@ from lakehouse_core.table.split import Split
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRange:
-    """The snapshots (after, until], each told by its changelog files or by what its APPEND added."""
+    """The snapshots (after, until]; the changes of each are its changelog files, or the files that its APPEND added."""
 
     after: int
     until: int
@@ -58,7 +58,7 @@ Increment: TypeAlias = SnapshotRange | StateDiff
 
 
 def increment_of(table: TableContext, schema: TableSchema, point: IncrementPoint) -> Increment | None:
-    """Return the increment that `point` means, None when nothing can lie in it.
+    """Return the increment that `point` means, None if it is empty.
 
     Raises SnapshotExpired, NotFound, InvalidRequest.
     """
@@ -77,7 +77,7 @@ def increment_of(table: TableContext, schema: TableSchema, point: IncrementPoint
 def range_of(
     snapshots: SnapshotLog, schema: TableSchema, after: int, until: int, mode: IncrementalMode
 ) -> SnapshotRange:
-    """Return the range of snapshots as `mode`, which is not DIFF, reads it. Raises NotFound for what is not there."""
+    """Return the range of snapshots as `mode`, which is not DIFF, reads it. Raises NotFound for a missing snapshot."""
     latest = snapshots.latest_id() or 0
     for asked in (after, until):
         if asked > latest:
@@ -92,7 +92,7 @@ def diff_of_tags(table: TableContext, start: str, end: str) -> StateDiff | None:
     before, after = table.tags.tag(start).snapshot, table.tags.tag(end).snapshot
     if after.id < before.id:
         raise InvalidRequest(
-            f"Tag {end!r} is of snapshot {after.id}, and {start!r} of the later one {before.id}. Swap the two."
+            f"Tag {end!r} is of snapshot {after.id}, but {start!r} is of the later snapshot {before.id}. Swap the two."
         )
     if after.id == before.id:
         return None
@@ -122,7 +122,7 @@ def _splits(table: TableContext, schema: TableSchema, increment: Increment, scop
             folders = DataLayout(schema)
 
             def keep(partition: bytes, bucket: int, level: int) -> bool:
-                # Also level 0 of tables whose scans pass over it: what changed is told before it is compacted.
+                # Level 0 is included also for tables whose scans skip it: changes are read before they are compacted.
                 return scope.partition(partition) is not None
 
             old, old_indexes = [], []
@@ -142,7 +142,9 @@ def _splits(table: TableContext, schema: TableSchema, increment: Increment, scop
 
 
 def _expiry_behind(table: TableContext, increment: Increment) -> LakehouseError | None:
-    """Return what to tell when a file of an increment is gone; None when all that hold its files are still there."""
+    """Return the error for a missing file of an increment; None if every snapshot or tag that keeps its files
+    exists.
+    """
     match increment:
         case SnapshotRange():
             try:
@@ -158,7 +160,7 @@ def _expiry_behind(table: TableContext, increment: Increment) -> LakehouseError 
 
 
 def oldest_id(increment: Increment) -> int:
-    """Return the oldest snapshot whose files are read."""
+    """Return the id of the oldest snapshot whose files are read."""
     match increment:
         case SnapshotRange():
             return increment.after + 1
@@ -191,8 +193,8 @@ def _between(table: TableContext, schema: TableSchema, point: Between) -> Increm
 def _id(text: str, point: Between) -> int:
     if not (text.isascii() and text.isdigit()):
         raise InvalidRequest(
-            f"incremental-between is {point.start},{point.end}: these are neither two tags nor two snapshot ids. "
-            "Give two of one kind."
+            f"incremental-between is {point.start},{point.end}: expected two tags or two snapshot ids. Give two "
+            "of one kind."
         )
     return int(text)
 
@@ -207,7 +209,7 @@ def _between_times(table: TableContext, schema: TableSchema, point: BetweenTimes
     start = newest_snapshot_until(table.snapshots, point.start_millis)
     end = newest_snapshot_until(table.snapshots, point.end_millis) or latest
     if point.mode is IncrementalMode.DIFF:
-        # What came before the first snapshot is empty; what came before a later one is gone.
+        # The state before snapshot 1 is empty; the state before a later first snapshot has expired.
         before = start or (None if earliest.id == 1 else earliest)
         return StateDiff(before=before, after=end)
     return range_of(table.snapshots, schema, earliest.id - 1 if start is None else start.id, end.id, point.mode)
@@ -217,8 +219,8 @@ def _to_auto_tag(table: TableContext, schema: TableSchema, name: str) -> StateDi
     options = auto_tag_options(schema.options)
     if auto_tag_time(name, options) is None:
         raise InvalidRequest(
-            f"incremental-to-auto-tag is {name!r}: a tag made by the clock has a time for a name, as "
-            "tag.creation-period and tag.period-formatter say. Name such a tag."
+            f"incremental-to-auto-tag is {name!r}: expected the name of an automatic tag, which is a time "
+            "formatted as tag.creation-period and tag.period-formatter say. Name such a tag."
         )
     tags = table.tags.all()
     before = previous_auto_tag(name, tags, options)
@@ -226,7 +228,7 @@ def _to_auto_tag(table: TableContext, schema: TableSchema, name: str) -> StateDi
 
 
 def _snapshots(table: TableContext, after: int, until: int) -> Iterator[Snapshot]:
-    """Yield the snapshots, of those that expired the long-lived changelog."""
+    """Yield the snapshots; for an expired one its long-lived changelog."""
     for snapshot_id in range(after + 1, until + 1):
         try:
             yield table.snapshots.snapshot(snapshot_id)

@@ -1,6 +1,7 @@
-"""Scans carried out: the state or the changes found, manifests read, splits planned, the rows read split by split.
+"""Scans: find the state or the changes, read manifests, plan splits, read the rows split by split.
 
-A plan is pinned to its snapshot. What expiry removed meanwhile is told as SnapshotExpired, never as missing rows.
+Rule: a plan is pinned to its snapshot. If expiry deleted files meanwhile, the read raises SnapshotExpired and never
+leaves rows out.
 """
 
 import difflib
@@ -53,11 +54,12 @@ def no_condition(schema: TableSchema) -> Predicate | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
-    """What a reader asks for. `point` None: what the table's options and `options` together say, the latest if nothing.
+    """A read request. `point` None: the point that the table's options and `options` together name, else the latest.
 
-    `condition` binds the caller's condition to the schema that is read; `columns` None are all. `limit`: at most so
-    many rows, whichever. `read_optimized`: of a key table only the files of the top level, which need no merge.
-    `with_row_kinds`: the kinds come first, and deletes are told, too. Raises InvalidRequest for what fits no table.
+    `condition` binds the caller's condition to the schema of the read; `columns` None: all. `limit`: the maximum number
+    of rows, arbitrary ones. `read_optimized`: read only the top level of a key table, which needs no merge.
+    `with_row_kinds`: add the row kind as the first column, and include deletes. Raises InvalidRequest for values that
+    fit no table.
     """
 
     table: str
@@ -78,12 +80,12 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScanPlan:
-    """What a scan reads: splits that a task each can read. `snapshot` None: there is nothing to read.
+    """The plan of a scan: splits, each read by one task. `snapshot` None: there is nothing to read.
 
     `store` is rooted at the table; `file_schemas` holds, by id, every schema that files of the splits name.
-    `predicate`: what rows must still be tested for; partitions are exact already. Sizes in bytes, `row_count` before
-    any merge. `is_increment`: the rows are changes, not a state. `tags` and `oldest_id` tell what keeps the files: tags
-    by the ids of their snapshots, or a snapshot.
+    `predicate`: the condition that each row must still be tested for; the partitions satisfy it already. Sizes in
+    bytes, `row_count` before any merge. `is_increment`: the rows are changes, not a state. `tags` and `oldest_id` name
+    what keeps the files: tags with their snapshot ids, or a snapshot.
     """
 
     table: str
@@ -109,7 +111,7 @@ class ScanPlan:
         return page("ScanPlan", self.table, self.facts())
 
     def facts(self) -> dict[str, object]:
-        """The facts of the plan, for display."""
+        """Return the facts of the plan, for display."""
         return {
             "snapshot_id": self.snapshot_id,
             "schema_id": self.schema.id,
@@ -139,7 +141,7 @@ class ScanPlan:
 
 
 def plan_read(table: TableContext, request: ReadRequest) -> ScanPlan:
-    """Plan a read. Raises NotFound, SnapshotExpired, InvalidRequest for what does not fit the table,
+    """Plan a read. Raises NotFound, SnapshotExpired, InvalidRequest for a request that does not fit the table,
     UnsupportedFeature, CorruptTable.
     """
     point = read_point(table.schemas, request.table, request.point, request.options)
@@ -156,7 +158,9 @@ def plan_read(table: TableContext, request: ReadRequest) -> ScanPlan:
 
 
 def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:
-    """Return `point`, or else what the table's options and `options` together say. Raises InvalidRequest for both."""
+    """Return `point`, else the read point that the table's options and `options` name. Raises InvalidRequest if both
+    are given.
+    """
     _check_options(table, point, options)
     if point is not None:
         return point
@@ -166,7 +170,7 @@ def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options:
 def _check_options(table: str, point: ReadPoint | None, options: Mapping[str, str]) -> None:
     if point is not None and options:
         raise InvalidRequest(
-            f"{table}: at={shown(point)} and options={shown(dict(options))} both say what is read. Give one of them."
+            f"{table}: at={shown(point)} and options={shown(dict(options))} both name a read point. Give one of them."
         )
     for key in options:
         if key not in SCAN_KEYS:
@@ -192,7 +196,7 @@ def read_tasks(plan: ScanPlan) -> list[ReadTask]:
 
 
 def scan_schema(plan: ScanPlan) -> pa.Schema:
-    """Return the Arrow schema of the rows that the plan gives."""
+    """Return the Arrow schema of the plan's rows."""
     columns = [pa.field(name, arrow_type(plan.schema.field(name).type)) for name in plan.columns]
     return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string()), *columns] if plan.with_row_kinds else columns)
 
@@ -200,13 +204,15 @@ def scan_schema(plan: ScanPlan) -> pa.Schema:
 def scan_batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the plan, split by split, in this process; no batch is empty.
 
-    Raises SnapshotExpired or NotFound when what was planned is gone, CorruptTable when a file is not what it should be.
+    Raises SnapshotExpired or NotFound if planned files were deleted, CorruptTable if a file is damaged.
     """
     yield from first_rows(_batches(plan, table), plan.limit)
 
 
 def count_rows(plan: ScanPlan, table: TableContext) -> int:
-    """Return the number of rows. Splits whose files tell it exactly are not opened, nor any once the limit is met."""
+    """Return the number of rows. A split is not opened if its files' metadata gives the exact number, or once the limit
+    is reached.
+    """
     total = 0
     runtime = table.runtime
     for task in _tasks(replace(plan, columns=())):
@@ -221,7 +227,7 @@ def count_rows(plan: ScanPlan, table: TableContext) -> int:
 
 
 def explain_missing_files(rows: Iterator[R], table: TableContext, plan: ScanPlan) -> Iterator[R]:
-    """Yield `rows` of the plan; a missing file of a snapshot that has expired meanwhile is told as such."""
+    """Yield `rows` of the plan. Raises SnapshotExpired if a file is missing because its snapshot expired meanwhile."""
     try:
         yield from rows
     except (NotFound, CorruptTable) as error:
@@ -238,14 +244,14 @@ def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
 
 
 def _empty_plan(table: TableContext, schema: TableSchema, request: ReadRequest) -> ScanPlan:
-    """Return the plan of the request without anything to read. Raises what the request is refused for."""
+    """Return the plan of the request for an empty table. Raises as a plan with files does."""
     predicate = request.condition(schema)
     chosen = _chosen(schema, request.columns, request.table)
     needed = {*chosen, *schema.primary_keys, *(columns_of(predicate) if predicate is not None else ())}
     read_supported(schema, columns=needed, table=request.table)
     if request.with_row_kinds and schema.has_field(ROW_KIND_COLUMN):
         raise UnsupportedFeature(
-            f"{request.table}: a column is named {shown(ROW_KIND_COLUMN)}, as that of the row kinds. Rename it."
+            f"{request.table}: a column is named {shown(ROW_KIND_COLUMN)}, the name of the row kind column. Rename it."
         )
     return ScanPlan(
         table=request.table,
@@ -261,7 +267,7 @@ def _empty_plan(table: TableContext, schema: TableSchema, request: ReadRequest) 
 
 
 def _tasks(plan: ScanPlan) -> Iterator[ReadTask]:
-    """One at a time: the splits of a large plan are made as they are asked for."""
+    """Yield the tasks one at a time: the splits of a large plan are made when they are needed."""
     for split in plan.splits:
         yield ReadTask(
             store=plan.store,

@@ -1,4 +1,4 @@
-"""Read points found in the history: which snapshot one means, and what to tell when it has gone meanwhile."""
+"""States: find the snapshot that a read point means, and the error for a state that expired meanwhile."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -39,10 +39,10 @@ _WATERMARK: Final = re.compile(r"watermark-(-?\d{1,18})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadState:
-    """The state that a read point means: a snapshot, None for a table that has none.
+    """The state that a read point means. `snapshot` None: the table has none.
 
-    `created_from_millis`: of its files only those created from then on. `tags`: the names through which it is read,
-    each with its snapshot's id; its files stay as long as they do.
+    `created_from_millis`: only files created at this time or later are read. `tags`: the tags by which the state was
+    named, with their snapshot ids; its files stay as long as these tags.
     """
 
     snapshot: Snapshot | None
@@ -51,7 +51,7 @@ class ReadState:
 
 
 def state_at(table: TableContext, point: ReadPoint) -> ReadState:
-    """Return the state that `point` means; for points that always have an answer its snapshot may be None.
+    """Return the state that `point` means. Its snapshot is None only for points that an empty table has, too.
 
     Raises NotFound, SnapshotExpired, InvalidRequest for a point that means changes, not a state.
     """
@@ -79,15 +79,16 @@ def state_at(table: TableContext, point: ReadPoint) -> ReadState:
             return _from_creation_time(table, point)
         case _:
             raise InvalidRequest(
-                f"{what_increments(point)} means changes, not a state: give one, as lc.AtSnapshot(12)."
+                f"{what_increments(point)} means changes, not a state. Give a read point of one state, such as "
+                "lc.AtSnapshot(12)."
             )
 
 
 def read_at(table: TableContext, point: ReadPoint, read: Callable[[ReadState], R]) -> R:
-    """Return what `read` makes of the state that `point` means.
+    """Return the result of `read` for the state that `point` means.
 
-    Where the state expires while it is read: of the one that the point means then, if that is another.
-    Raises SnapshotExpired otherwise, NotFound for a tag that went, and what `state_at` and `read` raise.
+    If the state expires meanwhile, `read` is called again for the state that the point means then, if that is another.
+    Raises SnapshotExpired otherwise, NotFound for a deleted tag, and as `state_at` and `read` do.
     """
     for attempt in PLAN.attempts():
         state = state_at(table, point)
@@ -104,12 +105,13 @@ def read_at(table: TableContext, point: ReadPoint, read: Callable[[ReadState], R
 
 
 def _moves_on(point: ReadPoint) -> bool:
-    """Return whether the point means a newer snapshot once the one it meant has expired."""
+    """Return whether the point means a newer snapshot after its earlier one has expired."""
     return isinstance(point, Latest | CompactedFull | FromFileCreationTime)
 
 
 def expiry_behind(table: TableContext, tags: Mapping[str, int], oldest_id: int) -> LakehouseError | None:
-    """Return what to tell when a file is gone because a snapshot is; None when all that hold it are still there.
+    """Return the error for a file that was deleted with its snapshot; None if every snapshot or tag that keeps it
+    exists.
 
     `oldest_id`: the oldest snapshot whose files are read, unless they are read through `tags`.
     """
@@ -136,7 +138,7 @@ def _meant(table: TableContext, point: AtVersion) -> ReadPoint:
         return AtWatermark(int(watermark[1]))
     if point.version.isascii() and point.version.isdigit() and len(point.version) <= _LONGEST_ID_DIGITS:
         return AtSnapshot(int(point.version))
-    # Raises NotFound with the tags that there are.
+    # Raises NotFound, which names the existing tags.
     return AtTag(point.version)
 
 

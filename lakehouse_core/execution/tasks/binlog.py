@@ -1,4 +1,4 @@
-"""The binlog: each column a list, -U and +U of one change packed into one row [before, after].
+"""The binlog: each column is a list; -U and +U of one change become one row of lists [before, after].
 
 Source: docs/semantics/reading.md#audit-log-and-binlog.
 """
@@ -18,25 +18,27 @@ _AFTER: Final = "+U"
 
 
 def binlog_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of the binlog of rows with kinds."""
+    """Return the schema of the binlog for rows of `schema`, which has row kinds."""
     kind, *columns = schema
     return pa.schema([kind, *(pa.field(column.name, pa.list_(column.type)) for column in columns)])
 
 
 def by_bucket(tasks: Iterable[ReadTask]) -> Iterator[Sequence[ReadTask]]:
-    """Yield the tasks that read what one commit did to one bucket: there, the two sides of an update lie together."""
+    """Yield, in groups, the tasks that read the changes of one commit to one bucket, where -U and +U are adjacent."""
     for _, found in groupby(tasks, key=lambda task: (task.split.snapshot_id, task.split.partition, task.split.bucket)):
         yield list(found)
 
 
 def binlog_batches(batches: Iterable[pa.RecordBatch], *, packs: bool) -> Iterator[pa.RecordBatch]:
-    """Yield rows whose kinds come first as rows of a binlog. `packs`: a -U is packed with the +U behind it."""
+    """Yield the batches, whose first column is the row kind, as batches of a binlog. `packs`: a -U and the next +U
+    become one row.
+    """
     held: pa.RecordBatch | None = None
     for batch in batches:
         rows = batch if held is None else pa.concat_batches([held, batch])
         held = None
         if packs and rows.column(ROW_KIND_COLUMN)[-1].as_py() == _BEFORE:
-            # What comes next may belong to it.
+            # The next batch may begin with the +U of this -U.
             held, rows = rows.slice(rows.num_rows - 1), rows.slice(0, rows.num_rows - 1)
         if rows.num_rows:
             yield _packed(rows, packs=packs)
@@ -45,7 +47,9 @@ def binlog_batches(batches: Iterable[pa.RecordBatch], *, packs: bool) -> Iterato
 
 
 def _packed(rows: pa.RecordBatch, *, packs: bool) -> pa.RecordBatch:
-    """Pairs lie side by side already, so values stay where they are and only the bounds of the lists are made."""
+    """Return the rows as lists. The two rows of a pair are adjacent, so the values stay in place and only list offsets
+    are made.
+    """
     kinds = rows.column(ROW_KIND_COLUMN)
     is_last = np.ones(rows.num_rows, dtype=bool)
     if packs:

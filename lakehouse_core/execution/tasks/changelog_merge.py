@@ -1,6 +1,6 @@
-"""Merges sections of a bucket and tells what that changes, looking up what lies above where it must.
+"""Changelog merge: merge sections of a bucket and emit the changes; look up older versions in the runs above.
 
-Runs beyond the compaction are read along in key order, only where its keys are.
+Looked-up runs are read in key order, only in the key ranges of the merge.
 Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md#lookup.
 """
 
@@ -33,7 +33,7 @@ from lakehouse_core.table.sorted_run import SortedRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogMerge:
-    """What is merged: sections of one plan, by the schema to write with."""
+    """A merge of sections of one compaction plan; rows are written by `schema`."""
 
     files: BucketFiles
     schema: TableSchema
@@ -41,13 +41,15 @@ class ChangelogMerge:
     expiry: RecordExpiry | None = None
 
     def marks(self, places: Rows) -> dict[str, Rows]:
-        """Return the rows that `superseded` places mean, by the name of their file, rising."""
+        """Return the superseded rows at the given row addresses, by file name, in rising order."""
         names = [file.file_name for run in self.plan.older for file in run.data_files]
         numbers, rows = places >> POSITION_BITS, places & ((1 << POSITION_BITS) - 1)
         return {names[number]: np.sort(rows[numbers == number]) for number in np.unique(numbers).tolist()}
 
     def chunks(self, sections: Sequence[Section], changelog_mode: ChangelogMode) -> Iterator[Compacted]:
-        """Yield what becomes of the sections, chunk by chunk in key order; batches may be empty."""
+        """Yield the merged records and the changelog of the sections, chunk by chunk in key order; batches may be
+        empty.
+        """
         for section in sections:
             if changelog_mode is ChangelogMode.TOP_LEVEL:
                 yield from self._into_top(section)
@@ -71,12 +73,13 @@ class ChangelogMerge:
             files = (file for run in self.plan.older for file in run.data_files)
             places = {file.file_name: number for number, file in enumerate(files)}
             inside = replace(self._scan(), places=places)
-            # A row that is over answers for nothing, but a newer one takes its place: its key would be there twice.
+            # An expired record is no lookup result, but a newer version must still mark it as deleted; else its key
+            # would appear twice.
             outside = replace(inside, keeps_expired=True)
         else:
             inside, outside = self._scan(), self._scan(_key_range(section, self.schema))
         if not self._needs_values(runs, looked_up, is_decided=is_decided):
-            # Of first rows one that is over was the first all the same, as long as it is there.
+            # With the engine first-row, an expired record is still the first row while its file exists.
             outside = replace(outside, read_only=frozenset(rule.spec.key_columns), expiry=None)
         scans = [(outside if index in looked_up else inside, run) for index, run in enumerate(runs)]
         changelog_filter = self._changelog_filter if self.plan.emits_changelog else None
@@ -84,11 +87,12 @@ class ChangelogMerge:
             yield merge_lookup(chunk, rule, self._names, changelog_filter, looked_up=looked_up)
 
     def _needs_values(self, runs: Sequence[SortedRun], looked_up: frozenset[int], *, is_decided: bool) -> bool:
-        """Whether more is asked of the runs `looked_up` than that they have a key, and where.
+        """Return whether the merge needs values of the runs `looked_up`, not only keys and positions.
+
+        `runs`: oldest first; `is_decided`: this order alone tells which version is newer. A record's expiry depends on
+        its values.
 
         Source: docs/semantics/changelog.md#local-lookup-files.
-
-        `runs` with the oldest first, as `is_decided` says. An expired record is known by its values.
         """
         spec = merge_spec(self.schema)
         if spec.engine is MergeEngine.FIRST_ROW:
@@ -102,12 +106,12 @@ class ChangelogMerge:
             or spec.ignore_delete
         ):
             return True
-        # Java takes it for granted that level 0 is newer; writers that ran side by side may have numbered otherwise.
+        # Java assumes that level 0 is newer. Concurrent writers may have assigned sequence numbers in another order.
         level_0 = (index for index, run in enumerate(runs) if any(file.level == 0 for file in run.data_files))
         return not is_decided or min(level_0, default=0) < max(looked_up, default=-1)
 
     def _looked_up_runs(self, section: Section) -> tuple[SortedRun, ...]:
-        """Return what lies above the output level and may hold keys of the section's level 0."""
+        """Return the runs above the output level that may hold keys of the section's level 0."""
         if all(file.level for run in section for file in run.data_files):
             return ()
         low, high = min(run.min_key for run in section), max(run.max_key for run in section)
@@ -153,7 +157,7 @@ def _key_range(section: Section, schema: TableSchema) -> Predicate | None:
     """Return a condition that all keys of the section satisfy, by their first column."""
     first = schema.key_fields[0]
     if isinstance(first.type, AtomicType) and first.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        # Keys compare floating point otherwise than conditions do.
+        # Keys order floating-point values in another way than conditions do.
         return None
     low = min(run.min_key for run in section)[0]
     high = max(run.max_key for run in section)[0]

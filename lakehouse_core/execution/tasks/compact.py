@@ -1,4 +1,4 @@
-"""What one compaction task does: carries out the plan of one bucket, and answers with files before and after.
+"""Compaction task: carry out the plan of one bucket, and return the files before and after.
 
 Source: docs/semantics/compaction.md#compaction-task, docs/semantics/compaction.md#append-tables.
 """
@@ -37,12 +37,12 @@ from lakehouse_core.table.sorted_run import keyed_files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTask:
-    """The plan of one bucket and where it lies. `store` is rooted at the table, `folder` is the bucket's.
+    """The plan of one bucket and its location. `store` is rooted at the table, `folder` is the bucket's.
 
     `schema` is the one to write with; `file_schemas` holds, by id, every schema that files of the plan name. `expiry`:
-    rows that are left out, because their time is over. `deletions`: by file name, where the vectors of rows that are
-    marked as deleted lie; these rows are left out, too. `vectors`: the index files of the bucket's vectors, which are
-    written anew below `index_folder` when the task marks rows of files beyond its plan; None: it marks none.
+    tells which rows have expired and are left out. `deletions`: by file name, the location of the file's deletion
+    vector, whose rows are left out, too. `vectors`: the index files of the bucket's deletion vectors, which are written
+    anew below `index_folder` when the task marks rows of files outside its plan; None: the task marks no rows.
     """
 
     store: StoreSpec
@@ -60,15 +60,15 @@ class RewriteTask:
 
 
 def run_rewrite(task: RewriteTask, runtime: TaskRuntime) -> str:
-    """Carry out a task where an engine runs it; the answer is the text of its message."""
+    """Run the task in an engine; return its commit message as text."""
     return messages_to_json([rewrite_bucket(task, runtime)])
 
 
 def rewrite_bucket(task: RewriteTask, runtime: TaskRuntime) -> CommitMessage:
-    """Carry out the plan. A failed task leaves no new file.
+    """Carry out the plan and return its commit message. A failed task leaves no new file.
 
-    Raises InvalidRequest for nulls that the schema forbids now, CorruptTable also when an input is gone, StorageFull,
-    StorageUnavailable.
+    Raises InvalidRequest for nulls that the schema forbids now, CorruptTable (also for a missing input file),
+    StorageFull, StorageUnavailable.
     """
     store, clock = runtime.open_store(task.store), runtime.clock
     files = BucketFiles(
@@ -100,12 +100,14 @@ def rewrite_bucket(task: RewriteTask, runtime: TaskRuntime) -> CommitMessage:
 
 @dataclass(slots=True)
 class RewriteOutput:
-    """What a task has made so far: `after` and `changelog` go into its answer, `written` lies on disk because of it."""
+    """The files of a task so far: `after` and `changelog` are part of its result; `written` are all files that it
+    created.
+    """
 
     after: list[DataFile] = field(default_factory=list)
     changelog: list[DataFile] = field(default_factory=list)
     written: list[DataFile] = field(default_factory=list)
-    # Rows that are superseded, by the name of the file that they lie in.
+    # The superseded rows, by file name.
     marks: dict[str, list[Rows]] = field(default_factory=dict)
 
     def add(self, records: Sequence[DataFile], changelog: Sequence[DataFile] = ()) -> None:
@@ -115,13 +117,15 @@ class RewriteOutput:
         self.written += [*records, *changelog]
 
     def mark(self, rows: Mapping[str, Rows]) -> None:
-        """Add rows that are superseded."""
+        """Add superseded rows."""
         for name, positions in rows.items():
             self.marks.setdefault(name, []).append(positions)
 
 
 def _marked(task: RewriteTask, store: ObjectStore, made: RewriteOutput, clock: Clock) -> IndexChange:
-    """Write the bucket's deletion vectors anew, with the rows that are superseded, without the files that go."""
+    """Write the bucket's deletion vectors anew: add the superseded rows, leave out the rewritten files. Return the
+    change of index files.
+    """
     if task.vectors is None:
         return IndexChange()
     folder = IndexFolder(
@@ -172,7 +176,7 @@ def _merged(
 def _merged_and_told(
     task: RewriteTask, merge: ChangelogMerge, step: Merge, output: FileOutput, made: RewriteOutput
 ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-    """Write the merged records and the changelog."""
+    """Write the merged records and their changelog; return the files of both."""
     with (
         DataFileWriter(output, task.folder, _file_kind(task.schema, level=merge.plan.output_level)) as records,
         DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=merge.plan.output_level)) as changelog,
@@ -189,7 +193,7 @@ def _merged_and_told(
 def _told(
     task: RewriteTask, merge: ChangelogMerge, step: Upgrade, output: FileOutput, made: RewriteOutput
 ) -> tuple[DataFile, ...]:
-    """Write the changelog of a file that itself stays as it is."""
+    """Write the changelog of files that are not rewritten; return its files."""
     alone = sections(keyed_files([step.file], [each.type for each in task.schema.key_fields]))
     with DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=merge.plan.output_level)) as changelog:
         for chunk in merge.chunks(alone, step.changelog_mode):
@@ -203,7 +207,7 @@ def _told(
 def _packed(
     task: RewriteTask, group: tuple[DataFile, ...], files: BucketFiles, output: FileOutput
 ) -> tuple[DataFile, ...]:
-    """Copy files one behind the other; their rows keep their order, and numbers begin where the first began."""
+    """Concatenate files: rows keep their order, and sequence numbers begin with that of the first file."""
     kind = _file_kind(task.schema, level=0)
     first = group[0].min_sequence_number
     with DataFileWriter(output, task.folder, kind, first_sequence_number=first) as writer:
@@ -223,11 +227,11 @@ def _copied(schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles
 
 
 def _storable(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """Return the batch as it is. Raises InvalidRequest where it holds a null from before a column forbade them."""
+    """Return the batch unchanged. Raises InvalidRequest for a null in a column that became NOT NULL later."""
     for each in schema.fields:
         if not each.type.nullable and batch.column(each.name).null_count:
             raise InvalidRequest(
-                f"Column {each.name!r} is {type_to_sql(each.type)} and rows from before it was hold null: make it "
+                f"Column {each.name!r} is {type_to_sql(each.type)}, but older rows hold null in it: make it "
                 "nullable again, or overwrite these rows; then compact."
             )
     return batch

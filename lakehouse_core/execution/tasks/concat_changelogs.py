@@ -1,4 +1,4 @@
-"""What one task does before a commit: copies changelog files behind each other into one object, byte for byte.
+"""Concatenation task: copy changelog files of a staged commit one after the other into one object, byte for byte.
 
 Source: docs/semantics/compaction.md#pre-commit-compaction; `ChangelogCompactTask` of Java 2.0.0.
 """
@@ -15,15 +15,16 @@ from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.joined_changelog import first_segment_name
 
-# Enough for a disk or a network to be read at full speed.
+# Large enough to read a disk or a network at full speed.
 _COPIED_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTask:
-    """The files, by key with their sizes in bytes, in order; the object is to lie in `folder`, that of `bucket`.
+    """`files`: the keys and sizes in bytes of the files to copy, in order. The object is written to `folder`, that of
+    `bucket`.
 
-    `number` tells its answer from those of other tasks.
+    `number` identifies the task's result among those of other tasks.
     """
 
     number: int
@@ -35,12 +36,12 @@ class JoinTask:
 
 
 def run_join(task: JoinTask, runtime: TaskRuntime) -> str:
-    """Carry out a task where an engine runs it; `join_answer` reads the text."""
+    """Run the task in an engine; `join_answer` parses the returned text."""
     return json.dumps([task.number, join_files(task, runtime)])
 
 
 def join_answer(text: str) -> tuple[int, str]:
-    """Return the number of the task and the name of the object that it made."""
+    """Return the number of the task and the name of the object that it wrote."""
     number, name = json.loads(text)
     return number, name
 
@@ -48,7 +49,7 @@ def join_answer(text: str) -> tuple[int, str]:
 def join_files(task: JoinTask, runtime: TaskRuntime) -> str:
     """Write the object and return its name; the files stay. A failed task leaves nothing.
 
-    Raises CorruptTable when a file is gone or has another size, StorageFull, StorageUnavailable.
+    Raises CorruptTable if a file is missing or has another size, StorageFull, StorageUnavailable.
     """
     store = runtime.open_store(task.store)
     length = task.files[0][1]
@@ -64,7 +65,7 @@ def join_files(task: JoinTask, runtime: TaskRuntime) -> str:
                 if copied != size:
                     raise corrupt_file(key, f"it has {copied} bytes, its writer recorded {size}")
     except BaseException:
-        # Its closing may have failed after the object appeared.
+        # The close may have failed after the object appeared.
         clear_away(store, [object_key])
         raise
     return name

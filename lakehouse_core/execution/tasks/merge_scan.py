@@ -1,4 +1,4 @@
-"""Reads the sections of a bucket merged: one record for each key, in key order, in bounded memory.
+"""Merge scan: read the sections of a bucket as one record for each key, in key order, in bounded memory.
 
 Source: docs/semantics/compaction.md#compaction-task, docs/semantics/reading.md#merge-reads.
 """
@@ -32,12 +32,12 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import Section, oldest_first
 from lakehouse_core.table.sorted_run import SortedRun
 
-# Larger chunks leave the processor's cache and cost memory, smaller ones pay the fixed price of a chunk more often.
+# Larger chunks exceed the processor's cache and need memory; smaller ones pay the fixed cost of a chunk more often.
 CHUNK_ROWS: Final = 128 * 1024
 CHUNK_BYTES: Final = 32 << 20
 _LEAST_BATCH_ROWS: Final = 16
-# So many runs of a merge at most hold whole row groups as stored. More read windows of them: for ten runs that costs no
-# time, and else memory would grow with the files until each of them has a full row group.
+# In a merge of at most this many runs, each run holds a whole stored row group in memory. With more runs, each reads
+# windows of a row group: for ten runs this takes no longer, and memory does not grow with the number of files.
 _MOST_HOLDING_RUNS: Final = 5
 _HELD_BYTES: Final = 64 << 20
 _EQUAL_PART: Final = 1 / 8
@@ -45,9 +45,9 @@ _EQUAL_PART: Final = 1 / 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFiles:
-    """Where the files of a bucket lie, and the schemas that they were written with, by id.
+    """The location of a bucket's files, and the schemas that they were written with, by id.
 
-    `deletions`: by file name, where the vectors of rows that are marked as deleted lie.
+    `deletions`: by file name, the location of the file's deletion vector.
     """
 
     store: StoreReader
@@ -57,9 +57,9 @@ class BucketFiles:
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
 
     def deleted_rows(self, file: DataFile) -> Positions | None:
-        """Return the positions of the rows of a file that are marked as deleted, None when none is.
+        """Return the positions of a file's rows that are marked as deleted, None if there are none.
 
-        The reader of the file leaves them out: `without=` of its reader. Raises CorruptTable.
+        The caller passes them to the file's reader as `without=`. Raises CorruptTable.
         """
         deletion = self.deletions.get(file.file_name)
         return None if deletion is None else load_positions(self.store, deletion, file.file_name)
@@ -69,7 +69,7 @@ class BucketFiles:
         schema = self.schemas.get(file.schema_id)
         if schema is None:
             raise CorruptTable(
-                f"{self.folder}/{file.file_name}: it was written with schema {file.schema_id}, which is not there. "
+                f"{self.folder}/{file.file_name}: it was written with schema {file.schema_id}, which is missing. "
                 "Restore schema files from a copy of the table."
             )
         return open_data_file(self.store, self.folder, file, schema, verify=self.verify)
@@ -87,16 +87,16 @@ def merged_records(
     row_filter: Predicate | None = None,
     expiry: RecordExpiry | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield `fields` of the newest version of each key, the sequence number where asked for, and the kind.
+    """Yield, for each key, `fields` of the merged record, the sequence number if requested, and the row kind.
 
-    `key_filter` and `row_filter` only leave out row groups: the first, on key columns, everywhere; the second, on any
-    column, where no version of a key lies in another file. `drops_deletes`: nor do deleted keys appear. `expiry`:
-    expired rows are not versions.
+    `key_filter` and `row_filter` leave out whole row groups: `key_filter`, on key columns, in all sections;
+    `row_filter`, on any column, in sections of one run. `drops_deletes`: deleted keys are left out. `expiry`: expired
+    records are ignored.
     """
     keep_freed_memory()
     spec = merge_spec(schema)
     read = with_merge_columns(fields, schema, spec)
-    # Engines that pick one version whole pick the right one anyway.
+    # Merge engines that pick one whole version pick the right one without levels.
     uses_levels = schema.table_options.needs_lookup and spec.engine not in BY_ROW
     output = [field.name for field in fields] + ([SEQUENCE_NUMBER] if with_sequence_number else []) + [VALUE_KIND]
     for section in sections:
@@ -122,7 +122,7 @@ def merged_records(
 
 
 def chunks_of(runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec) -> Iterator[tuple[RunSlice, ...]]:
-    """Yield key-complete chunks of the runs, the oldest of which comes first; all have the same columns."""
+    """Yield key-complete chunks of the runs. `runs`: oldest first, all with the same columns."""
     names = [field.name for field in runs[0][0].fields]
     shares = _shares([run.row_count for _, run in runs])
     held_bytes = _HELD_BYTES if len(runs) <= _MOST_HOLDING_RUNS else 0
@@ -139,9 +139,9 @@ def chunks_of(runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec) -> I
 
 
 def _shares(row_counts: Sequence[int]) -> list[float]:
-    """Return which part of a chunk each run gets: by its rows, so that runs of any sizes end together.
+    """Return the fraction of a chunk that each run gets, in proportion to its rows, so that all runs end together.
 
-    What is shared equally keeps runs whose few keys lie close together from cutting many small chunks.
+    A part is divided equally, so that a small run with keys close together does not make many small chunks.
     """
     total = max(1, sum(row_counts))
     return [_EQUAL_PART / len(row_counts) + (1 - _EQUAL_PART) * count / total for count in row_counts]
@@ -149,11 +149,11 @@ def _shares(row_counts: Sequence[int]) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScan:
-    """How the files of a run are read. `row_filter` only leaves out row groups.
+    """How the files of a run are read. `row_filter` leaves out whole row groups.
 
-    `places`: by file name a number, to say with each record where it lies; records of other files lie nowhere. None: no
-    such column. `read_only`: the names of the fields that are read, the others are null; None: all of them are.
-    `keeps_expired`: expired rows are read too, as if of level 0, which looked-up records never have.
+    `places`: a number for each file name, from which each record gets its row address; records of other files get none.
+    None: no such column. `read_only`: the names of the fields to read, the others are null; None: all. `keeps_expired`:
+    expired records are read too and get level 0, which looked-up records never have.
     """
 
     source: BucketFiles
@@ -167,9 +167,9 @@ class RunScan:
     keeps_expired: bool = False
 
     def batches(self, run: SortedRun, *, share: float, held_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a run in batches of its share of a chunk, of which all runs have 1 together.
+        """Yield the rows of a run in batches of `share` of a chunk; the shares of all runs sum up to 1.
 
-        A file is opened when the one before it is used up; `held_bytes`: see the readers of files.
+        A file is opened after the previous one is read completely. `held_bytes`: see the file readers.
         """
         read = [field for field in self.fields if self.read_only is None or field.name in self.read_only]
         for file in run.data_files:
@@ -187,7 +187,7 @@ class RunScan:
                         without=deleted,
                     )
                 else:
-                    # Rows are counted as they come, so all of them must.
+                    # Row addresses are counted over all rows, so no row may be left out.
                     stored = reader.batches(read, system=self.system, batch_rows=rows, held_bytes=held_bytes)
                     placed = _placed(stored, self.places.get(file.file_name))
                     found = placed if deleted is None else remaining_rows(placed, deleted)
@@ -199,7 +199,7 @@ class RunScan:
                 reader.close()
 
     def _leveled(self, batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
-        """Return the batch with the level of its file behind its columns."""
+        """Return the batch with the level of its file as the last column."""
         if self.expiry is not None and self.keeps_expired:
             levels = pa.array(np.where(expired_rows(batch, self.expiry), 0, level), pa.int8())
         else:
@@ -208,7 +208,7 @@ class RunScan:
 
 
 def _filled(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:
-    """Return the batch with nulls for the fields that it lacks, in their order, before its other columns."""
+    """Return the batch with all `fields` first, in their order, nulls for missing ones; then its other columns."""
     names = {field.name: None for field in fields} | dict.fromkeys(batch.schema.names)
     kinds = {field.name: field.type for field in fields}
     there = set(batch.schema.names)
@@ -219,7 +219,7 @@ def _filled(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatc
 
 
 def _placed(batches: Iterable[pa.RecordBatch], file_number: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with the place of each row behind its columns."""
+    """Yield the batches with each row's address as the last column."""
     position = 0
     for batch in batches:
         if file_number is None:
@@ -239,16 +239,16 @@ def _unexpired(batches: Iterable[pa.RecordBatch], expiry: RecordExpiry) -> Itera
 
 
 def batch_rows(row_bytes: float, most_rows: int, most_bytes: float) -> int:
-    """Return how many rows a batch should have to keep within both limits."""
+    """Return the number of rows of a batch within both limits."""
     return max(_LEAST_BATCH_ROWS, min(most_rows, int(most_bytes / max(1.0, row_bytes))))
 
 
 def with_merge_columns(fields: Sequence[DataField], schema: TableSchema, spec: MergeSpec) -> list[DataField]:
-    """The fields asked for, then those that the merge needs besides."""
+    """Return the requested fields, then further ones that the merge needs."""
     asked = {field.name for field in fields}
     needed = [*schema.key_fields, *map(schema.field, spec.sequence_fields)]
     for group in spec.groups:
-        # A group may follow others only, or remove the whole row.
+        # A sequence group can matter to other columns, or remove the whole row.
         if asked & {*group.fields, *group.protected} or set(group.fields) & set(spec.removing_fields):
             needed += map(schema.field, group.fields)
     return list({field.name: field for field in [*fields, *needed]}.values())

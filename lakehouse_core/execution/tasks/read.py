@@ -1,6 +1,6 @@
-"""What one read task does: the rows of one split, merged where files overlap, as the current schema has them.
+"""Read task: read the rows of one split in the current schema, merged if its files overlap.
 
-Filters on value columns only see what is left after the merge: an older version may match where the newest does not.
+Rule: conditions on value columns apply after the merge, because an older version may match where the newest does not.
 Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#raw-reads.
 """
 
@@ -29,15 +29,16 @@ from lakehouse_core.table.sections import sections
 from lakehouse_core.table.sorted_run import keyed_files
 from lakehouse_core.table.split import Split
 
-# The first column of changes, as in Paimon's audit log.
+# The name of the first column of changes, as in Paimon's audit log.
 ROW_KIND_COLUMN: Final = "rowkind"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTask:
-    """What to read. `store` is rooted at the table; `file_schemas` holds, by id, every schema its files name.
+    """A split to read. `store` is rooted at the table; `file_schemas` holds, by id, every schema that its files name.
 
-    `predicate` is bound to `schema`. `with_row_kinds`: the kinds come first, as text, and deletes are kept.
+    `predicate` is bound to `schema`. `with_row_kinds`: the row kind as text is the first column, and deletes are
+    included.
     """
 
     store: StoreSpec
@@ -56,9 +57,9 @@ def read_schema(task: ReadTask) -> pa.Schema:
 
 
 def read_split(task: ReadTask, runtime: TaskRuntime) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the split that satisfy the predicate, none of the batches empty.
+    """Yield the rows of the split that satisfy the predicate; no batch is empty.
 
-    Raises CorruptTable when a file is gone, or is not what the manifest says.
+    Raises CorruptTable if a file is missing, or differs from its manifest entry.
     """
     files = BucketFiles(
         store=runtime.open_store(task.store),
@@ -85,7 +86,7 @@ def read_split(task: ReadTask, runtime: TaskRuntime) -> Iterator[pa.RecordBatch]
 
 
 def _read_fields(task: ReadTask) -> list[DataField]:
-    """The columns asked for, then those that only the predicate looks at."""
+    """Return the requested columns, then those that only the predicate needs."""
     asked = dict.fromkeys(task.columns)
     if task.predicate is not None:
         asked |= dict.fromkeys(sorted(columns_of(task.predicate)))
@@ -93,7 +94,7 @@ def _read_fields(task: ReadTask) -> list[DataField]:
 
 
 def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Iterator[pa.RecordBatch]:
-    """One file after the other, as stored."""
+    """Yield the rows of the files in sequence, without a merge."""
     system = () if task.schema.is_append else (VALUE_KIND,)
     for file in task.split.files:
         only = _indexed(task, files, file)
@@ -117,7 +118,9 @@ def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Ite
 
 
 def _indexed(task: ReadTask, files: BucketFiles, file: DataFile) -> BitMap | None:
-    """Return the positions of the rows that the file's index leaves, None when it has none or leaves all."""
+    """Return the positions of rows that may match by the file's index; None if it has no index or all rows may
+    match.
+    """
     file_schema = files.schemas.get(file.schema_id)
     if task.predicate is None or file_schema is None or not task.schema.table_options.file_index_read:
         return None
@@ -142,7 +145,7 @@ def _merged(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> 
 
 
 def _differing(task: ReadTask, files: BucketFiles, before: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
-    """All columns: rows are compared in all of them, whichever are asked for."""
+    """Yield the differences. Rows are compared in all columns, also in those that were not requested."""
     schema = task.schema
     key_types = [field.type for field in schema.key_fields]
 

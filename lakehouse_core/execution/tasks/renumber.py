@@ -1,4 +1,4 @@
-"""What one task does for rows that another commit overtook: writes their files anew with higher sequence numbers.
+"""Renumbering task: write staged files anew with higher sequence numbers, after other commits wrote their bucket.
 
 Rule: nothing but the numbers changes: rows, their order, kinds, keys, format, statistics and indexes stay.
 """
@@ -21,13 +21,14 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.schema import TableSchema
 
-# A file becomes one file again: at level 0 each is a sorted run of its own.
+# One file becomes one file, never more: at level 0 each file is a sorted run of its own.
 _NEVER_FULL = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenumberTask:
-    """The new files of one message, and by how much their numbers rise. `store` is rooted at the table.
+    """The new files of one commit message, and the amount to add to their sequence numbers. `store` is rooted at the
+    table.
 
     `file_schemas`: by id, the schemas that the files were written with. `folder` is the bucket's.
     """
@@ -45,9 +46,9 @@ def run_renumber(task: RenumberTask, runtime: TaskRuntime) -> str:
 
 
 def renumbered(task: RenumberTask, runtime: TaskRuntime) -> CommitMessage:
-    """Return what was written: the files before and after, in one order. A failed task leaves no file.
+    """Return a message with the files before and after, in the same order. A failed task leaves no file.
 
-    Raises CorruptTable also when a file is gone, StorageFull, StorageUnavailable.
+    Raises CorruptTable (also for a missing file), StorageFull, StorageUnavailable.
     """
     store, clock = runtime.open_store(task.store), runtime.clock
     files = BucketFiles(store=store, folder=task.folder, schemas=task.file_schemas)

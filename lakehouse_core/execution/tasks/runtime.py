@@ -1,7 +1,7 @@
-"""What a task may touch: the clock, stores by their specification, a folder for spilled rows.
+"""Task runtime: a task's access to the clock, to stores by their specification, and to a folder for spilled rows.
 
-Rule: the engine makes it where the task runs, and a task has no other way to time, chance or a store. A task value
-holds a StoreSpec and values alone, so it can be sent.
+Rule: the engine makes the runtime where the task runs; a task gets time, random numbers and stores from it only. A task
+value holds a StoreSpec and plain values, so it can be sent to another process.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from lakehouse_core.storage.opening import inside
 
 @dataclass(frozen=True, slots=True)
 class TaskRuntime:
-    """`spill_folder`: where rows lie until they are merged, None for the system's folder of temporary files."""
+    """`spill_folder`: the folder for rows that wait to be merged, None for the system's folder of temporary files."""
 
     clock: Clock
     open_store: Callable[[StoreSpec], ObjectStore]
@@ -22,5 +22,7 @@ class TaskRuntime:
 
 
 def local_runtime(store: ObjectStore, clock: Clock, *, spill_folder: str | None = None) -> TaskRuntime:
-    """Return the runtime of tasks in this process: they get `store` itself, or a place below its root."""
+    """Return the runtime of tasks in this process; `open_store` returns `store` itself, or a view of a folder below its
+    root.
+    """
     return TaskRuntime(clock, inside(store), spill_folder)

@@ -1,4 +1,4 @@
-"""What the roots of one branch promise: each delta fits the state before it, and every file that they name is there."""
+"""Branch check: each delta fits the state before it, and every file that a root of the branch names exists."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from lakehouse_core.table.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """The main branch, or another, as it was at `now_millis`: snapshots and changelogs in rising order of ids."""
+    """One branch as it was at `now_millis`: snapshots and changelogs in rising order of ids."""
 
     now_millis: int
     schema: TableSchema
@@ -49,19 +49,19 @@ class Branch:
 
 
 def check_branch(inspection: Inspection, branch: Branch) -> None:
-    """Report what is broken on a branch."""
+    """Report every finding of a branch."""
     _BranchCheck(inspection, branch).run()
 
 
 class _BranchCheck:
-    """The roots of one branch, one after the other, and every file that they name."""
+    """Checks the roots of one branch in order, and every file that they name."""
 
     def __init__(self, inspection: Inspection, branch: Branch) -> None:
         self._inspection = inspection
         self._branch = branch
         self._folders = DataLayout(branch.schema)
         self._key_types: Sequence[DataType] = tuple(field.type for field in branch.schema.key_fields)
-        # With a sequence field numbers decide ties alone.
+        # With a sequence field, sequence numbers decide ties only.
         self._order_decides = bool(self._key_types) and not branch.schema.table_options.sequence_fields
 
     def run(self) -> None:
@@ -92,7 +92,7 @@ class _BranchCheck:
         )
 
     def _lineage(self, run: Sequence[Rooted]) -> None:
-        """Replay the deltas of `run`; where something is missing, begin again at the next snapshot."""
+        """Replay the deltas of `run`; after a gap, start again at the next snapshot."""
         live: ReplayedFiles | None = None
         before: Sequence[ManifestFile] = ()
         for rooted in run:
@@ -107,7 +107,7 @@ class _BranchCheck:
             changes = self._entries(rooted, root.delta, delta)
             if live is None or changes is None or base is None or delta is None:
                 live = None
-                # What came before cannot be told; what came with this snapshot can.
+                # The state before is unknown; the snapshot's own delta is known.
                 self._look_at(rooted, _surviving(changes or ()), FileKind.DATA)
                 self._indexes(rooted, None)
                 continue
@@ -121,9 +121,10 @@ class _BranchCheck:
         base: Sequence[ManifestFile] | None,
         live: ReplayedFiles | None,
     ) -> ReplayedFiles | None:
-        """Return the state before `rooted`, None where it cannot be told: the replay so far, else what its base lists.
+        """Return the state before `rooted`: that of the replay so far, else that of its base list; None if neither can
+        be read.
 
-        `before`: the manifests that make up the replay so far.
+        `before`: the manifests whose entries are the replay so far.
         """
         root = rooted.root
         assert root.base is not None
@@ -137,15 +138,15 @@ class _BranchCheck:
         if live is not None:
             findings += live.differences(root.key, listed.entries)
         self._inspection.report(findings, root.key)
-        # A difference is told once: from here on readers see what is listed.
+        # A difference is reported once: from this snapshot on readers see the listed state.
         return listed if live is None or findings else live
 
     def _only_merged(
         self, rooted: Rooted, before: Sequence[ManifestFile], base: Sequence[ManifestFile], live: ReplayedFiles
     ) -> bool:
-        """Return whether `base` surely lists what `live` holds: as `before` does, but for manifests that were merged.
+        """Return whether `base` certainly lists the files of `live`: it equals `before` except for merged manifests.
 
-        Manifests in one place of the list were replaced by others that add the same files up, each of them once.
+        One stretch of the list was replaced by manifests that add the same files, each once.
         """
         assert rooted.root.base is not None
         gone, came = _replaced(before, base)
@@ -160,12 +161,12 @@ class _BranchCheck:
         return once and net_of(*old) == net_of(*new)
 
     def _step(self, rooted: Rooted, live: ReplayedFiles, changes: Sequence[ManifestEntry], *, is_first: bool) -> None:
-        """Apply the delta of `rooted` to `live`, then check what it came to; of the first snapshot, everything."""
+        """Apply the delta of `rooted` to `live`, then check the added files; for the first snapshot, all files."""
         key = rooted.root.key
         if self._order_decides and rooted.snapshot.commit_kind is CommitKind.APPEND:
             self._inspection.report(live.crossing_findings(key, changes, self._folders), key)
         self._inspection.report(live.apply(key, changes), key)
-        # A file that one of the deltas deletes may be gone, but for the snapshots before it.
+        # A file that a delta deletes may be missing, unless an earlier snapshot needs it.
         new = live.entries.keys() if is_first else map(file_identifier, changes)
         files = [live.entries[identifier] for identifier in new if identifier in live.entries]
         touched = _buckets(files if is_first else changes)
@@ -189,7 +190,9 @@ class _BranchCheck:
         )
 
     def _indexes(self, rooted: Rooted, live: ReplayedFiles | None) -> None:
-        """Look for the index files of `rooted`, and into its deletion vectors where its files are known: `live`."""
+        """Check that the index files of `rooted` exist, and check its deletion vectors if its files, `live`, are
+        known.
+        """
         for index in self._inspection.index_entries(rooted) or ():
             if index.external_path is not None:
                 continue
@@ -206,7 +209,7 @@ class _BranchCheck:
                 self._inspection.vectors(file.key, index, row_counts, key)
 
     def _changelog(self, rooted: Rooted) -> int | None:
-        """Look at the files of a changelog and return their rows; None when they cannot be told."""
+        """Check the files of a changelog and return their row count; None if it is unknown."""
         root = rooted.root
         named = root.changelog if root.changelog is not None else root.delta
         if named is None:
@@ -223,7 +226,7 @@ class _BranchCheck:
     def _entries(
         self, rooted: Rooted, named: ManifestListRef, manifests: Sequence[ManifestFile] | None
     ) -> list[ManifestEntry] | None:
-        """Return the entries of all manifests of a list, or None when one cannot be read."""
+        """Return the entries of all manifests of a list, None if one cannot be read."""
         if manifests is None:
             return None
         found = [self._inspection.entries(rooted, named, manifest) for manifest in manifests]
@@ -237,7 +240,7 @@ class _BranchCheck:
             self._inspection.report([schema_missing(root.key, rooted.snapshot.schema_id)], root.key)
 
     def _manifests(self, rooted: Rooted) -> None:
-        """Look at every manifest that `rooted` leads to, and that was not looked at before."""
+        """Check every manifest that `rooted` names and that was not checked before."""
         for named in rooted.root.lists:
             for manifest in self._inspection.manifests(rooted, named) or ():
                 self._inspection.tally(rooted, named, manifest)
@@ -247,7 +250,7 @@ class _BranchCheck:
         return index_file(entry.file_name, entry.file_size, folder=folder, named_by=named_by)
 
     def _look_at(self, rooted: Rooted, entries: Iterable[ManifestEntry], kind: FileKind) -> None:
-        """Check that the files of `entries` are there, and that their schemas and keys can be read."""
+        """Check that the files of `entries` exist, and that their schemas and keys can be read."""
         key = rooted.root.key
         for entry in entries:
             folder = self._folders.bucket(entry.partition, entry.bucket)
@@ -272,7 +275,7 @@ class _BranchCheck:
 
 
 def _runs(snapshots: Sequence[Rooted]) -> Iterator[list[Rooted]]:
-    """Yield runs of consecutive ids: where one is missing, the next begins anew."""
+    """Yield runs of snapshots with consecutive ids."""
     run: list[Rooted] = []
     for each in snapshots:
         if run and each.root.snapshot_id != run[-1].root.snapshot_id + 1:
@@ -286,7 +289,7 @@ def _runs(snapshots: Sequence[Rooted]) -> Iterator[list[Rooted]]:
 def _replaced(
     before: Sequence[ManifestFile], after: Sequence[ManifestFile]
 ) -> tuple[Sequence[ManifestFile], Sequence[ManifestFile]]:
-    """Return what of `before` is not in `after`, and what is there instead: all but a common start and a common end."""
+    """Return the differing middle parts of `before` and `after`, without their common start and end."""
     shorter = min(len(before), len(after))
     start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     most = shorter - start
@@ -295,7 +298,7 @@ def _replaced(
 
 
 def _surviving(changes: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return the files that a delta adds and does not delete again."""
+    """Return the entries of files that a delta adds and does not delete again."""
     added: dict[Hashable, ManifestEntry] = {}
     for entry in changes:
         if entry.kind is EntryKind.ADD:

@@ -1,6 +1,6 @@
-"""One look at the objects of a table: each is read once, and what is damaged is reported once.
+"""Inspection: read each object of a table once, and report each damaged one once.
 
-Data files are looked for and measured, and on demand read.
+Data files are listed with their sizes, and read on demand.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,13 +38,13 @@ from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 T = TypeVar("T")
 
-# What reading stored bytes ends in when they are damaged, or not what any engine writes.
+# The errors of reading bytes that are damaged, or that no engine writes.
 _UNREADABLE = (CorruptTable, UnsupportedFeature, InvalidRequest, NotFound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rooted:
-    """A root, reduced to what it needs, with the snapshot that it holds."""
+    """A root, reduced to the files that it names, with the snapshot that it holds."""
 
     root: Root
     snapshot: Snapshot
@@ -61,21 +61,24 @@ class Inspection:
         self._watch = watch
         self._root_count = 0
         self._roots_checked = 0
-        # What a handle remembers says nothing of the files as they are now.
+        # Values cached in a handle may differ from the files as they are now.
         self._manifests = ManifestReader(store, MAIN)
         self._store = store
         self._reads_data = reads_data
         self._data_read: set[str] = set()
         self._found: dict[tuple[Invariant, str], tuple[Finding, str | None]] = {}
         self._files: Mapping[str, int] = {}
-        # By key, when the files of snapshots were written, by the storage's clock.
+        # By key, the times at which snapshot files were written, by the storage's clock.
         self.modified_millis: Mapping[str, int] = {}
         self._tallies: dict[ManifestFile, Tally | None] = {}
         self._indexes_read: set[tuple[str, str | None]] = set()
         self._vectors_read: set[str] = set()
 
     def list_files(self, root_count: int) -> None:
-        """List what is there; `exist`, `vectors` and `content` go by it. The roots, so many, are read before."""
+        """List the table's files for `exist`, `vectors` and `content`. `root_count`: the number of roots, for progress.
+
+        REQUIRES: the roots were read before.
+        """
         self._watch.at("listing the files")
         self._root_count = root_count
         infos = list(self._store.list(""))
@@ -83,24 +86,24 @@ class Inspection:
         self.modified_millis = {info.key: info.modified_millis for info in infos if "/snapshot-" in f"/{info.key}"}
 
     def begin(self) -> None:
-        """Tell that the next root is looked at; of data that is read, the files tell more."""
+        """Count the next root as progress; when data is read, files count instead."""
         if not self._reads_data:
             self._watch.at("checking", self._roots_checked, self._root_count, "snapshots")
         self._roots_checked += 1
 
     def end(self) -> Sequence[tuple[Finding, str | None]]:
-        """Return what was reported, in that order, each with the root for which it was: no root is looked at again."""
+        """Return the findings in order, each with the key of its root, and end the inspection."""
         if not self._reads_data:
             self._watch.at("checking", self._root_count, self._root_count, "snapshots")
         return tuple(self._found.values())
 
     def report(self, findings: Iterable[Finding], root_key: str | None = None) -> None:
-        """Keep what was found; `root_key`: the root that names the object."""
+        """Add findings; `root_key`: the root that names the object."""
         for finding in findings:
             self._found.setdefault((finding.promise, finding.object), (finding, root_key))
 
     def read(self, promise: Invariant, object: str, read: Callable[[], T], root_key: str | None = None) -> T | None:
-        """Return what `read` finds, or None after reporting why it finds nothing."""
+        """Return the result of `read`; if it fails, report why and return None."""
         try:
             return read()
         except _UNREADABLE as error:
@@ -108,7 +111,7 @@ class Inspection:
             return None
 
     def manifests(self, rooted: Rooted, named: ManifestListRef) -> list[ManifestFile] | None:
-        """Return the manifests of a list, None where it cannot be read."""
+        """Return the manifests of a list, None if it cannot be read."""
         expected = rooted.checksums.get(named.name)
         return self.read(
             Invariant.NAMED_FILES,
@@ -118,9 +121,9 @@ class Inspection:
         )
 
     def tally(self, rooted: Rooted, named: ManifestListRef, manifest: ManifestFile) -> Tally | None:
-        """Return what a manifest comes to, None where it cannot be read.
+        """Return the tally of a manifest, None if it cannot be read.
 
-        It is read at its first call only; what its list says of it is checked then.
+        The manifest is read at the first call only, and compared with its entry in the manifest list.
         """
         if manifest not in self._tallies:
             columns = self.read(
@@ -133,7 +136,7 @@ class Inspection:
         return self._tallies[manifest]
 
     def entries(self, rooted: Rooted, named: ManifestListRef, manifest: ManifestFile) -> list[ManifestEntry] | None:
-        """Return the entries of a manifest, None where it cannot be read."""
+        """Return the entries of a manifest, None if it cannot be read."""
         if manifest in self._tallies and self._tallies[manifest] is None:
             return None
         entries = self.read(
@@ -154,7 +157,7 @@ class Inspection:
             self.report(manifest_findings(named.name, manifest, found), rooted.root.key)
 
     def index_entries(self, rooted: Rooted) -> list[IndexManifestEntry] | None:
-        """Return what the index manifest of a root lists, at its first call; None when it was looked at before."""
+        """Return the entries of a root's index manifest at the first call; None at later calls."""
         name = rooted.root.index_manifest
         expected = rooted.checksums.get(name or "")
         if name is None or (name, expected) in self._indexes_read:
@@ -170,7 +173,9 @@ class Inspection:
     def vectors(
         self, key: str, index: IndexManifestEntry, row_counts: Callable[[], Mapping[str, int]], root_key: str
     ) -> None:
-        """Decode the vectors of an index file that is there whole, once, and look for their rows in the data files."""
+        """Decode the deletion vectors of a whole index file once, and check their positions against the data files' row
+        counts.
+        """
         if key in self._vectors_read or self._files.get(key) != index.file_size:
             return
         self._vectors_read.add(key)
@@ -187,9 +192,9 @@ class Inspection:
         for file in files:
             size = self._files.get(file.key)
             if size is None:
-                found, expected = "it is missing", f"a file, for {root_key} needs it"
+                found, expected = "it is missing", f"a file, because {root_key} needs it"
             elif (recorded := file.size_fault(size)) is not None:
-                found, expected = f"it has {size} bytes", f"{recorded}, as {root_key} has it"
+                found, expected = f"it has {size} bytes", f"{recorded}, as {root_key} records"
             else:
                 continue
             self.report(
@@ -206,7 +211,7 @@ class Inspection:
             )
 
     def content(self, folder: str, file: DataFile, schemas: Mapping[int, TableSchema], root_key: str) -> None:
-        """Read a data file that is there whole, once, where that was asked for and its format is ours."""
+        """Read a whole data file once, if reading was requested and its format is known."""
         key = f"{folder}/{file.file_name}"
         if not self._reads_data or key in self._data_read or not self._is_whole(key, file):
             return
@@ -219,7 +224,7 @@ class Inspection:
             self._indexes(folder, file, schemas[file.schema_id], root_key)
 
     def _indexes(self, folder: str, file: DataFile, schema: TableSchema, root_key: str) -> None:
-        """Read the indexes of a data file; one that is missing was reported."""
+        """Read the indexes of a data file; a missing one was reported before."""
         name = index_file_name(file)
         key = f"{folder}/{file.file_name if name is None else name}"
         if key in self._files:

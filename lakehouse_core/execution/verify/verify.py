@@ -1,6 +1,6 @@
-"""verify: reads all metadata of a table and says which of its promises are broken. It changes nothing.
+"""Verification: read all metadata of a table and report every broken invariant. It changes nothing.
 
-Data files are looked for and measured, and on demand read. What an expiry removes while we look is not reported.
+Data files are listed with their sizes, and read on demand. Files that an expiry deletes meanwhile are not reported.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,13 +37,13 @@ T = TypeVar("T")
 
 
 def verify(table: TableContext, *, reads_data: bool = False, watch: Watch = NOBODY) -> tuple[Finding, ...]:
-    """Return every broken promise of the table and its branches; nothing when all is well.
+    """Return a finding for every broken invariant of the table and its branches; an empty tuple if there is none.
 
-    With `reads_data` every data file that a root names is decoded as well, against its checksums, and its indexes.
+    With `reads_data`, every data file that a root names and its indexes are decoded as well, and checksums compared.
     Raises NotFound when there is no table, StorageUnavailable when the store does not answer.
     """
     if not table.schemas.ids():
-        raise NotFound(f"{table.store.uri('')}: there is no table, for it has no schema. Check the name.")
+        raise NotFound(f"{table.store.uri('')}: there is no table: expected a schema, found none. Check the name.")
     for _ in LISTING.attempts():
         found, is_whole = _Verification(table, reads_data=reads_data, watch=watch).run()
         if is_whole:
@@ -64,9 +64,10 @@ class _Verification:
         self._made: frozenset[int] = frozenset()
 
     def run(self) -> tuple[tuple[Finding, ...], bool]:
-        """Return what is broken, and whether that is all.
+        """Return the findings, and whether they are complete.
 
-        What was looked for in vain because its root went meanwhile is left out. Another root may need it all the same.
+        Findings for roots that were unlinked meanwhile are left out. Then they are incomplete: another root may need
+        the same object.
         """
         self._watch.at("reading the roots", 0, None, "snapshots")
         boundary = self._boundary()
@@ -80,7 +81,7 @@ class _Verification:
                 for name in branch_names(self._store)
             ),
         ]
-        # Listed after the roots were read: whatever they name was written before them.
+        # Files are listed after the roots were read: every file that a root names was written before the root.
         self._inspection.list_files(self._roots_read)
         for branch in branches:
             if branch is not None:
@@ -91,7 +92,7 @@ class _Verification:
         return left, len(left) == len(found)
 
     def _gone(self, root_keys: Iterable[str]) -> set[str]:
-        """Return which of the roots are gone by now, or are others than were read."""
+        """Return the keys of roots that were deleted or replaced since they were read."""
         boundary = self._boundary()
         layout = self._table.layout
         below = {layout.snapshot(id) for id in snapshot_ids(self._store, layout) if id < boundary}
@@ -106,7 +107,7 @@ class _Verification:
         return self._inspection.read(Invariant.DENSE_IDS, self._table.layout.boundary, read) or 0
 
     def _plans(self) -> frozenset[int]:
-        """Return the ids of snapshots that deletions under way have yet to unlink, or are unlinking."""
+        """Return the ids of snapshots that deletions in progress still have to unlink, or are unlinking."""
         plans = self._inspection.read(Invariant.READABLE_ROOTS, OWN_FOLDER, lambda: _steady(load_plans, self._store))
         self._made = frozenset(id for plan in plans or () for id in plan.made_changelog_ids)
         return frozenset(
@@ -124,7 +125,7 @@ class _Verification:
                 self._inspection.read(Invariant.READABLE_ROOTS, key, partial(_consumer, self._store, key))
 
     def _branch(self, table: TableContext, *, boundary: int, unlinking: frozenset[int]) -> Branch | None:
-        """Return what lies on the branch of `table`; only the main one has a boundary and deletions under way."""
+        """Return the roots of the branch of `table`; only the main branch has a boundary and deletions in progress."""
         store, layout = self._store, table.layout
         read = {
             id: self._inspection.read(Invariant.READABLE_SCHEMAS, layout.schema(id), partial(table.schemas.schema, id))
@@ -134,7 +135,7 @@ class _Verification:
         if schema is None:
             self._inspection.report([no_schema(layout)] if not read else [])
             return None
-        # Hints first: what they speak of is there before them.
+        # Hints are read first: the snapshot of a hint is written before the hint.
         snapshot_hints = _contents(store, layout.earliest_hint, layout.latest_hint)
         changelog_hints = _contents(store, layout.earliest_changelog_hint, layout.latest_changelog_hint)
         every_id, every_changelog_id = snapshot_ids(store, layout), changelog_ids(store, layout)
@@ -142,7 +143,7 @@ class _Verification:
             for key, content in hints.items():
                 self._inspection.report(hint_findings(key, content, latest_id=ids[-1] if ids else None))
         if list(id_findings(layout, every_id, boundary=boundary, unlinking=unlinking)):
-            # A listing during an expiry may show an older id and miss a younger one: look again.
+            # A listing during an expiry may contain an older id and lack a newer one: list again.
             if layout.branch is None:
                 boundary, unlinking = self._boundary(), self._plans()
             every_id, every_changelog_id = snapshot_ids(store, layout), changelog_ids(store, layout)
@@ -170,14 +171,14 @@ class _Verification:
         snapshot = self._inspection.read(Invariant.READABLE_ROOTS, key, partial(self._snapshot, key, kind), key)
         if snapshot is None:
             return None
-        # Read too: what its writer recorded of the lists may not be what it should be.
+        # The file is read too, because the sizes that its writer recorded for the lists may be wrong.
         whole = self._inspection.read(
             Invariant.READABLE_ROOTS, key, partial(root_of, snapshot, key, kind, lineage=lineage), key
         )
         if whole is None:
             return None
         checksums = snapshot.properties.get(CHECKSUMS_PROPERTY)
-        # The ledger of each of ten thousand snapshots would fill the memory.
+        # The ledgers of ten thousand snapshots would fill the memory.
         kept = {} if checksums is None else {CHECKSUMS_PROPERTY: checksums}
         rooted = Rooted(
             root=needed(whole, delta_is_changelog=delta_is_changelog),
@@ -189,13 +190,13 @@ class _Verification:
 
     def _snapshot(self, key: str, kind: RootKind) -> Snapshot:
         data = self._store.read(key)
-        # Not the content: there may be ten thousand of them.
+        # Not the content, because there may be ten thousand files.
         self._roots[key] = hash(data)
         return tag_in(self._store, key, data).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
 
 
 def _steady(read: Callable[[StoreReader], T], store: StoreReader) -> T:
-    """Read what is listed first: another process may end one of them in between."""
+    """Return the result of `read`, which reads listed files; repeat it when another process deletes one in between."""
     return LISTING.call(lambda: read(store), on=(NotFound,))
 
 

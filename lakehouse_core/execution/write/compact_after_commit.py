@@ -1,6 +1,6 @@
-"""Compaction after a commit: compact what the options of the table ask for, once the rows are committed.
+"""Compaction after a commit: compact as the table's options say, once the rows are committed.
 
-Rule: the rows stay committed whatever happens here. `planning/compaction/trigger` decides what to compact.
+Rule: the rows stay committed if the compaction fails. `planning/compaction/trigger` decides what to compact.
 Source: docs/semantics/compaction.md#triggers-of-a-write.
 """
 
@@ -26,9 +26,9 @@ _OVERTAKEN: Final = Retry(3)
 
 @dataclass(frozen=True, slots=True)
 class WriteCompaction:
-    """The outcome of the compaction after a write: its result, or why it failed; neither where none was due.
+    """The outcome of the compaction after a write: its result, or its failure; neither if no compaction was due.
 
-    `result` covers all attempts, where another commit was faster.
+    `result` covers all attempts, if conflicts made several necessary.
     """
 
     result: CompactionResult | None = None
@@ -43,11 +43,11 @@ def compact_written(
     replayed: bool,
     watch: Watch = NOBODY,
 ) -> WriteCompaction:
-    """Compact what the options of the table ask for after this commit; again where another commit was faster.
+    """Compact as the table's options say after this commit; repeat the compaction of buckets with a conflict.
 
-    A failure is a result, because the rows are committed; the next compaction finds the same to do. `replayed`: the
-    rows were committed before, and maybe compacted, so a compaction now gets an identity of its own. Staged again,
-    nothing tells where they are, and all buckets are looked at.
+    A failure is part of the result, because the rows are committed; the next compaction does the work. `replayed`: an
+    earlier call committed the rows and may have compacted them, so a compaction now gets a fresh identity. If the rows
+    were not staged again, their buckets are unknown, and all buckets are in scope.
     """
     started = table.clock.monotonic_seconds()
     done: list[CompactionResult] = []
@@ -78,7 +78,7 @@ def compact_written(
                 full=trigger is Trigger.FULL,
                 identity=identity,
                 properties=staged.properties,
-                # As in Java: an overwrite has no changelog, nor has the compaction that belongs to it.
+                # As in Java: neither an overwrite nor its compaction has a changelog.
                 emits_changelog=isinstance(staged.mode, Append),
                 watch=watch,
             )
@@ -91,13 +91,13 @@ def compact_written(
         done.append(made)
         if not made.commit.conflicts:
             break
-        # An identity commits one compaction.
+        # One identity commits one compaction.
         identity = None
     return outcome()
 
 
 def _all_of(done: Sequence[CompactionResult]) -> CompactionResult | None:
-    """Return the results of all attempts as one, with the findings of the first and the commits of all."""
+    """Return the results of all attempts as one, with the plan of the first and the commits of all."""
     if not done:
         return None
     commits = [one.commit for one in done if one.commit is not None]

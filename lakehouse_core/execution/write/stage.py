@@ -1,6 +1,6 @@
-"""Staging: write rows as files of the table that no snapshot names yet.
+"""Staging: write rows to files that no snapshot names yet.
 
-Rule: a call is refused before a file is written where that is possible; else its files are deleted.
+Rule: a wrong call is refused before a file is written if possible; else its files are deleted.
 Source: docs/reliability/commit.md#steps, docs/semantics/writing.md#sequence-numbers.
 """
 
@@ -45,16 +45,16 @@ def stage(
     missing: Missing = "null",
     watch: Watch = NOBODY,
 ) -> StagedCommit:
-    """Write `data` as files and return the commit that would make them visible; without rows it holds no messages.
+    """Write `data` to files and return the staged commit, which has no messages if there are no rows.
 
-    `behind`: what is staged already and will be committed before, whose rows the new ones are to win over.
-    `missing`: a column that the data lacks is null, or an error. What this user has committed under this identifier is
-    not written again, nor is `data` read: the commit will answer as it did.
+    `behind`: staged commits that will be committed before this one, so the new rows get higher sequence numbers than
+    theirs. `missing`: whether a column that the data lacks is null or an error. If this user has committed this
+    identifier already, nothing is written and `data` is not read: the commit returns its earlier result.
     Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull, StaleCommit.
     """
     schema = table.schemas.latest()
     write_supported(schema, table=table.name)
-    # An overwrite replaces all rows before it; without buckets or keys rows have no order.
+    # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
     continues_sequence = isinstance(mode, Append) and _has_order(schema)
     base, live = table.snapshots.of_latest(
         lambda base: (base, table.manifests.live_entries(base) if base is not None and continues_sequence else [])
@@ -72,7 +72,7 @@ def stage(
     check_staged(staged)
     overwritten(staged, schema)
     if _was_committed(table, base, staged):
-        # The commit finds that out again; no snapshot would ever name files that were written for it.
+        # The commit recognises the replay by itself; no snapshot would ever name files written for it.
         return staged
     if rowkind_column is not None and schema.table_options.rowkind_field not in (None, rowkind_column):
         raise InvalidRequest(
@@ -85,7 +85,7 @@ def stage(
         next_sequence_numbers=_next_numbers(live, behind),
         rowkind_column=rowkind_column,
         missing=missing,
-        # As in Java, which writes the changelog of an overwrite and lets it lie.
+        # An overwrite has no changelog. Java writes one and never commits it.
         emits_changelog=isinstance(mode, Append),
     )
     messages: list[CommitMessage] = []
@@ -107,7 +107,7 @@ def stage(
 
 
 def _has_order(schema: TableSchema) -> bool:
-    """Return whether the rows of a bucket have an order, which later writes continue."""
+    """Return whether the rows of a bucket have an order that later writes continue."""
     match schema.bucketing:
         case Fixed():
             return True
@@ -120,7 +120,8 @@ def _has_order(schema: TableSchema) -> bool:
 def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCommit) -> bool:
     """Return whether the ledger of `base` shows that the user has committed this identifier.
 
-    False where another engine wrote last and left no ledger, and for batch commits, each of which has a fresh user.
+    False if another engine committed last, which writes no ledger, and for batch commits, each of which has a fresh
+    user.
     """
     is_named = staged.commit_identifier != BATCH_IDENTIFIER
     ledger = ledger_of(base, table.layout.snapshot(base.id)) if base is not None and is_named else None
@@ -131,7 +132,7 @@ def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCom
 
 
 def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit]) -> dict[tuple[bytes, int], int]:
-    """Return by bucket the first sequence number above those of all its files, staged ones included."""
+    """Return, by bucket, the first sequence number above those of all its files, including staged ones."""
     messages = (message for staged in behind for message in staged.messages)
     files = chain(
         ((entry.partition, entry.bucket, entry.file) for entry in live),
@@ -146,7 +147,9 @@ def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit])
 def _check_bucket_counts(
     table: str, schema: TableSchema, live: Iterable[ManifestEntry], messages: Iterable[CommitMessage]
 ) -> None:
-    """Raise InvalidRequest for rows of a partition with another bucket count: reads would search other buckets."""
+    """Raise InvalidRequest for rows of a partition that has another bucket count, because reads would search other
+    buckets.
+    """
     counts = {entry.partition: entry.total_buckets for entry in live if entry.total_buckets > 0}
     wrong = {}
     for message in messages:
@@ -154,7 +157,7 @@ def _check_bucket_counts(
         if found != message.total_buckets:
             wrong[partition_name(message.partition, schema)] = (found, message.total_buckets)
     if wrong:
-        # Messages come in no order; all buckets of a partition have one count.
+        # Messages are in no order; all buckets of a partition have one bucket count.
         name = min(wrong)
         found, wanted = wrong[name]
         what, whole = (f"partition {name}", "the partition") if schema.partition_keys else ("the table", "it")

@@ -1,6 +1,6 @@
-"""ALTER TABLE: the next version of a schema, from the last one and a list of changes.
+"""ALTER TABLE: compute the next version of a schema from the latest one and a list of changes.
 
-Field ids are never reused: whatever is added gets the next id, and files are read by id.
+Rule: field ids are never reused. An added field gets the next id, and files are read by id.
 Source: docs/semantics/tables.md#schema-changes.
 """
 
@@ -64,9 +64,9 @@ from lakehouse_core.table.schema import (
 def apply_changes(
     schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, now_millis: int
 ) -> TableSchema:
-    """Return the next version of the schema, after all changes in their order.
+    """Return the next version of the schema, with all changes applied in order.
 
-    Raises InvalidRequest for what may not change, UnsupportedFeature for what is not supported yet.
+    Raises InvalidRequest for a change that is not allowed, UnsupportedFeature for one that is not supported yet.
     """
     if schema.foreign_attributes:
         raise UnsupportedFeature(
@@ -117,7 +117,7 @@ def _named(path: Sequence[str]) -> str:
     return ".".join(path)
 
 
-# Columns, at the top and nested: the schema is a ROW whose fields are the columns.
+# Columns, top-level and nested: the schema is treated as a ROW whose fields are the columns.
 
 
 def _edit(schema: TableSchema, path: Sequence[str], edit: Callable[[DataType], DataType]) -> TableSchema:
@@ -145,15 +145,15 @@ def _edit_within(
             return replace(data_type, value=_edit_within(value, rest, edit, whole))
         case AtomicType() | ArrayType() | MapType() | MultisetType():
             raise InvalidRequest(
-                f"{_named(whole)}: {type_to_sql(data_type)} has no part {shown(step)} that could change: a ROW has its "
-                "fields, an ARRAY element, a MAP value."
+                f"{_named(whole)}: {type_to_sql(data_type)} has no part {shown(step)} that can change: expected a "
+                "field of a ROW, 'element' of an ARRAY or 'value' of a MAP."
             )
 
 
 def _edit_row(
     schema: TableSchema, path: Sequence[str], edit: Callable[[tuple[DataField, ...]], Sequence[DataField]]
 ) -> TableSchema:
-    """Return the schema with the list of fields edited in which the path's last name lies."""
+    """Return the schema with an edit of the field list that contains the path's last name."""
 
     def edit_type(data_type: DataType) -> DataType:
         if not isinstance(data_type, RowType):
@@ -185,7 +185,8 @@ def _add_column(schema: TableSchema, change: AddColumn) -> TableSchema:
     data_type = parse_type(change.type)
     if not data_type.nullable:
         raise InvalidRequest(
-            f"Column {_named(path)}: a new column is NULL in the rows that are there; drop the NOT NULL."
+            f"Column {_named(path)}: a new column is NULL in existing rows, so it cannot be NOT NULL. Leave NOT "
+            "NULL out."
         )
     declared = DataField(UNASSIGNED, path[-1], data_type, change.comment)
     check_new_fields([declared])
@@ -230,7 +231,9 @@ def _drop_column(schema: TableSchema, path: tuple[str, ...]) -> TableSchema:
     def drop(fields: tuple[DataField, ...]) -> list[DataField]:
         index = _index(fields, path[-1], path)
         if len(fields) == 1:
-            raise InvalidRequest(f"Column {_named(path)} is the last one: a table, like a ROW, needs one.")
+            raise InvalidRequest(
+                f"Column {_named(path)} is the last one: a table or a ROW needs at least one. Add another column first."
+            )
         return [field for position, field in enumerate(fields) if position != index]
 
     dropped = _edit_row(schema, path, drop)
@@ -254,8 +257,8 @@ def _update_type(schema: TableSchema, path: tuple[str, ...], target: DataType) -
     _refuse_key_column(schema, path, "changes its type")
     if len(path) == 1 and path[0] in schema.bucket_keys:
         raise InvalidRequest(
-            f"Column {path[0]} decides the bucket of a row: with another type, rows that are there would be looked for "
-            "in the wrong one. Add a new column instead."
+            f"Column {path[0]} decides the bucket of a row: with another type, existing rows would be searched in "
+            "the wrong bucket. Add a new column instead."
         )
     return _edit(schema, path, partial(_retyped, schema, path, target))
 
@@ -296,8 +299,8 @@ def _update_nullability(schema: TableSchema, path: tuple[str, ...], nullable: bo
 def _check_not_null(schema: TableSchema, path: Sequence[str], source: DataType) -> None:
     if source.nullable and schema.table_options.null_to_not_null_disabled:
         raise InvalidRequest(
-            f"Column {_named(path)} may hold nulls already: set alter-column-null-to-not-null.disabled to false if you "
-            "are sure that it does not."
+            f"Column {_named(path)} may hold nulls already: set alter-column-null-to-not-null.disabled to false "
+            "if you are sure that it holds none."
         )
 
 
@@ -310,7 +313,7 @@ def _refuse_key_column(schema: TableSchema, path: Sequence[str], what: str) -> N
 def _rename_column(schema: TableSchema, path: tuple[str, ...], new_name: str) -> TableSchema:
     if len(path) == 1 and path[0] in schema.partition_keys:
         raise InvalidRequest(
-            f"Column {path[0]} is part of the partition key: folders carry its name, it never changes. "
+            f"Column {path[0]} is part of the partition key: folder names contain its name, so it cannot change. "
             "Create a new table."
         )
 

@@ -1,4 +1,4 @@
-"""What ALTER TABLE does to the options: set and remove them, and let them follow a column that is renamed.
+"""ALTER TABLE of options: set and remove them, and rename the columns that they name.
 
 Source: docs/semantics/tables.md#schema-changes.
 """
@@ -22,7 +22,7 @@ from lakehouse_core.table.bucketing import moves_rows
 from lakehouse_core.table.merge_spec import REMOVE_ON_SEQUENCE_GROUP
 from lakehouse_core.table.schema import TableSchema
 
-# Files that are there depend on these.
+# Existing files depend on these options.
 IMMUTABLE_OPTIONS: Final = frozenset(
     {
         "bucket-key",
@@ -46,14 +46,15 @@ IMMUTABLE_OPTIONS: Final = frozenset(
         "pk-clustering-override",
     }
 )
-# Folders are named by these, and files are looked for there. Java lets them change, and then finds no file.
+# These options decide the names of folders in which files are searched. Java allows a change, and then finds no file.
 _FOLDER_OPTIONS: Final = frozenset({"partition.legacy-name", "partition.default-name"})
-# The keys are part of the schema itself, and a table does not move.
+# Keys are part of the schema itself, and a table does not move.
 _NEVER_CHANGEABLE: Final = frozenset({"type", "path", "primary-key", "partition"})
-# Rows that a true dropped are gone: a false afterwards would promise what is not there.
+# Rows that the value true dropped are lost: after a change to false they would be missing.
 _ONLY_TO_TRUE: Final = frozenset({"ignore-delete", "ignore-update-before"})
 
-# Columns whose changes alone are not told. A name that is none means nothing here, so nobody would notice a stale one.
+# The columns whose changes alone emit no changelog. A name without a column is ignored, so a stale one would go
+# unnoticed.
 _IGNORED_FIELDS: Final = "changelog-producer.row-deduplicate-ignore-fields"
 _COLUMN_LIST_OPTIONS: Final = (
     "bucket-key",
@@ -64,13 +65,15 @@ _COLUMN_LIST_OPTIONS: Final = (
     _IGNORED_FIELDS,
 )
 _COLUMN_LIST_ENDING: Final = ".sequence-group"
-# Options of a column that name fields of its rows, by the way to them. Java leaves these as they are when the field is
-# renamed, and renames them with a column of the same name: both break the table.
+# Options of a ROW column that name its nested fields by path. When the field is renamed, Java keeps the option; when a
+# column of the same name is renamed, Java renames it in the option. Both break the table.
 _NESTED_LIST_ENDINGS: Final = {"nested-key": "element", "nested-sequence-field": "element", "ts-field": "value"}
 
 
 def set_option(schema: TableSchema, key: str, value: str, *, has_snapshots: bool) -> dict[str, str]:
-    """Return the options with one set. Raises InvalidRequest for one that is unknown, or may not become that."""
+    """Return the options with `key` set to `value`. Raises InvalidRequest for an unknown option or a forbidden
+    change.
+    """
     check_known({key: value}, schema.column_names)
     ((key, value),) = current_options({key: value}).items()
     if parse_names(value) == {"primary-key": schema.primary_keys, "partition": schema.partition_keys}.get(key):
@@ -80,23 +83,25 @@ def set_option(schema: TableSchema, key: str, value: str, *, has_snapshots: bool
 
 
 def remove_option(schema: TableSchema, key: str, *, has_snapshots: bool) -> dict[str, str]:
-    """Return the options without one, which then has its default. Raises InvalidRequest as `set_option` does."""
+    """Return the options without `key`, which then has its default. Raises InvalidRequest as `set_option` does."""
     if key not in schema.options:
-        # A wrong name shows here; removing what is not set is fine otherwise.
+        # An unknown name is refused; a known option may be removed also if it is not set.
         if not key.startswith(("fields.", "file-index.")):
             known_key(key)
         return dict(schema.options)
     if key == "bucket" and has_snapshots:
-        raise InvalidRequest("Option bucket cannot be removed: files lie in that many buckets. Set another number.")
+        raise InvalidRequest(
+            "Option bucket cannot be removed: it is the number of buckets of the files. Set another number."
+        )
     _check_changeable(schema, key, None, has_snapshots)
     return {name: text for name, text in schema.options.items() if name != key}
 
 
 def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snapshots: bool) -> None:
-    """`value` None: the option goes, its default comes.
+    """Raise InvalidRequest unless the option may change to `value`; None: to its default.
 
-    What is there already may be set again, as in Java 2 (1.4 refuses it); so may a default, said or not, which Java
-    takes for a change.
+    The present value may be set again, as in Java 2 (1.4 refuses it). An explicit and an implicit default count as the
+    same value; Java counts that as a change.
     """
     default = KNOWN[key].default if key in KNOWN else None
     old, new = schema.options.get(key, default), default if value is None else value
@@ -108,13 +113,14 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
         return
     if key in IMMUTABLE_OPTIONS or (key in _FOLDER_OPTIONS and schema.partition_keys):
         raise InvalidRequest(
-            f"Option {key} is {old} and the table has data, which depends on it: it cannot become {new}. "
+            f"Option {key} is {old} and the table has data that depends on it: it cannot become {new}. "
             "Create a new table."
         )
     if key == "bucket" and moves_rows(int(old or DYNAMIC_BUCKET), int(new or DYNAMIC_BUCKET)):
         raise InvalidRequest(
             f"Option bucket is {old or DYNAMIC_BUCKET} and cannot become {new or DYNAMIC_BUCKET} once there are rows: "
-            "-1 and a number of buckets place them differently. Create a table with the other number and copy the rows."
+            "-1 and a number of buckets put them into different buckets. Create a table with the other number and "
+            "copy the rows."
         )
     if key == "deletion-vectors.enabled" and not _flag(schema, "deletion-vectors.modifiable"):
         raise InvalidRequest(
@@ -122,7 +128,7 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
             "first, and compact the table in full afterwards."
         )
     if key in _ONLY_TO_TRUE and old is not None and parse_bool(key, old) and not parse_bool(key, new or "false"):
-        raise InvalidRequest(f"Option {key} is true and rows have been dropped by it: it cannot become {new}.")
+        raise InvalidRequest(f"Option {key} is true and may have dropped rows: it cannot become {new}.")
 
 
 def _flag(schema: TableSchema, key: str) -> bool:
@@ -130,12 +136,14 @@ def _flag(schema: TableSchema, key: str) -> bool:
 
 
 def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """Return the options after a column has a new name."""
+    """Return the options after a column was renamed from `old` to `new`."""
     return dict(_renamed(key, value, old, new) for key, value in options.items())
 
 
 def drop_in_options(options: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return the options after a column is gone; those that would not work without it stay, and are refused."""
+    """Return the options after a column was dropped. Options that need the column stay, and the schema check refuses
+    them.
+    """
     names = parse_names(options.get(_IGNORED_FIELDS, ""))
     if name not in names:
         return dict(options)
@@ -144,7 +152,7 @@ def drop_in_options(options: Mapping[str, str], name: str) -> dict[str, str]:
 
 
 def _renamed(key: str, value: str, old: str, new: str) -> tuple[str, str]:
-    """Return the option with the column's new name wherever its key or its value names the column."""
+    """Return key and value of the option, with the column's new name in both."""
     if key in _COLUMN_LIST_OPTIONS:
         return key, _renamed_in_list(value, old, new)
     if is_index_option(key):
@@ -153,7 +161,7 @@ def _renamed(key: str, value: str, old: str, new: str) -> tuple[str, str]:
         return key, value
     head, middle, ending = key[:7], *key[7:].rsplit(".", 1)
     if middle.startswith(f"{old}."):
-        # Endings with dots of their own, such as `map.…`.
+        # Suffixes that contain dots, such as `map.…`.
         middle = new + middle[len(old) :]
     names_columns = key.endswith(_COLUMN_LIST_ENDING)
     return (
@@ -163,7 +171,7 @@ def _renamed(key: str, value: str, old: str, new: str) -> tuple[str, str]:
 
 
 def rename_nested_in_options(options: Mapping[str, str], path: Sequence[str], new: str) -> dict[str, str]:
-    """Return the options after the field at the path of a column's rows has a new name."""
+    """Return the options after the nested field at `path` was renamed to `new`."""
     found = dict(options)
     for ending, step in _NESTED_LIST_ENDINGS.items():
         key = f"fields.{path[0]}.{ending}"

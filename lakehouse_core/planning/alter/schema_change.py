@@ -1,6 +1,6 @@
-"""What ALTER TABLE may ask for: each change of a schema as a value.
+"""Schema changes: each change that ALTER TABLE can make, as a value.
 
-Each argument is looked at when the value is made, so that what is in it can be stored.
+Rule: each value checks its arguments when it is made, so that a change can be stored.
 Source: docs/semantics/tables.md#schema-changes.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.stored import check_text
 
-# A column by its name, or a path to a nested field: names of fields, `element` of an array, `value` of a map.
+# A column's name, or the path of a nested field: names of fields, `element` for an array, `value` for a map.
 Column: TypeAlias = str | tuple[str, ...]
 
 
@@ -21,7 +21,7 @@ def _check_column(what: str, value: object) -> None:
         return
     if not isinstance(value, tuple) or not value:
         raise InvalidRequest(
-            f"{what} is {shown(value)}: give a column's name, or a tuple of names that leads to a nested field."
+            f"{what} is {shown(value)}: give a column's name, or the path of a nested field as a tuple of names."
         )
     for part in value:
         check_text(what, part)
@@ -46,7 +46,9 @@ _CHECKS: Final[Mapping[Any, Callable[[str, object], None]]] = {
 
 
 class _Change:
-    """Arguments of the declared types, texts that can be stored. Raises InvalidRequest naming the argument."""
+    """Checks that arguments have the declared types and that texts can be stored. Raises InvalidRequest naming the
+    argument.
+    """
 
     __slots__ = ()
 
@@ -57,7 +59,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class AddColumn(_Change):
-    """Add a nullable column; without a place, at the end. `type` is SQL text."""
+    """Add a nullable column, by default as the last one. `type` is SQL text."""
 
     name: Column
     type: str
@@ -69,14 +71,16 @@ class AddColumn(_Change):
 
 @dataclass(frozen=True, slots=True)
 class DropColumn(_Change):
-    """Leave a column out from now on; files keep it. Key columns and the last column stay."""
+    """Drop a column from the schema; existing files keep its values. Key columns and the only column cannot be
+    dropped.
+    """
 
     name: Column
 
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn(_Change):
-    """Give a column another name; keys and options that name it follow."""
+    """Rename a column, also in keys and options that name it."""
 
     name: Column
     new_name: str
@@ -84,7 +88,7 @@ class RenameColumn(_Change):
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnType(_Change):
-    """Read and write the column as another type from now on. Nullability stays unless the text says NOT NULL."""
+    """Change the type by which a column is read and written. Nullability stays unless the text says NOT NULL."""
 
     name: Column
     type: str
@@ -92,7 +96,9 @@ class UpdateColumnType(_Change):
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnNullability(_Change):
-    """Let a column hold nulls, or no longer; the latter needs an option that says so. Key columns stay NOT NULL."""
+    """Make a column nullable or NOT NULL; NOT NULL needs `alter-column-null-to-not-null.disabled` = false. Key columns
+    stay NOT NULL.
+    """
 
     name: Column
     nullable: bool
@@ -108,7 +114,7 @@ class UpdateColumnComment(_Change):
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnDefault(_Change):
-    """Fill nulls of later writes with the value that the text stands for; None ends that. Stored rows stay."""
+    """Set the default, as text, that replaces nulls in later writes; None removes it. Stored rows do not change."""
 
     name: str
     default: str | None
@@ -116,7 +122,7 @@ class UpdateColumnDefault(_Change):
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn(_Change):
-    """Give a column another place: exactly one of the four."""
+    """Move a column: give exactly one of the four places."""
 
     name: str
     first: bool = False
@@ -127,7 +133,7 @@ class MoveColumn(_Change):
 
 @dataclass(frozen=True, slots=True)
 class SetOption(_Change):
-    """Set a table option; both are text, with units where Paimon has them (`128 mb`, `1 h`)."""
+    """Set a table option; key and value are text, with units as in Paimon (`128 mb`, `1 h`)."""
 
     key: str
     value: str
@@ -135,7 +141,7 @@ class SetOption(_Change):
 
 @dataclass(frozen=True, slots=True)
 class RemoveOption(_Change):
-    """Give a table option its default again."""
+    """Reset a table option to its default."""
 
     key: str
 

@@ -1,4 +1,4 @@
-"""Checks of a staged commit: refuse what no table can take, and what is of another table.
+"""Checks of a staged commit: refuse a malformed commit, and one that was staged for another table.
 
 Source: docs/semantics/commit.md#users-and-identifiers, docs/semantics/commit.md#commit-message.
 """
@@ -20,11 +20,11 @@ from lakehouse_core.table.commit_message import (
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
-# What the committer itself writes among a snapshot's properties.
+# The snapshot properties that the committer itself writes.
 RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY, CHECKSUMS_PROPERTY})
-# Every snapshot is read whole, and its file holds 16 MiB at most.
+# A snapshot file is read whole, and has at most 16 MiB.
 _MOST_PROPERTY_BYTES: Final = 1 << 20
-# A ledger of 48 KiB holds some dozens of the longest.
+# A ledger of 48 KiB holds a few dozen users with names of this length.
 _LONGEST_USER_BYTES: Final = 1_000
 
 
@@ -46,30 +46,31 @@ def check_staged(staged: StagedCommit) -> None:
     if not isinstance(staged.mode, Append) and any(
         message.deleted_files or message.deleted_index_files for message in staged.messages
     ):
-        raise InvalidRequest("An overwrite decides itself which files go: its messages may not delete any.")
+        raise InvalidRequest("An overwrite chooses the files to remove itself: its messages may not delete files.")
     for message in staged.messages:
         for file in (*message.new_files, *message.changelog_files, *message.compact_after):
             if file.external_path is not None:
                 raise InvalidRequest(
-                    f"{file.file_name} lies outside the table, at {file.external_path}. Write it below."
+                    f"{file.file_name} is outside the table, at {file.external_path}. Write it below the table's "
+                    "folder."
                 )
 
 
 def check_schema(staged: StagedCommit, latest: TableSchema) -> None:
-    """Raise InvalidRequest when files were written with a schema that the table does not have."""
+    """Raise InvalidRequest if files were written with a schema that the table does not have."""
     files = (file for message in staged.messages for file in (*message.new_files, *message.compact_after))
     unknown = sorted(number for number in {staged.schema_id, *(file.schema_id for file in files)} if number > latest.id)
     if unknown:
         raise InvalidRequest(
             f"{staged.table}: the commit was written with schema {unknown[0]}, the table's latest is {latest.id}. "
-            "It is of another table; stage the data again."
+            "It belongs to another table; stage the data again."
         )
 
 
 def check_commit(commit_user: object, commit_identifier: object) -> None:
-    """Raise InvalidRequest unless the two can name a commit."""
+    """Raise InvalidRequest unless user and identifier can name a commit."""
     if not isinstance(commit_user, str) or not commit_user:
-        raise InvalidRequest("A commit needs a commit user, so that it is recognised when it is repeated.")
+        raise InvalidRequest("A commit needs a commit user, by which a repeated commit is recognised.")
     check_text("The commit user", commit_user, longest=_LONGEST_USER_BYTES)
     if not is_int64(commit_identifier) or not 0 <= commit_identifier <= BATCH_IDENTIFIER:
         raise InvalidRequest(
@@ -78,7 +79,7 @@ def check_commit(commit_user: object, commit_identifier: object) -> None:
 
 
 def check_properties(properties: object) -> None:
-    """Raise InvalidRequest for what a snapshot cannot carry beside the committer's own properties."""
+    """Raise InvalidRequest for properties that a snapshot cannot hold beside the committer's own."""
     if not isinstance(properties, Mapping):
         raise InvalidRequest(f"properties={shown(properties)}: expected a dict from names to texts.")
     size = 0
@@ -92,8 +93,8 @@ def check_properties(properties: object) -> None:
         size += len(name.encode()) + len(value.encode())
     if size > _MOST_PROPERTY_BYTES:
         raise InvalidRequest(
-            f"The snapshot properties have {size} bytes, at most {_MOST_PROPERTY_BYTES} are kept. Keep them elsewhere, "
-            "and an address of them here."
+            f"The snapshot properties have {size} bytes, at most {_MOST_PROPERTY_BYTES} are kept. Store them "
+            "elsewhere, and give their address here."
         )
     if taken := sorted(RESERVED_PROPERTIES & properties.keys()):
         raise InvalidRequest(f"Snapshot property {shown(taken[0])} is reserved for the committer. Choose another name.")

@@ -1,6 +1,6 @@
-"""Conflicts: decide whether file changes still fit the table that they are committed to.
+"""Conflicts: decide whether file changes still fit the table's live files.
 
-Rule: changes are judged against the files that are live now in their partitions. Two appends to one bucket never
+Rule: changes are compared with the files that are live now in their partitions. Two appends to one bucket never
 conflict. A compaction with a conflict in one bucket may fit in the others, so each conflict names its bucket.
 Source: docs/semantics/commit.md#conflict-detection.
 """
@@ -21,15 +21,15 @@ from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, 
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.stats import decode_stats
 
-# As many findings as one message can show.
+# The number of conflicts that one message shows.
 _SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Why the file changes of one bucket do not fit any more.
+    """The reason why the file changes of one bucket do not fit any more.
 
-    `bucket` None: those of the whole partition; `file_name`: only those of one file.
+    `bucket` None: the changes of the whole partition; `file_name`: the changes of this file only.
     """
 
     partition: bytes
@@ -39,7 +39,7 @@ class Conflict:
 
 
 def check_itself(entries: Sequence[ManifestEntry]) -> None:
-    """Raise InvalidRequest when the entries add one file twice, or name two bucket counts for one partition."""
+    """Raise InvalidRequest if the entries add one file twice, or have two bucket counts for one partition."""
     added: set[Identifier] = set()
     counts: dict[bytes, int] = {}
     for entry in entries:
@@ -63,8 +63,8 @@ def needs_live_files(
 ) -> bool:
     """Return whether the entries must be compared with the live files of their partitions.
 
-    A plain append need not be, unless the option `bucket` has had several values (`bucket_settings`, as texts): then
-    partitions may have different bucket counts, and a file must have that of its partition.
+    An append without deletes needs no comparison, unless the option `bucket` has had several values (`bucket_settings`,
+    as texts): then partitions may have different bucket counts, and a file must have that of its partition.
     """
     if kind is not CommitKind.APPEND or any(entry.kind is EntryKind.DELETE for entry in entries):
         return True
@@ -81,7 +81,7 @@ def needs_live_files(
 def find_conflicts(
     live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], schema: TableSchema, *, rescales: bool = False
 ) -> list[Conflict]:
-    """Return the conflicts of the entries, in the order found. `live`: the files of their partitions, now.
+    """Return the conflicts of the entries, in the order found. `live`: the live files of their partitions.
 
     `rescales`: the change removes all files of its partitions, so it may bring another bucket count.
     """
@@ -103,9 +103,9 @@ def find_conflicts(
 def unseen_files(
     changed: Iterable[tuple[CommitKind, Iterable[ManifestEntry]]], covers: Callable[[bytes], bool]
 ) -> list[ManifestEntry]:
-    """Return the files that were added to the partitions that an overwrite `covers` after its writer looked.
+    """Return the files that were added, after the overwrite was staged, to the partitions that it `covers`.
 
-    `changed`: kind and delta of each snapshot since. A compaction adds only rows that were there before.
+    `changed`: kind and delta of each snapshot since then. COMPACT snapshots are skipped: they add no new rows.
     """
     return [
         entry
@@ -119,7 +119,7 @@ def unseen_files(
 def manifests_of_partitions(
     manifests: Sequence[ManifestFile], partitions: Iterable[bytes], types: Sequence[DataType]
 ) -> list[ManifestFile]:
-    """Return the manifests that may name files of the partitions, judged by their partition statistics."""
+    """Return the manifests that may name files of the partitions, by their partition statistics."""
     if not types:
         return list(manifests)
     wanted = [deserialize_row(partition, types) for partition in partitions]
@@ -132,8 +132,8 @@ def conflict_error(conflicts: Sequence[Conflict], schema: TableSchema) -> Commit
     shown = "; ".join(f"{bucket_name(one.partition, one.bucket, schema)}: {one.reason}" for one in in_order[:_SHOWN])
     more = f"; and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
     return CommitConflict(
-        f"Another commit changed what this one relies on. {shown}{more}. Nothing was applied: "
-        "read the table again and repeat the work on what is there now."
+        f"Another commit changed files that this one depends on. {shown}{more}. Nothing was applied: read the "
+        "table again and repeat the work."
     )
 
 
@@ -150,7 +150,10 @@ def _bucket_counts(live: Iterable[ManifestEntry], entries: Iterable[ManifestEntr
     for entry in entries:
         count = counts.get(entry.partition)
         if count is not None and 0 < entry.total_buckets != count:
-            reason = f"it has {count} buckets, the new files were written for {entry.total_buckets}: overwrite it whole"
+            reason = (
+                f"it has {count} buckets, the new files were written for {entry.total_buckets}: "
+                "overwrite the whole partition"
+            )
             found[entry.partition] = Conflict(partition=entry.partition, bucket=None, reason=reason)
     return list(found.values())
 
@@ -158,7 +161,7 @@ def _bucket_counts(live: Iterable[ManifestEntry], entries: Iterable[ManifestEntr
 def _overlaps(
     entries: Iterable[ManifestEntry], touched: set[tuple[bytes, int]], key_types: Sequence[DataType]
 ) -> list[Conflict]:
-    """Return the buckets in which two files of one level above 0 would share keys."""
+    """Return the conflicts of buckets in which two files of one level above 0 would share keys."""
     if not key_types:
         return []
     levels: Mapping[tuple[bytes, int, int], list[ManifestEntry]] = defaultdict(list)
@@ -195,7 +198,7 @@ def _may_hold(manifest: ManifestFile, wanted: Iterable[tuple[Any, ...]], types: 
 
 
 def _is_within(value: Any, low: Any, high: Any, *, has_nulls: bool, has_values: bool) -> bool:
-    """Return whether a column with these bounds may hold `value`; bounds that are missing exclude nothing."""
+    """Return whether a column with these bounds may hold `value`; missing bounds exclude nothing."""
     if value is None:
         return has_nulls
     return has_values and (low is None or high is None or low <= value <= high)

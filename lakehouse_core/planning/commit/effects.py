@@ -1,4 +1,4 @@
-"""Effects: count what a commit did to the set of files."""
+"""Effects: count the files, rows and bytes that a commit added and removed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """Counts of added and removed files, with their rows before any merge and their bytes; changelog files apart.
+    """Counts of added and removed files, with their rows (before any merge) and bytes; changelog files are separate.
 
     A file that only changed its level counts as `upgraded`, not as added or removed.
     """

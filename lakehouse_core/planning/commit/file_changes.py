@@ -105,7 +105,7 @@ def conflicts_of(
     *,
     rescales: bool = False,
 ) -> list[Conflict]:
-    """Return the conflicts of the changes: see `find_conflicts` and `find_index_conflicts`."""
+    """Return the conflicts that `find_conflicts` and `find_index_conflicts` find in the changes."""
     return [
         *find_conflicts(live, changes.entries, schema, rescales=rescales),
         *find_index_conflicts(
@@ -125,7 +125,7 @@ def is_compaction(message: CommitMessage) -> bool:
 
 
 def new_files(changes: FileChanges, folders: DataLayout) -> Iterator[FileRef]:
-    """Yield the files that must be in the store before a snapshot may name them."""
+    """Yield the files that a snapshot of the changes names; they must exist before it is published."""
     for entry in (*changes.entries, *changes.changelog):
         if entry.kind is EntryKind.ADD:
             folder = folders.bucket(entry.partition, entry.bucket)

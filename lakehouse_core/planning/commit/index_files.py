@@ -1,7 +1,7 @@
-"""Index files in a commit: combine the live ones with those of a change, and decide whether the change fits them.
+"""Index files of a commit: combine the live ones with those of a change, and decide whether the change fits.
 
-Rule: a deletion vector is removed with its data file, and only by a writer that has seen it. Else rows would come back
-or be deleted twice unnoticed.
+Rule: a deletion vector is removed with its data file, and only by a writer that has read it. Else deleted rows would
+reappear, or be deleted twice without an error.
 Source: docs/semantics/commit.md#conflict-detection, docs/semantics/commit.md#index-manifests.
 """
 
@@ -31,7 +31,7 @@ def index_entry(kind: EntryKind, partition: bytes, bucket: int, file: IndexFile)
 
 
 def index_file_of(entry: IndexManifestEntry) -> IndexFile:
-    """Return a live index file in the form in which a message replaces it."""
+    """Return the live index file as a commit message names it for removal."""
     return IndexFile(
         index_type=entry.index_type,
         file_name=entry.file_name,
@@ -53,7 +53,7 @@ def vector_files(indexes: Iterable[IndexManifestEntry], partition: bytes, bucket
 def combined_indexes(
     live: Iterable[IndexManifestEntry], changes: Iterable[IndexManifestEntry]
 ) -> list[IndexManifestEntry]:
-    """Return the index files after `changes`, which fit them: kept ones in their order, then added ones."""
+    """Return the index files after `changes`: kept ones in their order, then added ones. REQUIRES: the changes fit."""
     changes = list(changes)
     gone = {_name(change) for change in changes if change.kind is EntryKind.DELETE}
     return [
@@ -72,7 +72,7 @@ def find_index_conflicts(
 ) -> list[Conflict]:
     """Return the conflicts of a change of index files (`changes`) and data files (`entries`), in order.
 
-    `indexes` and `live`: the index and data files now; `live` of all partitions of the change at least.
+    `indexes` and `live`: the present index and data files; `live` covers at least all partitions of the change.
     `has_buckets`: a bucket has one index file of a type; otherwise a partition may have several.
     """
     if not indexes and not changes:
@@ -91,7 +91,9 @@ def find_index_conflicts(
 
 
 def check_other_indexes(indexes: Iterable[IndexManifestEntry], entries: Iterable[ManifestEntry]) -> None:
-    """Raise UnsupportedFeature when data files are removed that an index names which this release does not change."""
+    """Raise UnsupportedFeature if the entries remove data files of a bucket with an index that this release cannot
+    change.
+    """
     touched = {(entry.partition, entry.bucket) for entry in entries if entry.kind is EntryKind.DELETE}
     for index in indexes:
         if index.index_type != DELETION_VECTORS and (index.partition, index.bucket) in touched:
@@ -114,7 +116,7 @@ def _second_indexes(after: Iterable[IndexManifestEntry], changes: Iterable[Index
     counts = Counter((entry.partition, entry.bucket, entry.index_type) for entry in after)
     for change in changes:
         if change.kind is EntryKind.ADD and counts[change.partition, change.bucket, change.index_type] > 1:
-            yield _of(change, f"beside {change.file_name} another {change.index_type} index came to the bucket")
+            yield _of(change, f"another commit added a {change.index_type} index to the bucket of {change.file_name}")
 
 
 def _vector_conflicts(
@@ -123,7 +125,9 @@ def _vector_conflicts(
     removed: set[_Name],
     files: set[_Name],
 ) -> Iterable[Conflict]:
-    """Yield vectors of files that the change removes, new vectors of files that are not there, and second ones."""
+    """Yield the conflicts of deletion vectors: for a removed file, for a file that is not live, and a second one for a
+    file.
+    """
     seen: set[_Name] = set()
     for index in after:
         if index.index_type != DELETION_VECTORS:

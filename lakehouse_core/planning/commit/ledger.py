@@ -17,11 +17,12 @@ from lakehouse_core.table.snapshot import Snapshot
 # Stored in every snapshot that we write. Never rename.
 LEDGER_PROPERTY = "lakehouse.ledger"
 NONCE_PROPERTY = "lakehouse.nonce"
-# In a snapshot whose commit queued: others may still wait. Without it no commit looks for a queue, which saves a call.
+# The property of a snapshot whose commit was queued: others may still wait. Without it no commit lists the queue, which
+# saves a call.
 QUEUE_PROPERTY = "lakehouse.queue"
 
 MAX_USERS = 512
-# Each batch commit has a fresh user, who is asked for only while the commit may be repeated.
+# Each batch commit has a fresh user, whose entry is needed only while the commit may be repeated.
 MAX_BATCH_USERS = 128
 MAX_BYTES = 48 * 1024
 # A user that is dropped sooner than this may still repeat a commit.
@@ -36,7 +37,7 @@ _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """The highest identifier of a user, the snapshot that each kind of it made, and the day (from the epoch)."""
+    """The highest identifier of a user, the snapshot id of each commit kind, and the day (days since 1970-01-01)."""
 
     identifier: int
     snapshots: Mapping[CommitKind, int]
@@ -49,13 +50,13 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What each user applied last. `dropped_until`: no entry dropped so far had a later snapshot (0: none dropped)."""
+    """The last commit of each user. `dropped_until`: the highest snapshot id of a dropped entry (0: none dropped)."""
 
     entries: Mapping[str, LedgerEntry] = field(default_factory=dict)
     dropped_until: int = 0
 
     def to_json(self) -> str:
-        """Return the value of the property. Users come in the order of their last commits."""
+        """Return the value of the property. Users are in the order of their last commits."""
         users = {
             user: [
                 entry.identifier,
@@ -68,9 +69,9 @@ class Ledger:
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
     def with_commit(self, snapshot: Snapshot) -> "tuple[Ledger, int]":
-        """Return the ledger after `snapshot`, within its bounds, and how many users younger than a week it lost.
+        """Return the ledger after `snapshot`, within its bounds, and the number of dropped users younger than a week.
 
-        An identifier below the user's highest is not noted: a foreign writer may go back, this one never does.
+        An identifier below the user's highest is not recorded: another engine may go back, this one never does.
         """
         entry = self.entries.get(snapshot.commit_user)
         day = snapshot.time_millis // _DAY_MILLIS
@@ -85,7 +86,7 @@ class Ledger:
 
 
 class LedgerAnswer(Enum):
-    """Whether a snapshot was applied, as far as the ledger of a later one knows."""
+    """Whether a snapshot was applied, by the ledger of a later one."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not applied"
@@ -93,7 +94,7 @@ class LedgerAnswer(Enum):
 
 
 def ledger_answer(snapshot: Snapshot, ledger: Ledger) -> LedgerAnswer:
-    """Return whether `ledger`, that of a later snapshot, has `snapshot` itself as applied."""
+    """Return whether `ledger`, that of a later snapshot, records `snapshot` itself as applied."""
     entry = ledger.entries.get(snapshot.commit_user)
     if entry is None:
         return LedgerAnswer.FORGOTTEN if ledger.dropped_until >= snapshot.id else LedgerAnswer.NOT_APPLIED
@@ -111,8 +112,8 @@ def parse_ledger(text: str, key: str) -> Ledger:
         document = json.loads(text)
         if document["v"] > _VERSION:
             raise UnsupportedFeature(
-                f"{key}: its ledger has version {document['v']}, this release knows {_VERSION}: "
-                "committing would forget who committed what. Upgrade before writing."
+                f"{key}: its ledger has version {document['v']}, this release knows {_VERSION}: a commit would "
+                "lose the record of earlier commits. Upgrade before writing."
             )
         entries = {user: _entry(*found) for user, found in document["users"].items()}
         return Ledger(entries=entries, dropped_until=int(document["dropped"]))
@@ -124,15 +125,15 @@ def parse_ledger(text: str, key: str) -> Ledger:
 
 
 def ledger_of(snapshot: Snapshot, key: str) -> Ledger | None:
-    """Return the ledger that `snapshot` carries, None when a foreign writer made it."""
+    """Return the ledger in `snapshot`, None if another engine wrote the snapshot."""
     text = snapshot.properties.get(LEDGER_PROPERTY)
     return None if text is None else parse_ledger(text, key)
 
 
 def rebuilt(start: Ledger, later: Iterable[Snapshot]) -> Ledger:
-    """Return the ledger after the snapshots `later`, oldest first, none of which carries one.
+    """Return the ledger after the snapshots `later`, oldest first, none of which has a ledger.
 
-    A foreign batch commit has a user that never commits again: an entry for it would push out others.
+    Batch commits of other engines get no entry: their users never commit again, and entries would displace others.
     """
     ledger = start
     for snapshot in later:
@@ -142,7 +143,7 @@ def rebuilt(start: Ledger, later: Iterable[Snapshot]) -> Ledger:
 
 
 def content_snapshot_id(history: Sequence[Snapshot], ledger: Ledger) -> int | None:
-    """Return the newest snapshot that changed rows, which may have expired already; None when none is known.
+    """Return the id of the newest snapshot that changed rows, which may have expired; None if it is unknown.
 
     `history` holds the live snapshots, `ledger` is that of the latest. Compactions and statistics change no row.
     """
@@ -159,7 +160,9 @@ def _entry(identifier: Any, snapshots: Any, day: Any) -> LedgerEntry:
 
 
 def _within_bounds(ledger: Ledger, today: int) -> tuple[Ledger, int]:
-    """Drop batch users first, then the oldest; entries are in the order of their last commits."""
+    """Return the ledger within its bounds, and the number of dropped users younger than a week. Batch users are dropped
+    first, then the oldest; entries are in the order of their last commits.
+    """
     dropped: list[LedgerEntry] = []
     entries = dict(ledger.entries)
     batch = [user for user, entry in entries.items() if entry.identifier == BATCH_IDENTIFIER]

@@ -1,4 +1,4 @@
-"""Manifest merge: choose the manifests that become one, so that a table of many commits is read from few files.
+"""Manifest merge: choose the manifests to merge, so that a table of many commits is read from few manifests.
 
 Source: docs/semantics/commit.md#manifest-merge; the thresholds are the table's options.
 """
@@ -19,7 +19,7 @@ from lakehouse_core.table.stats import decode_stats
 class FullMerge:
     """Rewrite the entries of `rewritten` without the deleted ones; `kept` stay as they are and come first.
 
-    A manifest of `spared` is written again only when an entry of it was deleted.
+    A manifest of `spared` is rewritten only if one of its entries was deleted.
     """
 
     kept: tuple[ManifestFile, ...]
@@ -32,7 +32,8 @@ def minor_groups(
 ) -> list[tuple[ManifestFile, ...]]:
     """Return the manifests in order, in groups to merge; a group of one stays as it is.
 
-    A group ends when it reaches the target size. The rest at the end is merged from `min_count` manifests on.
+    A group ends when it reaches the target size. The last, smaller group is merged only if it has `min_count`
+    manifests.
     """
     groups: list[tuple[ManifestFile, ...]] = []
     candidates: list[ManifestFile] = []
@@ -58,9 +59,10 @@ def plan_full(
     *,
     target_bytes: int,
 ) -> FullMerge | None:
-    """Return how to merge everything, None when it would change nothing.
+    """Return the plan of a full merge, None if it would change nothing.
 
-    `deleted_partitions`: those of all DELETE entries; only a manifest that may name their files can lose some.
+    `deleted_partitions`: the partitions of all DELETE entries; only a manifest that may name their files can lose
+    entries.
     """
     changing = {manifest.file_name for manifest in manifests_to_rewrite(manifests, target_bytes=target_bytes)}
     partitions = set(deleted_partitions)
@@ -70,7 +72,8 @@ def plan_full(
     rewritten = [one for one in manifests if one.file_name in changing or one.file_name in affected]
     size = sum(one.file_size for one in rewritten)
     if not any(one.num_deleted_files for one in rewritten) and len(rewritten) <= max(1, -(-size // target_bytes)):
-        # No delete to drop, and as many manifests again: else a few just below the target would be rewritten for ever.
+        # Nothing is gained without deletes to drop or fewer manifests. Otherwise manifests just below the target size
+        # would be rewritten at every merge.
         return None
     names = {one.file_name for one in rewritten}
     return FullMerge(
@@ -81,9 +84,9 @@ def plan_full(
 
 
 class Deletions:
-    """The DELETE entries of a full merge, each to be met by the ADD that it undoes.
+    """The DELETE entries of a full merge, each matched with the ADD that it undoes.
 
-    They are counted: an identifier that was added, deleted and added again is live.
+    Deletes are counted per identifier: a file that was added, deleted and added again is live.
     """
 
     def __init__(self, entries: Iterable[ManifestEntry]) -> None:
@@ -100,7 +103,7 @@ class Deletions:
         return {entry.partition for entry in self._entries.values()}
 
     def undo(self, entry: ManifestEntry) -> bool:
-        """Return whether the ADD `entry` was deleted later. Ask once per entry, in commit order."""
+        """Return whether the ADD `entry` was deleted later. REQUIRES: called once per entry, in commit order."""
         identifier = file_identifier(entry)
         if self._left[identifier] == 0:
             return False
@@ -108,12 +111,12 @@ class Deletions:
         return True
 
     def unmet(self) -> list[ManifestEntry]:
-        """Return the deletes whose ADD never came by; they must be kept."""
+        """Return the DELETE entries without a matching ADD; they must be kept."""
         return [entry for identifier, entry in self._entries.items() if self._left[identifier] > 0]
 
 
 def entries_per_manifest(manifests: Iterable[ManifestFile], *, target_bytes: int) -> int:
-    """Return how many entries fill a manifest of the target size, judged by what `manifests` took for theirs."""
+    """Return how many entries fill a manifest of the target size, by the bytes per entry of `manifests`."""
     size = sum(manifest.file_size for manifest in manifests)
     count = sum(manifest.num_added_files + manifest.num_deleted_files for manifest in manifests)
     return max(1, target_bytes * max(count, 1) // max(size, 1))
@@ -122,9 +125,9 @@ def entries_per_manifest(manifests: Iterable[ManifestFile], *, target_bytes: int
 def replace_inputs(
     current: Sequence[ManifestFile], inputs: Sequence[ManifestFile], outputs: Sequence[ManifestFile]
 ) -> list[ManifestFile] | None:
-    """Return `current` with `inputs` replaced by what an earlier merge made of them.
+    """Return `current` with `inputs` replaced by `outputs`, the result of an earlier merge.
 
-    None when `inputs` do not start the list any more: another commit merged meanwhile. Later commits only append.
+    None if the list does not begin with `inputs` any more, because another commit merged them. Appends do not matter.
     """
     names = [manifest.file_name for manifest in inputs]
     if [manifest.file_name for manifest in current[: len(names)]] != names:
@@ -133,7 +136,7 @@ def replace_inputs(
 
 
 def combined(manifests: Sequence[ManifestFile], partition_types: Sequence[DataType]) -> ManifestFile:
-    """Return what describes one manifest with the entries of all; name, size and checksum are to be put in."""
+    """Return the description of one manifest with the entries of all; the caller fills in name, size and checksum."""
     return replace(
         manifests[0],
         num_added_files=sum(one.num_added_files for one in manifests),
@@ -151,13 +154,13 @@ def combined(manifests: Sequence[ManifestFile], partition_types: Sequence[DataTy
 
 
 def _lowest(values: Sequence[int | None]) -> int | None:
-    """Return the smallest value, None when one of them is unknown."""
+    """Return the smallest value, None if one of them is unknown."""
     present = [value for value in values if value is not None]
     return min(present) if len(present) == len(values) else None
 
 
 def _highest(values: Sequence[int | None]) -> int | None:
-    """Return the largest value, None when one of them is unknown."""
+    """Return the largest value, None if one of them is unknown."""
     present = [value for value in values if value is not None]
     return max(present) if len(present) == len(values) else None
 
@@ -168,7 +171,7 @@ def _combined_stats(manifests: Sequence[ManifestFile], types: Sequence[DataType]
     columns = []
     for index in range(len(types)):
         nulls = [null_counts[index] for _, _, null_counts in decoded]
-        # Where every value is null there is no bound, and none is missing.
+        # A column with only nulls has no bound, which is not a missing one.
         bounded = [
             (lows[index], highs[index])
             for (lows, highs, _), null_count, count in zip(decoded, nulls, entry_counts, strict=True)

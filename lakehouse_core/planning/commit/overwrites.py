@@ -1,4 +1,4 @@
-"""Overwrites: choose the partitions they replace, the files they remove and the level of their new files.
+"""Overwrites: choose the replaced partitions, the removed files and the level of the new files.
 
 Source: docs/semantics/commit.md#overwrites.
 """
@@ -21,9 +21,9 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 
 def overwritten(staged: StagedCommit, schema: TableSchema) -> Callable[[bytes], bool] | None:
-    """Return a predicate for the partitions that an overwrite replaces, None when it replaces none.
+    """Return a predicate that is true for the partitions that an overwrite replaces, None if it replaces none.
 
-    Raises InvalidRequest for a partition that does not parse, and for new files outside a static one.
+    Raises InvalidRequest for a partition that cannot be parsed, and for new files outside a static partition.
     """
     new_partitions = {message.partition for message in staged.messages if message.new_files}
     match staged.mode:
@@ -58,9 +58,9 @@ def with_removed(
 
 
 def with_upgraded_files(changes: FileChanges, schema: TableSchema) -> FileChanges:
-    """Return the overwrite with upgraded files: new files of a key table at the top level where this needs no merge.
+    """Return the overwrite with new files of a key table at the top level, if they need no merge.
 
-    That is in buckets where all new files are at level 0, hold no deletes and share no key range. Java: since 1.4.
+    That is so in buckets where all new files are at level 0, have no deletes and disjoint key ranges. Java: since 1.4.
     """
     types = [field.type for field in schema.key_fields]
     if not types:

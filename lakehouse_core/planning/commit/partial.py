@@ -1,4 +1,4 @@
-"""Partial commits: choose the compactions of a commit that still fit after another commit was faster.
+"""Partial commits: choose the compactions of a commit that have no conflict with a concurrent commit.
 
 Source: docs/semantics/commit.md#conflict-detection.
 """
@@ -19,8 +19,9 @@ def compactions_that_fit(
     schema: TableSchema,
     indexes: Sequence[IndexManifestEntry] = (),
 ) -> tuple[list[CommitMessage], list[Conflict]]:
-    """Return the compactions that fit the `live` files of their partitions and the table's index files; and the
-    conflicts of the others."""
+    """Return the compactions that fit the `live` files of their partitions and the table's index files, and the
+    conflicts of the others.
+    """
     left, found = list(messages), []
     while left:
         conflicts = conflicts_of(compact_changes(left), live, schema, indexes)
@@ -33,7 +34,7 @@ def compactions_that_fit(
 
 
 def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
-    """Return whether the conflict is one of the message; in an append table many messages share one bucket."""
+    """Return whether the conflict concerns the message; in an append table many messages share one bucket."""
     if message.partition != conflict.partition or conflict.bucket not in (None, message.bucket):
         return False
     names = {file.file_name for file in (*message.compact_before, *message.compact_after)}
@@ -42,9 +43,9 @@ def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
 
 
 def _torn(messages: Iterable[CommitMessage], conflicts: Sequence[Conflict]) -> list[Conflict]:
-    """Return the conflicts of messages that share a changelog object with messages that the conflicts hit.
+    """Return a conflict for each message that shares a changelog object with a message in `conflicts`.
 
-    An object is kept by the entry of its first segment: without that entry other engines take it for an orphan.
+    Other engines keep an object because of the entry of its first segment; without that entry it is an orphan for them.
     """
     hit: list[CommitMessage] = []
     spared: list[CommitMessage] = []
@@ -58,7 +59,7 @@ def _torn(messages: Iterable[CommitMessage], conflicts: Sequence[Conflict]) -> l
             Conflict(
                 partition=message.partition,
                 bucket=message.bucket,
-                reason="its changelog lies in one file with that of a bucket that another commit changed",
+                reason="its changelog is in one file with that of a bucket that another commit changed",
             )
             for message in torn
         ]

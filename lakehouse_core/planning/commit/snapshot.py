@@ -1,6 +1,6 @@
 """Next snapshot: build the snapshot that carries the file changes of a commit.
 
-Rule: every field that the commit does not change is carried on, and time never goes back.
+Rule: every field that the commit does not change is copied from the previous snapshot; time never goes back.
 Source: docs/semantics/commit.md#commit-loop, docs/format/snapshot.md#snapshot-file.
 """
 
@@ -17,9 +17,9 @@ from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLists:
-    """The lists of a new snapshot, and checksums by name of these and of its index manifest, if that is new.
+    """The manifest lists of a new snapshot; checksums, by name, of the lists and of a new index manifest.
 
-    `index_manifest` is used where the changes have index files: None when none is left.
+    `index_manifest` counts only if the changes have index files; None: no index file is left.
     """
 
     base: ManifestListRef
@@ -43,15 +43,15 @@ def next_snapshot(
     nonce: str,
     now_millis: int,
 ) -> Snapshot:
-    """Return the snapshot after `previous` that carries `changes`; the ledger is still to be put in.
+    """Return the snapshot after `previous` with `changes`, still without its ledger.
 
-    Index files, statistics, watermark and row ids are carried on. Time never goes back, whatever the clock does.
+    Index files, statistics, watermark and row ids are copied. Time never goes back, even if the clock does.
     """
     delta = sum(_sign(entry) * entry.file.row_count for entry in changes.entries)
     before = 0 if previous is None else previous.total_record_count
     marks = (watermark, None if previous is None else previous.watermark)
     watermarks = [mark for mark in marks if mark is not None]
-    # Statistics describe columns; after an alteration they may describe others.
+    # Statistics describe columns of a schema, so they are not copied to a snapshot with another schema.
     keeps_statistics = previous is not None and previous.schema_id == schema_id
     index_manifest = _index_manifest(previous, changes, lists)
     checksums = {**_carried_checksums(previous, index_manifest), **lists.checksums}
@@ -87,7 +87,7 @@ def _index_manifest(previous: Snapshot | None, changes: FileChanges, lists: Writ
 
 
 def _carried_checksums(previous: Snapshot | None, index_manifest: str | None) -> Mapping[str, str]:
-    """Return what `previous` recorded of the index manifest, where that is carried on."""
+    """Return the checksum that `previous` records of its index manifest, if the new snapshot has the same one."""
     if previous is None or index_manifest is None:
         return {}
     checksums = snapshot_checksums(previous, MAIN.snapshot(previous.id))

@@ -1,6 +1,6 @@
-"""Commit steps: split a staged commit into one step for each snapshot, and decide what a step does to the table now.
+"""Commit steps: split a staged commit into one step for each snapshot, and plan a step for the present table.
 
-Rule: a step is a value. What it must know of the table comes as a `StepState`, read anew in each attempt.
+Rule: a step is a value. The table's state comes as a `StepState`, read anew in each attempt.
 Source: docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop, docs/semantics/commit.md#overwrites.
 """
 
@@ -32,7 +32,7 @@ _NOTHING: Final = FileChanges(kind=CommitKind.COMPACT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendStep:
-    """Add files; delete the files that its messages name, which makes its snapshot an OVERWRITE."""
+    """Add files, and delete the files that its messages name. Deletes make its snapshot an OVERWRITE."""
 
     staged: StagedCommit
     changes: FileChanges
@@ -49,7 +49,9 @@ class AppendStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverwriteStep:
-    """Replace what its partitions hold, provided that its writer has seen it. `changes` are without the removals."""
+    """Replace the files of its partitions, if its writer has seen all of them. `changes` do not include the
+    removals.
+    """
 
     staged: StagedCommit
     changes: FileChanges
@@ -83,7 +85,9 @@ class CompactStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteManifestsStep:
-    """Write all manifests anew as few. It names no file, so nothing conflicts; `staged` says who does it."""
+    """Rewrite all manifests as fewer ones. It names no data file, so it has no conflicts; `staged` names user and
+    identifier.
+    """
 
     staged: StagedCommit
     skips_empty: bool = False
@@ -102,10 +106,11 @@ CommitStep: TypeAlias = AppendStep | OverwriteStep | CompactStep | RewriteManife
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepState:
-    """The table after `latest_id` (None: no snapshot), as far as a step must know it.
+    """The state of the table at `latest_id` (None: no snapshot), as input of a step's plan.
 
-    `live`: the live files of its partitions, None where nothing is compared with them. `covers`: the partitions that
-    an overwrite replaces, None where it replaces none. `since_staged`: kind and files of the snapshots since then.
+    `live`: the live files of the step's partitions, None if the step needs no comparison with them. `covers`: the
+    partitions that an overwrite replaces, None if it replaces none. `since_staged`: kind and delta of each snapshot
+    since the step was staged.
     """
 
     schema: TableSchema
@@ -118,7 +123,9 @@ class StepState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """What a step does now. `conflicts`: what it gave up for it; where nothing is left to do, the step is refused."""
+    """The plan of a step. `conflicts`: the changes that it gave up; a step with conflicts and nothing left to do is
+    refused.
+    """
 
     changes: FileChanges
     conflicts: tuple[Conflict, ...] = ()
@@ -130,7 +137,7 @@ class StepPlan:
 
 
 def commit_steps(staged: StagedCommit, *, skips_empty: bool) -> tuple[CommitStep, ...]:
-    """Return the steps of a staged commit in order: files that come and go first, then what compactions did.
+    """Return the steps of a staged commit in order: first the added and removed files, then the compactions.
 
     `skips_empty`: a commit that changes nothing makes no snapshot. Raises InvalidRequest for messages that contradict
     each other.
@@ -159,7 +166,7 @@ def with_messages(step: AppendStep, messages: tuple[CommitMessage, ...]) -> Appe
 
 
 def plan_step(step: CommitStep, state: StepState) -> StepPlan:
-    """Return what `step` does to the table in this state.
+    """Return the plan of `step` for the table in this state.
 
     Raises CommitConflict for an overwrite whose writer has not seen everything, UnsupportedFeature.
     """
@@ -180,10 +187,10 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
 
 
 def expired_error(base_id: int, error: SnapshotExpired) -> CommitConflict:
-    """Return the error of an overwrite when snapshots after `base_id` cannot be read any more."""
+    """Return the error of an overwrite if snapshots after `base_id` have expired."""
     return CommitConflict(
-        f"The overwrite was staged at snapshot {base_id}, and what came since has expired in part: {error} "
-        "Nothing was applied: stage the overwrite again."
+        f"The overwrite was staged at snapshot {base_id}, and some later snapshots have expired: {error} Nothing "
+        "was applied: stage the overwrite again."
     )
 
 
@@ -196,7 +203,7 @@ def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
         return StepPlan(changes=step.changes)
     _check_seen(step, state, state.covers)
     added = step.changes
-    # A compaction that was staged with the overwrite names its files at level 0.
+    # A compaction staged with the overwrite names the overwrite's files at level 0.
     if state.schema.table_options.overwrite_upgrade and not any(map(is_compaction, step.staged.messages)):
         added = with_upgraded_files(added, state.schema)
     live = state.live or ()
@@ -208,21 +215,22 @@ def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
 def _unless_conflicting(
     changes: FileChanges, live: Sequence[ManifestEntry], state: StepState, *, rescales: bool = False
 ) -> StepPlan:
-    """Return all of the changes, or none where one of them conflicts."""
+    """Return a plan with all changes, or with none if one of them has a conflict."""
     check_other_indexes(state.indexes, changes.entries)
     conflicts = conflicts_of(changes, live, state.schema, state.indexes, rescales=rescales)
     return StepPlan(changes=FileChanges(kind=changes.kind) if conflicts else changes, conflicts=tuple(conflicts))
 
 
 def _check_seen(step: OverwriteStep, state: StepState, covers: Callable[[bytes], bool]) -> None:
-    """Raise CommitConflict when the overwritten partitions hold a file that the writer cannot have seen."""
+    """Raise CommitConflict if the overwritten partitions hold a file that was added after staging."""
     base_id = step.staged.base_snapshot_id or 0
     if state.latest_id is None:
         return
     if base_id > state.latest_id:
         raise CommitConflict(
-            f"The overwrite was staged at snapshot {base_id}, and the latest is {state.latest_id} now: the table was "
-            "rolled back, so what it would replace is not what it saw. Nothing was applied: stage the overwrite again."
+            f"The overwrite was staged at snapshot {base_id}, and the latest is {state.latest_id} now: the table "
+            "was rolled back, so the files that it would replace are not those that its writer saw. Nothing was "
+            "applied: stage the overwrite again."
         )
     if unseen := unseen_files(state.since_staged, covers):
         where = bucket_name(unseen[0].partition, unseen[0].bucket, state.schema)
@@ -235,7 +243,7 @@ def _check_seen(step: OverwriteStep, state: StepState, covers: Callable[[bytes],
 
 
 def _narrower(staged: StagedCommit, schema: TableSchema) -> str:
-    """Return how to replace less, where that is a choice."""
+    """Return the advice for replacing less, if that is possible."""
     if not schema.partition_keys or not isinstance(staged.mode, StaticOverwrite):
         return ""
     whole = "the partition that was named" if staged.mode.partition else "the whole table"

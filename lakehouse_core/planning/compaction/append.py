@@ -1,7 +1,7 @@
-"""Compaction of append tables: which files to copy into few, in which order, and why.
+"""Compaction of append tables: choose the files to copy into fewer ones, their order, and the reason.
 
-Java knows one compaction of tables without buckets; here that is the minor one, and the full one leaves no two
-small files and no marked one.
+Java has one compaction of tables without buckets, which is the minor one here. The full one leaves at most one small
+file, and no file with rows marked as deleted.
 Source: docs/semantics/compaction.md#append-tables.
 """
 
@@ -17,13 +17,13 @@ from lakehouse_core.table.data_file import DataFile
 
 AppendReason: TypeAlias = Literal["small files", "deleted rows", "all files asked for"]
 
-# With fewer files in order a full rewrite gains too little.
+# With fewer files a full rewrite in order gains too little.
 _LEAST_ORDERED_COUNT: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedRows:
-    """What a deletion vector says of a data file: where it lies, and how many rows it marks (None: not told)."""
+    """The deletion vector of a data file: its location, and how many rows it marks (None: unknown)."""
 
     index_file: str
     count: int | None
@@ -35,7 +35,9 @@ NOTHING_MARKED: Final[Marked] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendCompactionPlan:
-    """Rewrite files of one bucket of an append table as few: each group one behind the other, in the order given."""
+    """Rewrite files of one bucket of an append table as fewer ones: concatenate the files of each group in the given
+    order.
+    """
 
     groups: tuple[tuple[DataFile, ...], ...]
     reason: AppendReason
@@ -57,7 +59,7 @@ def plan_append_compaction(
     full: bool,
     marked: Marked = NOTHING_MARKED,
 ) -> AppendCompactionPlan | None:
-    """Return which files of one bucket (or of a partition without buckets) to copy into few, or None.
+    """Return the plan for one bucket (or for a partition without buckets), None if there is nothing to compact.
 
     `marked`: the files with deleted rows, by name; the rewrite leaves those rows out.
     """
@@ -82,11 +84,11 @@ def _reason(groups: Iterable[Sequence[DataFile]], options: TableOptions, full: b
     return "deleted rows" if any(file.file_name in marked for group in groups for file in group) else "small files"
 
 
-# Buckets: rows keep the order of their sequence numbers, so only neighbours are copied into one.
+# Buckets: rows keep the order of their sequence numbers, so only adjacent files are copied into one.
 
 
 def _ordered_auto(ordered: Sequence[DataFile], options: TableOptions) -> list[tuple[DataFile, ...]]:
-    """The first neighbours that are many enough before they are two target files in size."""
+    """Return the first adjacent small files that reach the minimum count before the size of two target files."""
     window: list[DataFile] = []
     for file in ordered:
         window.append(file)
@@ -98,7 +100,7 @@ def _ordered_auto(ordered: Sequence[DataFile], options: TableOptions) -> list[tu
 
 
 def _ordered_full(ordered: Sequence[DataFile], options: TableOptions, marked: Marked) -> list[tuple[DataFile, ...]]:
-    """All but the large files in front, when most are small; else small neighbours."""
+    """Return all files after the leading large ones if most are small; else the groups of adjacent small files."""
     if options.compaction.rewrites_all_files:
         return [tuple(ordered)] if ordered else []
     small = _small_bytes(options)
@@ -119,7 +121,7 @@ def _ordered_full(ordered: Sequence[DataFile], options: TableOptions, marked: Ma
 
 
 def _loose_minor(files: Sequence[DataFile], options: TableOptions, marked: Marked) -> list[tuple[DataFile, ...]]:
-    """Bins of small files, smallest first; what does not fill one waits until it is many enough."""
+    """Return bins of small files, smallest first; the last bin is left out until it has the minimum count of files."""
     candidates = [
         file for file in files if file.file_size < _small_bytes(options) or _has_too_many_deleted(file, options, marked)
     ]
@@ -133,7 +135,9 @@ def _loose_minor(files: Sequence[DataFile], options: TableOptions, marked: Marke
 
 
 def _loose_full(files: Sequence[DataFile], options: TableOptions, marked: Marked) -> list[tuple[DataFile, ...]]:
-    """All small files and all marked ones, oldest first; of one millisecond in the order given."""
+    """Return all small files and all files with marked rows, oldest first; files of one millisecond in the given
+    order.
+    """
     takes_all = options.compaction.rewrites_all_files
     by_age = [
         file
@@ -157,7 +161,9 @@ def _has_too_many_deleted(file: DataFile, options: TableOptions, marked: Marked)
 def _marked_bins(
     files: Sequence[DataFile], options: TableOptions, marked: Marked, open_cost_bytes: int
 ) -> list[tuple[DataFile, ...]]:
-    """Files whose vectors share an index file go together, for that file is written anew as a whole."""
+    """Return bins in which files with vectors in one index file are together, because that file is rewritten as a
+    whole.
+    """
     by_index: dict[str, list[DataFile]] = {}
     for file in files:
         if file.file_name in marked:
@@ -169,7 +175,7 @@ def _marked_bins(
 def _bins(
     groups: Iterable[Sequence[DataFile]], options: TableOptions, open_cost_bytes: int
 ) -> Iterator[tuple[DataFile, ...]]:
-    """Fill one bin after another until it weighs two target files; the last, maybe empty, is what is left."""
+    """Yield bins of groups, each full at the size of two target files; the last bin is the rest and may be empty."""
     current: list[DataFile] = []
     weight = 0
     for group in groups:

@@ -1,4 +1,4 @@
-"""Compaction: what to rewrite in a bucket, what to lift without rewriting, and why.
+"""Compaction of a bucket: choose the files to rewrite and those to upgrade, and give the reason.
 
 Source: docs/semantics/compaction.md#full-compaction, docs/semantics/compaction.md#dropping-deletes,
 docs/semantics/compaction.md#compaction-task.
@@ -36,11 +36,12 @@ def plan_bucket(
     marked: Marked = NOTHING_MARKED,
     emits_changelog: bool = True,
 ) -> CompactionPlan | AppendCompactionPlan | None:
-    """Return the compaction of one bucket's live files, `full` or what the strategy picks; None: nothing to gain.
+    """Return the compaction of one bucket's live files, `full` or as the strategy picks; None: there is nothing to
+    gain.
 
-    `occasion` is for the strategy; without a last full compaction in it, the files show the last one.
+    `occasion` is input of the strategy; if it names no last full compaction, its time comes from the files.
     `expired`: names of files with expired rows. `marked`: names of files with deletion vectors.
-    `emits_changelog`: with the changelog of the table's producer. Raises CorruptTable when the files contradict each
+    `emits_changelog`: write the changelog of the table's producer. Raises CorruptTable if the files contradict each
     other.
     """
     options = schema.table_options
@@ -53,7 +54,7 @@ def plan_bucket(
         assert occasion is not None
         if occasion.last_full_millis is None:
             occasion = replace(occasion, last_full_millis=last_full_compaction_millis(levels))
-        # Each commit since level 0 was last forced up has left a run there, and was a trigger.
+        # Each commit since level 0 was last compacted by force left one run there, and was one trigger.
         waiting = sum(leveled.level == 0 for leveled in levels.runs)
         occasion = replace(occasion, skipped_triggers=max(occasion.skipped_triggers, waiting - 1))
         plan = plan_minor_compaction(levels, options, occasion, expired=expired)
@@ -67,9 +68,9 @@ def plan_bucket(
 def expired_files(
     files: Iterable[DataFile], expiry: RecordExpiry | None, file_schemas: Mapping[int, TableSchema]
 ) -> frozenset[str]:
-    """Return the names of the files whose statistics say that they hold rows whose time is over.
+    """Return the names of the files that hold expired rows by their statistics.
 
-    `file_schemas`: by id, the schemas of the files; none are needed where no row expires.
+    `file_schemas`: by id, the schemas of the files; not needed if rows do not expire.
     """
     if expiry is None:
         return frozenset()
@@ -85,11 +86,11 @@ def expired_files(
 def plan_full_compaction(
     levels: Levels, options: TableOptions, *, expired: Collection[str] = frozenset(), marked: Collection[str] = ()
 ) -> CompactionPlan | None:
-    """Return how to bring a bucket to its top level, or None when it is there and needs no rewrite.
+    """Return the plan that brings a bucket to its top level, None if it is there and needs no rewrite.
 
-    Large files that share no key with others are lifted, not rewritten, but for those with expired rows or deletion
-    vectors. These alone are rewritten, one by one, in a bucket that is one run in its top level; or all files where the
-    table asks for that.
+    Large files that share no key with others are upgraded, not rewritten, except those with expired rows or deletion
+    vectors. In a bucket that is one run in its top level, only these files are rewritten, one by one, or all files if
+    an option says so.
     """
     if not levels.runs:
         return None
@@ -119,7 +120,7 @@ def plan_full_compaction(
 def plan_minor_compaction(
     levels: Levels, options: TableOptions, occasion: PickTime, *, expired: Collection[str] = frozenset()
 ) -> CompactionPlan | None:
-    """Return what the strategy picks next, or None when the runs may stay as they are."""
+    """Return the plan of the strategy's next pick, None if the runs may stay as they are."""
     pick = pick_runs(levels, options.compaction, occasion)
     if pick is None:
         return None
@@ -138,7 +139,7 @@ def _plan(
     files = [keyed for leveled in runs for keyed in leveled.run.files]
     takes_all = options.compaction.rewrites_all_files
     target_bytes = options.target_file_size_bytes(has_key=True)
-    # A level holds files of its own format: what comes from another level in another one is written anew.
+    # A level has its own file format: a file of another format from another level is rewritten.
     level_format = options.style_at(output_level).format
     foreign = [
         keyed.file.file_name
@@ -165,9 +166,9 @@ def _drops_deletes(output_level: int, levels: Levels, options: TableOptions) -> 
 
 
 def drops_deletes(output_level: int, levels: Levels, *, marks_deleted: bool) -> bool:
-    """Say whether a compaction into `output_level` may forget deleted rows: nothing older lies below it.
+    """Return whether a compaction into `output_level` may drop deletes, because no older version is below that level.
 
-    `marks_deleted`: the table has deletion vectors, which mark whatever older there is.
+    `marks_deleted`: the table has deletion vectors, which mark older versions.
     """
     return output_level != 0 and (output_level >= levels.highest_filled_level or marks_deleted)
 
@@ -180,17 +181,17 @@ def compaction_steps(
     min_file_size_bytes: int,
     rewritten: Collection[str] = frozenset(),
 ) -> tuple[Step, ...]:
-    """Return what to do with `files`, which are to end in `output_level`, in key order.
+    """Return the steps that bring `files` into `output_level`, in key order.
 
-    Small neighbours are merged into one file on the way; a lone small file between large ones is not worth a rewrite.
-    Files named in `rewritten` are never just lifted.
+    Adjacent small files are merged into one; a single small file between large ones is not worth a rewrite. Files named
+    in `rewritten` are never upgraded without a rewrite.
     """
     must_rewrite = frozenset(rewritten)
     steps: list[Step] = []
     pending: list[Section] = []
 
     def lift(keyed: KeyedFile) -> None:
-        # The top level holds no deletes, so that what reads it alone need not look for them.
+        # The top level holds no deletes, so that a read of this level alone need not filter them.
         holds_deletes = output_level == levels.max_level and keyed.file.delete_row_count != 0
         if holds_deletes or keyed.file.file_name in must_rewrite:
             steps.append(Merge(sections([keyed])))

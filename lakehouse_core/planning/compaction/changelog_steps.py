@@ -20,7 +20,7 @@ def with_changelog_steps(
 ) -> CompactionPlan:
     """Return the plan with the changelog mode of each step that emits changelog records or looks versions up.
 
-    `emits_changelog`: with the changelog of the table's producer. Lookups do not depend on it.
+    `emits_changelog`: write the changelog of the table's producer. Lookups do not depend on it.
     """
     options = schema.table_options
     if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
@@ -52,15 +52,15 @@ def with_changelog_steps(
 def _from_level_0(
     keyed: KeyedFile, options: TableOptions, *, is_newest: bool, is_top: bool, emits_changelog: bool
 ) -> Step:
-    """Return what becomes of a level-0 file that shares no key with others of its compaction.
+    """Return the step of a level-0 file that shares no key with others of its compaction.
 
-    `is_newest`: by their numbers its records win over those above. Java takes that for granted; its writers side by
-    side may have numbered otherwise.
+    `is_newest`: by sequence numbers, the file's records win over those of higher levels. Java assumes that always; its
+    concurrent writers may have numbered in another order.
     """
     picks_newest = options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields
     keeps_bytes = is_top or (picks_newest and is_newest)
     if options.deletion_vectors.enabled and keyed.file.delete_row_count != 0:
-        # Deleted rows are marked where they lie; their records themselves are of no more use.
+        # Deletion vectors mark the deleted rows; the delete records themselves are not needed any more.
         keeps_bytes = False
     if not keeps_bytes:
         return Merge(sections([keyed]), changelog_mode=ChangelogMode.LOOKUP)

@@ -1,4 +1,4 @@
-"""Figures of a bucket that say whether compaction keeps up with the writers."""
+"""Bucket health: figures of a bucket that show whether compaction keeps up with the writers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,18 +13,20 @@ from lakehouse_core.table.schema import TableSchema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketHealth:
-    """`small_file_count`: small files that a full compaction would rewrite. Append tables have no sorted runs."""
+    """The figures of one bucket. `small_file_count`: small files that a full compaction would rewrite. Append tables
+    have no sorted runs.
+    """
 
     small_file_count: int
     sorted_run_count: int
 
 
 def bucket_figures(files: Sequence[DataFile], schema: TableSchema) -> BucketHealth:
-    """Return the figures of one bucket's live files. Raises CorruptTable when the files contradict each other."""
+    """Return the figures of one bucket's live files. Raises CorruptTable if the files contradict each other."""
     options = schema.table_options
     small_bytes = options.target_file_size_bytes(has_key=not schema.is_append) * options.compaction.small_file_ratio
     return BucketHealth(
-        # Asked of the plan, so that nobody starts a compaction for files that it would leave alone.
+        # Counted in the plan, so that no compaction is started for files that it would not rewrite.
         small_file_count=sum(file.file_size < small_bytes for file in _rewritten(files, schema)),
         sorted_run_count=0 if schema.is_append else _sorted_run_count(files, schema),
     )

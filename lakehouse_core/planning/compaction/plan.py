@@ -1,4 +1,4 @@
-"""What a compaction of one bucket of a key table is to do, as a value.
+"""Compaction plan: the steps of a compaction of one bucket of a key table, as a value.
 
 Source: docs/semantics/compaction.md#compaction-task, docs/semantics/changelog.md#upgrades.
 """
@@ -16,13 +16,13 @@ Reason: TypeAlias = PickReason | Literal["full compaction", "expired rows", "del
 
 
 class ChangelogMode(Enum):
-    """What a step tells the changelog, and how it finds out what was before."""
+    """The changelog that a step emits, and where it finds the before image."""
 
     NOTHING = "nothing"
-    # Before is what the top level, which is the output, held.
+    # The before image is in the top level, which is the output level.
     TOP_LEVEL = "top level"
-    # Before is what the lowest level above 0 holds, inside the compaction or in a looked-up run,
-    # where it may be marked deleted.
+    # The before image is in the lowest level above 0, inside the compaction or in a looked-up run,
+    # where a deletion vector may mark it.
     LOOKUP = "lookup"
 
 
@@ -51,11 +51,11 @@ Step: TypeAlias = Upgrade | Merge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """What to do with some files of one bucket of a key table, in key order.
+    """The compaction of some files of one bucket of a key table; steps are in key order.
 
-    `drops_deletes`: nothing older lies below the output level, so deleted rows need not be remembered. `older`: the
-    runs of the levels above the output level, level by level upwards, which stay; a lookup searches them in this order.
-    `emits_changelog`: whether the steps that look up write what they find changed to the changelog.
+    `drops_deletes`: no older version is below the output level, so delete records are dropped. `older`: the looked-up
+    runs, from the levels above the output level upwards, which stay; a lookup searches them in this order.
+    `emits_changelog`: whether steps with lookups emit a changelog.
     """
 
     output_level: int
@@ -67,7 +67,7 @@ class CompactionPlan:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The files that leave their present place."""
+        """The files that the steps rewrite or upgrade."""
         return tuple(
             file for step in self.steps for file in ((step.file,) if isinstance(step, Upgrade) else step.files)
         )

@@ -1,7 +1,7 @@
-"""Which small files of one commit become one before it is made, by partition, in the order of buckets.
+"""Pre-commit compaction: choose the small files of a staged commit to combine, by partition, in the order of buckets.
 
-Changelog files of a key table are laid behind each other in one object, data files of an append table without buckets
-are written anew as one.
+Changelog files of a key table are concatenated in one object; data files of an append table without buckets are
+rewritten as one.
 Source: docs/semantics/compaction.md#pre-commit-compaction; the coordinators of Flink's sink in Java 2.0.0.
 """
 
@@ -17,7 +17,7 @@ from lakehouse_core.table.joined_changelog import segment_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file that the message at `index` brings, its compaction where `of_compaction`."""
+    """A file of the message at `index`; `of_compaction`: it is one of the message's compaction."""
 
     index: int
     of_compaction: bool
@@ -28,10 +28,10 @@ Group: TypeAlias = tuple[NewFile, ...]
 
 
 def changelog_groups(messages: Sequence[CommitMessage], options: TableOptions) -> list[Group]:
-    """Return the changelog files that are to share an object: two or more each.
+    """Return the groups of changelog files that will share an object, each of two or more files.
 
-    Those of a compaction come with another snapshot than those of the rows, and expire with it: they never share one.
-    Neither do files of two formats, for the name of each says that of the object.
+    Files of a compaction belong to another snapshot than those of the rows, and expire with it, so the two never share
+    an object. Files of two formats never do, because each segment's name gives the format of the object.
     """
     small = min(_small_bytes(options), options.precommit.buffer_bytes)
     found = (
@@ -41,14 +41,16 @@ def changelog_groups(messages: Sequence[CommitMessage], options: TableOptions) -
         )
         for index in _by_bucket(messages)
         for of_compaction, file in _changelog_files(messages[index])
-        # A segment without bytes could not be told from the first.
+        # A segment without bytes would have the same offset as the next one.
         if 0 < file.file_size < small and _is_alone(file)
     )
     return list(_groups(found, _target_bytes(options)))
 
 
 def data_file_groups(messages: Sequence[CommitMessage], options: TableOptions) -> list[Group]:
-    """Return the new data files of an append table without buckets that are to be written as one: two or more each."""
+    """Return the groups of new data files of an append table without buckets that will be rewritten as one, each of two
+    or more files.
+    """
     small = _small_bytes(options)
     found = (
         (messages[index].partition, NewFile(index=index, of_compaction=False, file=file))
@@ -83,7 +85,7 @@ def with_segments(messages: Sequence[CommitMessage], joined: Mapping[str, Group]
 def with_packed(
     messages: Sequence[CommitMessage], packed: Iterable[tuple[Group, Sequence[DataFile]]]
 ) -> tuple[CommitMessage, ...]:
-    """Return the messages with each group of new files replaced by what it was written as."""
+    """Return the messages with each group of new files replaced by its rewritten files."""
     gone: set[tuple[int, str]] = set()
     came: dict[int, tuple[DataFile, ...]] = {}
     for group, files in packed:
@@ -108,17 +110,19 @@ def _changelog_files(message: CommitMessage) -> Iterator[tuple[bool, DataFile]]:
 
 
 def _is_alone(file: DataFile) -> bool:
-    """Whether it lies in its bucket, with nothing beside it that would have to be renamed, too."""
+    """Return whether the file is in its bucket folder and has no extra files that would have to be renamed, too."""
     return not file.extra_files and file.external_path is None
 
 
 def _by_bucket(messages: Sequence[CommitMessage]) -> list[int]:
-    # Tasks end in any order; the same rows shall make the same objects.
+    # Tasks end in any order; sorting makes the same objects of the same rows.
     return sorted(range(len(messages)), key=lambda index: (messages[index].partition, messages[index].bucket))
 
 
 def _groups(found: Iterable[tuple[Hashable, NewFile]], target_bytes: int) -> Iterator[Group]:
-    """Yield what has come together by key: whenever it weighs the target, and what is left at the end."""
+    """Yield the groups of files with the same key, each ended at the target size; the last group of a key is the
+    rest.
+    """
     waiting: dict[Hashable, list[NewFile]] = {}
     weights: dict[Hashable, int] = {}
     for key, new in found:
@@ -131,7 +135,7 @@ def _groups(found: Iterable[tuple[Hashable, NewFile]], target_bytes: int) -> Ite
 
 
 def _target_bytes(options: TableOptions) -> int:
-    # As Java has it, which takes a table with a key for one without here.
+    # As in Java, which treats a key table as an append table here.
     return options.target_file_size_bytes(has_key=False)
 
 

@@ -1,7 +1,7 @@
-"""Which compaction a write brings along.
+"""Compaction trigger: choose the compaction that follows a write.
 
-A writer here compacts once its rows are committed: what it cannot finish is left to the next compaction, and nothing is
-lost, for what is still to be done shows in the levels of the files.
+A writer compacts after its rows are committed. Unfinished work is left to the next compaction: the levels of the files
+show what is still to be done.
 Source: docs/semantics/compaction.md#triggers-of-a-write.
 """
 
@@ -14,21 +14,21 @@ from lakehouse_core.table.schema import TableSchema
 
 
 class Trigger(Enum):
-    """What is compacted after a commit."""
+    """The compaction after a commit."""
 
     NOTHING = "nothing"
-    # What the strategy picks in the buckets that were written to.
+    # The strategy's picks in the buckets that were written to.
     STRATEGY = "strategy"
-    # The same, in those of them that have more sorted runs than the table lets pile up.
+    # The same, only in those buckets that have more sorted runs than the table's limit.
     BACK_PRESSURE = "back-pressure"
-    # Every bucket that is not in its top level, whichever commit wrote to it.
+    # Full compaction of every bucket that is not one run in its top level, whichever commit wrote to it.
     FULL = "full"
 
 
 def trigger_after(schema: TableSchema, commit_identifier: int) -> Trigger:
-    """Return what is compacted after a commit. Batch commits, which carry no number, always count."""
+    """Return the compaction after a commit. Batch commits, which have no number, always trigger one."""
     options = schema.table_options
-    # Writers to a table without buckets know only their own files, so they compact none.
+    # Writers to a table without buckets know only their own files, so they compact nothing.
     if options.write_only or not has_buckets(schema.bucketing):
         return Trigger.NOTHING
     every = options.full_compaction_delta_commits
@@ -38,5 +38,5 @@ def trigger_after(schema: TableSchema, commit_identifier: int) -> Trigger:
 
 
 def _may_lag(options: TableOptions) -> bool:
-    """Say whether a key table leaves lookups to a later compaction."""
+    """Return whether a key table leaves lookups to a later compaction."""
     return options.needs_lookup and not options.lookup_wait and not options.commit_force_compact

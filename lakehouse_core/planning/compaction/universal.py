@@ -1,6 +1,6 @@
-"""The universal strategy: which runs of a bucket to compact next, into which level, and why.
+"""The universal strategy: choose the runs of a bucket to compact next and their output level, and give the reason.
 
-One rule: always the newest runs, so that what is older lies below the output.
+Rule: always choose the newest runs, so that older ones are below the output level.
 Source: docs/semantics/compaction.md#universal-strategy.
 """
 
@@ -26,10 +26,10 @@ _NO_HOUR: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickTime:
-    """When a pick is asked for. Both times are local wall clock as if UTC, as data files note their creation.
+    """The time of a pick. Both times are local wall clock counted as UTC, as in the creation times of data files.
 
-    `last_full_millis` None: no full compaction is known, so one is due. `skipped_triggers`: how often the
-    gentle strategy found nothing to do since it last forced level 0 up.
+    `last_full_millis` None: no full compaction is known, so one is due. `skipped_triggers`: how often the gentle lookup
+    strategy picked nothing since it last compacted level 0 by force.
     """
 
     local_now_millis: int
@@ -38,7 +38,7 @@ class PickTime:
 
     @property
     def hour(self) -> int:
-        """The hour of the local day, 0 to 23."""
+        """Return the hour of the local day, 0 to 23."""
         return self.local_now_millis // 3_600_000 % 24
 
 
@@ -52,7 +52,7 @@ class Pick:
 
 
 def pick_runs(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
-    """Return what the strategy compacts next, or None when the runs may stay as they are."""
+    """Return the strategy's next pick, None if the runs may stay as they are."""
     pick = (
         _early_full(levels, options, occasion)
         or _for_size_amplification(levels, options)
@@ -64,7 +64,9 @@ def pick_runs(levels: Levels, options: CompactionOptions, occasion: PickTime) ->
 
 
 def last_full_compaction_millis(levels: Levels) -> int | None:
-    """Return when the bucket was compacted in full, as far as its files tell: the newest file of the top level."""
+    """Return the time of the last full compaction as the files show it: the creation time of the newest file of the top
+    level.
+    """
     return max(
         (
             file.creation_time_millis
@@ -94,7 +96,7 @@ def _early_full(levels: Levels, options: CompactionOptions, occasion: PickTime) 
 
 
 def _for_size_amplification(levels: Levels, options: CompactionOptions) -> Pick | None:
-    """All runs, when those before the oldest take up too much beside it."""
+    """Pick all runs if the newer runs are too large in relation to the oldest one."""
     runs = levels.runs
     if len(runs) < options.trigger_run_count:
         return None
@@ -104,7 +106,7 @@ def _for_size_amplification(levels: Levels, options: CompactionOptions) -> Pick 
 
 
 def _for_size_ratio(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
-    """The newest runs of like size, when there are two at least."""
+    """Pick the newest runs of similar size if there are at least two."""
     if len(levels.runs) < options.trigger_run_count:
         return None
     count = _like_in_size(levels.runs, 1, options, occasion.hour)
@@ -112,7 +114,7 @@ def _for_size_ratio(levels: Levels, options: CompactionOptions, occasion: PickTi
 
 
 def _for_run_count(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
-    """So many of the newest that no more than the trigger are left, and those of like size behind them."""
+    """Pick so many of the newest runs that at most the trigger count is left, and the next runs of similar size."""
     excess = len(levels.runs) - options.trigger_run_count
     if excess <= 0:
         return None
@@ -121,7 +123,7 @@ def _for_run_count(levels: Levels, options: CompactionOptions, occasion: PickTim
 
 
 def _forced(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
-    """Level 0, where none of it may stay there, and the runs of like size behind it."""
+    """Pick level 0 if it must be compacted now, and the next runs of similar size."""
     interval = options.gentle_interval
     if not options.forces_level_0 or (interval is not None and occasion.skipped_triggers + 1 < interval):
         return None
@@ -132,11 +134,11 @@ def _forced(levels: Levels, options: CompactionOptions, occasion: PickTime) -> P
 
 
 def _like_in_size(runs: Sequence[LevelSortedRun], count: int, options: CompactionOptions, hour: int) -> int:
-    """Return how many runs to take: `count`, and each next one that is hardly larger than all before it."""
+    """Return how many runs to pick: `count`, and each next one that is not much larger than all before it together."""
     taken = _size(runs[:count])
     percent = 100.0 + options.size_ratio_percent + _offpeak_percent(options, hour)
     for run in runs[count:]:
-        # In doubles, as Java counts: sizes just at the limit go the same way.
+        # In doubles, as in Java, so that sizes at the limit give the same result.
         if taken * percent / 100.0 < run.run.size_bytes:
             break
         taken += run.run.size_bytes
@@ -157,7 +159,9 @@ def _everything(levels: Levels, reason: PickReason) -> Pick:
 
 
 def _newest(levels: Levels, count: int, reason: PickReason) -> Pick:
-    """Take the newest `count` runs into the level before the next run's; never into level 0, so that more are taken."""
+    """Return a pick of the newest `count` runs into the level before that of the next run. The output level is never 0:
+    more runs are picked instead.
+    """
     runs = levels.runs
     output_level = levels.max_level if count == len(runs) else max(0, runs[count].level - 1)
     while output_level == 0 and count < len(runs):
@@ -169,7 +173,7 @@ def _newest(levels: Levels, count: int, reason: PickReason) -> Pick:
 
 
 def _is_there_already(pick: Pick) -> bool:
-    """Whether the pick is nothing, or a single file in its place."""
+    """Return whether the pick changes nothing: no run, or a single file that is in the output level already."""
     files = [keyed.file for one in pick.runs for keyed in one.run.files]
     return not files or (len(files) == 1 and files[0].level == pick.output_level)
 

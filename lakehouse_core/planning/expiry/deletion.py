@@ -1,4 +1,6 @@
-"""Deletion: when a deletion plan is due, what its roots still keep, and in which order files are deleted."""
+"""Deletion: decide when a deletion plan is due, which roots it keeps while it waits, and the order of file
+deletions.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +11,7 @@ from lakehouse_core.table.root import Root
 
 
 def deletion_order(files: Mapping[str, FileRef]) -> tuple[tuple[FileRef, ...], ...]:
-    """Return `files` in batches: each must be gone before the next may go, so that a rest can still be found."""
+    """Return `files` in batches. Each must be deleted before the next, so that remaining files can still be found."""
     ranks = (
         (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA, FileKind.INDEX, FileKind.STATISTICS),
         (FileKind.MANIFEST, FileKind.INDEX_MANIFEST),
@@ -22,7 +24,9 @@ def deletion_order(files: Mapping[str, FileRef]) -> tuple[tuple[FileRef, ...], .
 
 
 def is_due(plan: DeletionPlan, *, grace_millis: int, now_millis: int) -> bool:
-    """True when the files of an unlinked plan may go: its wait is over, or a run had begun to delete them."""
+    """Return whether the files of an unlinked plan may be deleted: its wait is over, or an earlier run began to delete
+    them.
+    """
     match plan.stage:
         case DeletionStage.UNLINKING:
             return False
@@ -34,5 +38,5 @@ def is_due(plan: DeletionPlan, *, grace_millis: int, now_millis: int) -> bool:
 
 
 def as_roots(plan: DeletionPlan) -> Sequence[Root]:
-    """Return the roots of a plan that waits: a reader that planned on them may still be reading."""
+    """Return the roots of a waiting plan, whose files a reader may still need."""
     return tuple(replace(root, key=plan.key, lineage=f"{plan.key}/{root.lineage}") for root in plan.roots)

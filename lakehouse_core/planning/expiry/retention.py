@@ -1,7 +1,7 @@
-"""Expiry: how much of a table's history may go.
+"""Expiry: choose the part of a table's history to expire.
 
-Rule: ids go from the oldest, without gaps, and the latest never goes. Tags do not hold snapshots back; they keep
-files of their own.
+Rule: the oldest ids expire first, without gaps, and the latest never expires. Tags do not keep snapshots; they keep
+their own files.
 Source: docs/semantics/maintenance.md#snapshot-expiry, docs/semantics/maintenance.md#changelog-lifecycle.
 """
 
@@ -18,7 +18,9 @@ HeldBy: TypeAlias = Literal["age", "min retained", "limit", "consumer", "last ch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How many ids stay at least and at most, how long they stay in between, how many may go in one run."""
+    """The minimum and maximum count of ids to keep, the age up to which ids in between are kept, and the limit of one
+    run.
+    """
 
     min_retained: int
     max_retained: int
@@ -28,7 +30,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """Every id below `first_kept_id` may go; `held_by` is what keeps that one."""
+    """Every id below `first_kept_id` may expire; `held_by` is the reason why `first_kept_id` is kept."""
 
     first_kept_id: int
     held_by: HeldBy
@@ -36,10 +38,10 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryPlan:
-    """What leaves the history. Ids are rising.
+    """The ids to expire, in rising order.
 
-    `made_changelog_ids` are those of `snapshot_ids` that live on as changelogs; `changelog_ids` leave the changelogs
-    there are. `reason` says with figures what keeps the rest.
+    `made_changelog_ids`: those of `snapshot_ids` that become long-lived changelogs; `changelog_ids`: existing
+    long-lived changelogs to expire. `reason` says with figures what keeps the rest.
     """
 
     snapshot_ids: tuple[int, ...]
@@ -55,24 +57,24 @@ class ExpiryPlan:
 
 
 def checked_retention(retention: Retention) -> Retention:
-    """Return `retention`. Raises InvalidRequest where it contradicts itself."""
+    """Return `retention`. Raises InvalidRequest if its values contradict each other."""
     low, high = retention.min_retained, retention.max_retained
     if high < 1:
         raise InvalidRequest(f"At most {high} snapshots are to be retained: retain 1 or more.")
     if not 1 <= low <= high:
         raise InvalidRequest(
-            f"At least {low} and at most {high} are to be retained: set 1 <= min <= max. What a call leaves out is the "
-            "table's option, so give both."
+            f"At least {low} and at most {high} are to be retained: set 1 <= min <= max. A value that a call "
+            "omits is the table's option, so give both."
         )
     if retention.max_age_millis < 0:
         raise InvalidRequest(f"The age to retain is {retention.max_age_millis} ms: set 0 or more.")
     if retention.limit < 1:
-        raise InvalidRequest(f"At most {retention.limit} may go in one run: set a limit of 1 or more.")
+        raise InvalidRequest(f"At most {retention.limit} may expire in one run: set a limit of 1 or more.")
     return retention
 
 
 def outlive_snapshots(changelogs: Retention, snapshots: Retention) -> bool:
-    """True when changelogs are decoupled: some setting keeps them longer than their snapshots."""
+    """Return whether changelogs are decoupled: a setting keeps them longer than their snapshots."""
     return (
         changelogs.max_retained > snapshots.max_retained
         or changelogs.max_age_millis > snapshots.max_age_millis
@@ -81,7 +83,7 @@ def outlive_snapshots(changelogs: Retention, snapshots: Retention) -> bool:
 
 
 def asked_ids(ids: Sequence[int], latest_id: int, retention: Retention) -> Sequence[int]:
-    """Return the part of `ids` (rising) whose times can matter: a run looks no further than its limit."""
+    """Return the part of `ids` (rising) whose times can matter, because a run expires no more than its limit."""
     if not ids:
         return ids
     end = min(latest_id - retention.min_retained + 1, ids[0] + retention.limit)
@@ -98,8 +100,8 @@ def snapshot_horizon(
 ) -> Horizon:
     """Return the oldest snapshot to keep.
 
-    `history` is oldest first and not empty; it need not reach beyond `asked_ids`. `next_consumed_id` is the smallest
-    id that a consumer has yet to read.
+    `history` is oldest first and not empty; it may end where `asked_ids` ends. `next_consumed_id` is the smallest id
+    that a consumer has yet to read.
     """
     earliest = history[0].id
     end = _end(earliest, latest_id, retention, next_consumed_id)
@@ -122,9 +124,10 @@ def changelog_horizon(
     last_changelog_id: int,
     next_consumed_id: int | None = None,
 ) -> Horizon:
-    """Return the oldest long-lived changelog to keep; `latest_id` is the latest snapshot's, and the counts are from it.
+    """Return the oldest long-lived changelog to keep. `latest_id`: the latest snapshot's, from which counts are counted
+    back.
 
-    `changelogs` is oldest first and not empty; it need not reach beyond `asked_ids`.
+    `changelogs` is oldest first and not empty; it may end where `asked_ids` ends.
     """
     earliest = changelogs[0].id
     end = _end(earliest, latest_id, retention, next_consumed_id)
@@ -134,7 +137,7 @@ def changelog_horizon(
     for changelog in changelogs:
         if changelog.id >= end.first_kept_id:
             break
-        # Nobody reads a state from a changelog, only its own rows, so age is its own.
+        # Readers need a changelog only for its own rows, not for a state, so its own age counts.
         if changelog.id >= keep_at_most_from and changelog.time_millis >= now_millis - retention.max_age_millis:
             return Horizon(first_kept_id=changelog.id, held_by="age")
     return end
@@ -152,7 +155,7 @@ def plan_expiry(
     consumers: Mapping[str, int],
     consumers_hold_snapshots: bool = True,
 ) -> ExpiryPlan:
-    """Return what may go.
+    """Return the ids to expire.
 
     `history` and `changelogs` are oldest first, `history` is not empty, both may end where `asked_ids` ends;
     `consumers` gives the id that each of them reads next.
@@ -167,7 +170,7 @@ def plan_expiry(
     )
     going = [snapshot for snapshot in history if snapshot.id < horizon.first_kept_id]
     made = going if outlive_snapshots(changelog_retention, snapshot_retention) else []
-    # A changelog that is due at once is never made.
+    # A changelog that would expire at once is never made.
     every = [*(changelog for changelog in changelogs if not going or changelog.id < going[0].id), *made]
     first_kept_changelog_id = None
     if every:
@@ -191,7 +194,7 @@ def plan_expiry(
 
 
 def _end(earliest: int, latest_id: int, retention: Retention, next_consumed_id: int | None) -> Horizon:
-    """Return the horizon were everything old: the lowest of the fixed bounds, never below `earliest`."""
+    """Return the horizon if every id were old enough: the lowest of the fixed bounds, never below `earliest`."""
     bounds: list[tuple[int, HeldBy]] = [
         (latest_id - retention.min_retained + 1, "min retained"),
         (earliest + retention.limit, "limit"),
@@ -223,7 +226,7 @@ def _reason(horizon: Horizon, earliest: int, latest_id: int, retention: Retentio
         case "min retained":
             why = f"at least {retention.min_retained} are to be retained"
         case "limit":
-            why = f"at most {retention.limit} go in one run"
+            why = f"at most {retention.limit} expire in one run"
         case "consumer":
             name = min(consumers, key=lambda consumer: consumers[consumer])
             why = f"consumer {name} has yet to read {consumers[name]}"

@@ -1,6 +1,6 @@
-"""Tags that a clock makes: their names are times.
+"""Automatic tags: tags with a time as their name.
 
-A name tells alone; who made the tag is not recorded.
+Only the name shows that a tag is automatic; its writer is not recorded.
 Source: docs/semantics/reading.md#increments.
 """
 
@@ -25,7 +25,7 @@ _BY_MINUTES: Final = r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)"
 
 
 def auto_tag_time(name: str, options: AutoTagOptions) -> datetime | None:
-    """Return the time that the name of an automatic tag means, on the local clock of who made it; None for others."""
+    """Return the time in an automatic tag's name, in the local time of its writer; None for other tags."""
     match = re.fullmatch(_pattern(options), name)
     if match is None:
         return None
@@ -36,7 +36,7 @@ def auto_tag_time(name: str, options: AutoTagOptions) -> datetime | None:
 
 
 def previous_auto_tag(name: str, names: Iterable[str], options: AutoTagOptions) -> str | None:
-    """Return of the automatic tags among `names` the last one before `name`, which is one; None for the first."""
+    """Return the last automatic tag in `names` before `name`; None if there is none. REQUIRES: `name` is automatic."""
     end = auto_tag_time(name, options)
     assert end is not None
     times = ((auto_tag_time(other, options), other) for other in names)

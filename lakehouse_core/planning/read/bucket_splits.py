@@ -1,7 +1,7 @@
-"""Splits of a bucket: the files of it that a condition needs, grouped by what is read together.
+"""Splits of a bucket: choose the files that a condition needs, and group those that are read together.
 
-Values of a key table are judged after its merge only, so a file of it is left out by its keys, a whole bucket by its
-values; where compactions keep each key once, level 0 is not read and the others are judged like those of an append
+Conditions on values of a key table hold after the merge only: they can leave out a whole bucket, and conditions on keys
+a single file. If compactions keep each key once, level 0 is not read and the other files are treated as in an append
 table.
 Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#splits.
 """
@@ -37,7 +37,7 @@ from lakehouse_core.table.split import Split
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedFiles:
-    """Live files in columns, by bucket, and what makes splits of them: all of them, but for what `scope` leaves out."""
+    """Live files as columns, by bucket; `splits` makes splits of all files except those that `scope` leaves out."""
 
     entries: EntryColumns
     buckets: tuple[BucketRows, ...]
@@ -53,7 +53,7 @@ class ScannedFiles:
 
     @property
     def are_all_read(self) -> bool:
-        """Whether each of the files lies in a split: no statistics of theirs are asked."""
+        """Whether every file belongs to a split, so that no statistics are needed."""
         return not self.scope.needs_statistics
 
     def splits(self) -> Iterator[Split]:
@@ -62,7 +62,7 @@ class ScannedFiles:
             yield from _bucket_splits(self, bucket, entries)
 
 
-# Rows of columns are made objects so many at a time: one bucket at a time would pay the price of a call for each.
+# File objects are made of this many column rows at a time; one bucket at a time would take a call for each bucket.
 _ROWS_AT_ONCE: Final = 16_384
 
 
@@ -119,16 +119,18 @@ def _matching_files(
         keys = schema.key_fields
         files = [file for file in files if may_match(key_part, key_ranges(file, file_schemas[file.schema_id], keys))]
     if schema.table_options.merge_engine not in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
-        # A merged row is made of several: what comes out, none of the files need hold.
+        # A merged row combines several versions, so its values may be in none of the files.
         return files
-    # A merged row is a row of one of the files: a value that none of them holds cannot come out.
+    # A merged row is a row of one of the files, so a value that no file holds cannot be in the result.
     return files if any(matches(file) for file in files) else ()
 
 
 def _index_allows(
     file: DataFile, rest: Predicate, schema: TableSchema, file_schemas: Mapping[int, TableSchema]
 ) -> bool:
-    """Return whether the index in the file's entry, if there is one, leaves any row. Others are asked by the read."""
+    """Return whether rows of the file may match by the index in its manifest entry, if it has one. The read task checks
+    index files.
+    """
     if file.embedded_index is None or not schema.table_options.file_index_read:
         return True
     index = embedded_index(file.embedded_index, file)
@@ -147,7 +149,7 @@ def _groups(files: Sequence[DataFile], schema: TableSchema) -> list[FileGroup]:
 
 
 def _is_read_file_by_file(files: Sequence[DataFile], schema: TableSchema) -> bool:
-    """Return whether the rows of each file that are not marked as deleted are the answer, whatever other files hold."""
+    """Return whether each file's rows without marked ones are part of the result, independently of other files."""
     options = schema.table_options
     looks_up = options.deletion_vectors.enabled or options.merge_engine is MergeEngine.FIRST_ROW
     return schema.is_append or (looks_up and holds_keys_once(files))

@@ -1,4 +1,4 @@
-"""Splits of what changed: one file as it was written, or a bucket before and after.
+"""Splits of an increment: one file as it was written, or a bucket before and after.
 
 Source: docs/semantics/reading.md#increments.
 """
@@ -19,7 +19,7 @@ from lakehouse_core.table.split import Split
 
 
 def file_split(entry: ManifestEntry, schema: TableSchema, *, snapshot_id: int) -> Split:
-    """Return the split of one file whose rows are told as they are. Raises UnsupportedFeature for files not read."""
+    """Return the split of one file whose rows are read as written. Raises UnsupportedFeature for unsupported files."""
     check_file(entry.file, entry.bucket)
     return Split(
         snapshot_id=snapshot_id,
@@ -41,11 +41,11 @@ def diff_splits(
     deletions_before: Mapping[str, DeletionFile] = NOTHING_DELETED,
     deletions_after: Mapping[str, DeletionFile] = NOTHING_DELETED,
 ) -> list[Split]:
-    """Return a split for each bucket whose files differ; both sides are live files, of two snapshots.
+    """Return a split for each bucket whose files differ; `before` and `after` are the live files of two snapshots.
 
-    In an append table rows have no key to be compared by: only files that came are told. Raises InvalidRequest where
-    the buckets of a partition are others than before, UnsupportedFeature for files that are not read. The deletion
-    vectors of both snapshots go with their files, but a vector alone makes no file another one.
+    Rows of an append table have no key to compare, so only added files are read. The splits have the deletion vectors
+    of both snapshots, but a file with only another vector counts as the same file. Raises InvalidRequest if the bucket
+    count of a partition changed, UnsupportedFeature for unsupported files.
     """
     old, new = _by_bucket(before), _by_bucket(after)
     _check_same_buckets(old, new, schema)
@@ -81,7 +81,7 @@ def _of(entries: Iterable[ManifestEntry], deletions: Mapping[str, DeletionFile])
     return {name: deletions[name] for name in names if name in deletions}
 
 
-# A file that was moved to another level counts as another one.
+# A file with another level counts as another file.
 _Files = dict[tuple[str, int], ManifestEntry]
 
 

@@ -1,4 +1,4 @@
-"""Lookups: what is known beforehand of the rows that some keys may have, so that the others are not looked at."""
+"""Lookup conditions: derive a condition from looked-up keys, so that other rows are not read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -10,19 +10,19 @@ from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, to
 from lakehouse_core.table.predicate import Compare, Comparison, In, Predicate, all_of
 from lakehouse_core.table.split import Split
 
-# Up to so many keys are told one by one; of more, only between which they lie.
+# Up to this many keys the condition lists the values; for more keys it gives only their bounds.
 _MOST_VALUES: Final = 100
 _FLOATS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 BucketId: TypeAlias = tuple[bytes, int, int]
-"""A partition, a bucket of it, and how many buckets it is one of."""
+"""A partition, a bucket, and the partition's bucket count."""
 
 
 def key_condition(columns: Sequence[pa.Array], fields: Sequence[DataField]) -> Predicate | None:
-    """Return a bound condition that the rows of these keys satisfy, others perhaps too; None when none is known.
+    """Return a bound condition that all rows of these keys satisfy, and possibly others; None if there is none.
 
-    `columns` hold the keys, in any order, column by column as `fields` are. Floats are left out: NaN equals itself
-    among keys only.
+    `columns` hold the keys, in any order, one column for each of `fields`. Floating-point columns are left out: NaN
+    equals itself among keys, but not in conditions.
     """
     parts: list[Predicate] = []
     for column, each in zip(columns, fields, strict=True):

@@ -1,4 +1,4 @@
-"""Splits of a large plan, made anew each time they are asked for, and what all splits of a plan add up to.
+"""Lazy splits: the splits of a large plan, made anew at each iteration, and the totals of a plan's splits.
 
 Source: docs/semantics/reading.md#splits.
 """
@@ -11,13 +11,13 @@ from lakehouse_core.errors import PlanTooLarge
 from lakehouse_core.planning.read.bucket_splits import ScannedFiles
 from lakehouse_core.table.split import Split
 
-# As objects these take 12 MB.
+# This many files take 12 MB as objects.
 MOST_KEPT_FILES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitTotals:
-    """What splits hold together: files, their rows before any merge, and their bytes."""
+    """The totals of splits: files, their rows before any merge, and their bytes."""
 
     file_count: int
     row_count: int
@@ -48,7 +48,7 @@ class LazySplits(Collection[Split]):
 
     @property
     def totals(self) -> SplitTotals:
-        """What the splits add up to: known from the columns, unless each file must be judged first."""
+        """Return the totals of the splits: from the columns, unless each file must be checked first."""
         if self._totals is None:
             self._totals = _summed(self)
         return self._totals
@@ -64,7 +64,7 @@ class LazySplits(Collection[Split]):
 
 
 def totals_of(splits: Collection[Split]) -> SplitTotals:
-    """Return what the splits of a plan add up to."""
+    """Return the totals of the splits of a plan."""
     return splits.totals if isinstance(splits, LazySplits) else _summed(splits)
 
 

@@ -1,4 +1,4 @@
-"""Limits: a reader that wants a few rows shall open a few files.
+"""Limits: a read of a few rows opens only a few files.
 
 Source: docs/semantics/reading.md#limits-and-counts.
 """
@@ -11,8 +11,8 @@ from lakehouse_core.table.split import Split
 
 
 def needed_splits(splits: Collection[Split], limit: int | None) -> Collection[Split]:
-    """Return splits that surely hold `limit` rows: the first of those whose rows are known, or all when these are too
-    few. REQUIRES: no row of them is tested for a condition.
+    """Return splits that certainly hold `limit` rows: the first ones with a known row count, or all splits if these
+    hold too few rows. REQUIRES: the read has no condition on rows.
     """
     if limit is None:
         return splits
@@ -28,7 +28,7 @@ def needed_splits(splits: Collection[Split], limit: int | None) -> Collection[Sp
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield the first `limit` rows of the batches, and ask for no batch more than needed."""
+    """Yield the first `limit` rows of the batches, and take no more batches than needed."""
     if limit is None:
         yield from batches
         return

@@ -1,4 +1,4 @@
-"""From options to a read point: a table's own options and those of one read, merged.
+"""Read options: find the read point in the merged options of a table and of one read.
 
 Source: docs/semantics/reading.md#scan-modes.
 """
@@ -32,9 +32,10 @@ from lakehouse_core.planning.read.read_point import (
 
 
 def point_of(options: Mapping[str, str]) -> ReadPoint:
-    """Return the read point that options ask for, a table's own and those of one read together.
+    """Return the read point that the options name; they are those of the table and of one read, merged.
 
-    Times without a zone are UTC. Raises InvalidRequest where the options do not fit or a value cannot be read.
+    Times without a zone are UTC. Raises InvalidRequest if the options contradict each other or a value cannot be
+    parsed.
     """
     start = scan_start(options)
     match start.mode, start.key:
@@ -69,7 +70,7 @@ _WHOLE: Final = re.compile(r"[+-]?\d+")
 
 
 def _moment(text: str, key: str) -> datetime:
-    """Return the time of so many milliseconds; no snapshot is older than the first datetime or newer than the last."""
+    """Return the time of a text in milliseconds since 1970, limited to the first and the last datetime."""
     millis = parse_int(key, text)
     if millis <= millis_of(_FIRST):
         return _FIRST

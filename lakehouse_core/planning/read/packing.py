@@ -1,7 +1,7 @@
-"""Splits: which files of a bucket one task reads together.
+"""Packing: group the files of a bucket that one task reads together.
 
-Where Java keeps a packed group of lone files together with overlapping ones, and so has to merge them all, files that
-need no merge are packed apart here: their rows are the answer.
+Java may pack files that need no merge together with overlapping ones, and merges them all. Here files that need no
+merge are packed separately and read as they are.
 Source: docs/semantics/reading.md#splits.
 """
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroup:
-    """Files that are read together; `raw`: without a merge."""
+    """Files that one task reads together; `raw`: without a merge."""
 
     files: tuple[DataFile, ...]
     raw: bool
@@ -43,12 +43,12 @@ def key_groups(
 ) -> list[FileGroup]:
     """Return the files of one bucket of a key table, packed so that no key is in two groups.
 
-    A file whose number of deletes is unknown is merged, which drops them. Raises CorruptTable for unreadable keys.
+    A file with an unknown number of deletes is merged, which drops them. Raises CorruptTable for unreadable keys.
     """
     plain: list[DataFile] = []
     merged: list[tuple[DataFile, ...]] = []
     if is_one_level(files):
-        # Disjoint by the rules of levels: their keys need not be looked at.
+        # Files of one level above 0 have disjoint keys, so their keys need not be decoded.
         for file in files:
             if file.delete_row_count == 0:
                 plain.append(file)
@@ -72,23 +72,25 @@ def key_groups(
 
 
 def holds_keys_once(files: Sequence[DataFile]) -> bool:
-    """Return whether each file of a bucket is the answer for its keys, where its compactions look older versions up.
+    """Return whether each key is in one of the files only, in a table whose compactions look up older versions.
 
-    They mark what they find as deleted, or leave it: the files above level 0 hold each key once, and no deletes.
+    Such compactions mark the older version as deleted, or keep it as the first row. So the files above level 0 hold
+    each key once, and no deletes.
     """
     return all(file.level > 0 and not file.delete_row_count for file in files)
 
 
 def is_one_level(files: Sequence[DataFile]) -> bool:
-    """Return whether all files lie in one level above 0, and so hold disjoint keys."""
+    """Return whether all files are in one level above 0, and so hold disjoint keys."""
     levels = {file.level for file in files}
     return len(levels) == 1 and levels != {0}
 
 
 def pack(items: Sequence[T], sizes: Iterable[int], *, target_bytes: int, open_cost_bytes: int) -> list[list[T]]:
-    """Pack in order: the next item opens a bin when it, weighing at least its opening cost, would overfill the last.
+    """Return the items in bins, in order. An item counts at least `open_cost_bytes`, and starts a new bin if the last
+    one would exceed `target_bytes`.
 
-    `sizes`: that of each item, in bytes.
+    `sizes`: the size of each item, in bytes.
     """
     bins: list[list[T]] = []
     weight = 0

@@ -1,4 +1,4 @@
-"""Which state of a table is read, or which changes.
+"""Read points: the state or the changes of a table that a read gets.
 
 Source: docs/semantics/reading.md#scan-modes, docs/semantics/reading.md#increments.
 """
@@ -20,7 +20,7 @@ class Latest:
     """The newest snapshot, with the newest schema."""
 
 
-# Of functions that read the newest state unless told otherwise.
+# The default of functions that read the newest state.
 LATEST: Final = Latest()
 
 
@@ -47,7 +47,7 @@ class AtTag:
 
 @dataclass(frozen=True, slots=True)
 class AtVersion:
-    """What SQL's VERSION AS OF means: a tag of this name, else `watermark-<n>`, else a snapshot id in digits."""
+    """The version of SQL's VERSION AS OF: a tag of this name, else `watermark-<n>`, else a snapshot id in digits."""
 
     version: str
 
@@ -63,7 +63,8 @@ class AtVersion:
 class AsOf:
     """The newest snapshot committed at this time or before.
 
-    A datetime, or its text in ISO 8601 ("2013-01-31T12:00:00Z"); a date is its first moment. Without a zone it is UTC.
+    The time is a datetime, or its text in ISO 8601 ("2013-01-31T12:00:00Z"); a date is its first moment. A time without
+    a zone is UTC.
     """
 
     time: datetime
@@ -73,13 +74,15 @@ class AsOf:
 
     @property
     def time_millis(self) -> int:
-        """The time in milliseconds since 1970, in UTC."""
+        """Return the time in milliseconds since 1970, in UTC."""
         return millis_of(self.time)
 
 
 @dataclass(frozen=True, slots=True)
 class AtWatermark:
-    """The first snapshot whose watermark is this one or later; without one of its own, it has the one before's."""
+    """The first snapshot whose watermark is this one or later; a snapshot without a watermark has that of the one
+    before.
+    """
 
     watermark: int
 
@@ -90,17 +93,19 @@ class AtWatermark:
 
 @dataclass(frozen=True, slots=True)
 class CompactedFull:
-    """The newest snapshot of a compaction; where the table schedules full ones, of a full one. None: the newest."""
+    """The newest snapshot of a compaction; of a full compaction if the table's options schedule full ones. Without such
+    a snapshot, the newest one.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class LatestDelta:
-    """The rows that the newest snapshot appended; none when it did something else."""
+    """The rows that the newest snapshot appended; none if it is not an APPEND."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class FromFileCreationTime:
-    """The newest snapshot, but only its files created at this time or later; times are given as to `AsOf`."""
+    """The newest snapshot, restricted to files created at this time or later; the time is given as for `AsOf`."""
 
     time: datetime
 
@@ -114,8 +119,8 @@ class FromFileCreationTime:
 
 @dataclass(frozen=True, slots=True, init=False)
 class FromCreationTime:
-    """The first snapshot committed at this time or later; where the time lies outside the snapshots that are there,
-    the newest one's files created from then on. Times are given as to `AsOf`.
+    """The first snapshot committed at this time or later; if the time is outside the range of the existing snapshots,
+    the newest snapshot, restricted to files created at this time or later. The time is given as for `AsOf`.
     """
 
     time: datetime
@@ -129,7 +134,7 @@ class FromCreationTime:
 
 
 class IncrementalMode(StrEnum):
-    """How an incremental read finds what changed. AUTO: the changelog where there is a producer, else the deltas."""
+    """The source of an incremental read. AUTO: changelogs if the table has a changelog producer, else deltas."""
 
     AUTO = "auto"
     DELTA = "delta"
@@ -139,9 +144,9 @@ class IncrementalMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Between:
-    """What came between two tags, as a diff of their states, or in the snapshots (start, end], as `mode` says.
+    """The changes between two tags, as a diff of their states, or those of the snapshots (start, end], by `mode`.
 
-    `tags_as_ids`: two tags, too, stand for the range of their snapshots.
+    `tags_as_ids`: two tags also mean the range of their snapshots.
     """
 
     start: str
@@ -152,7 +157,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenTimes:
-    """What came after the first time until the second, both in milliseconds since 1970."""
+    """The changes after `start` until `end`, both in milliseconds since 1970."""
 
     start_millis: int
     end_millis: int
@@ -161,7 +166,7 @@ class BetweenTimes:
 
 @dataclass(frozen=True, slots=True)
 class ToAutoTag:
-    """What differs between a tag made by the clock and the one before it."""
+    """The difference between an automatic tag and the previous one."""
 
     name: str
 
@@ -182,7 +187,9 @@ ReadPoint: TypeAlias = StatePoint | IncrementPoint
 
 
 def checked_point(at: object) -> ReadPoint:
-    """Return what `at` means. Raises InvalidRequest saying what to write instead: a number or a text could be many."""
+    """Return `at`, a read point. Raises InvalidRequest, with advice, for other values: a number or a text would be
+    ambiguous.
+    """
     if isinstance(at, get_args(ReadPoint)):
         return cast(ReadPoint, at)
     raise InvalidRequest(f"at={shown(at)}: {_advice(at)}.")
@@ -225,12 +232,12 @@ _WITHOUT_VALUE: Final = (Latest, CompactedFull, LatestDelta)
 
 
 def is_pinned(point: ReadPoint) -> bool:
-    """Return whether rows are told in the schema of the snapshot that is read; otherwise it is the newest."""
+    """Return whether rows are read in the schema of the snapshot; otherwise in the newest schema."""
     return isinstance(point, AtSnapshot | AtTag | AtVersion | AsOf | AtWatermark)
 
 
 def what_increments(point: IncrementPoint) -> str:
-    """Return how a user asks for these changes: by the point, or by the option of a scan."""
+    """Return the name of the read point or scan option by which a user requests these changes."""
     match point:
         case LatestDelta():
             return "LatestDelta()"
@@ -245,7 +252,7 @@ def what_increments(point: IncrementPoint) -> str:
 def is_compacted(snapshot: Snapshot, delta_commits: int | None) -> bool:
     """Return whether `CompactedFull` may take the snapshot.
 
-    `delta_commits`: after so many commits comes a full compaction, None where none is scheduled.
+    `delta_commits`: the number of commits between full compactions, None if none are scheduled.
     """
     if snapshot.commit_kind is not CommitKind.COMPACT:
         return False
@@ -254,7 +261,7 @@ def is_compacted(snapshot: Snapshot, delta_commits: int | None) -> bool:
 
 
 def shown_time(time_millis: int) -> str:
-    """Return milliseconds since 1970 as a time in UTC that `AsOf` and people understand."""
+    """Return milliseconds since 1970 as text in UTC, which `AsOf` accepts."""
     return (_EPOCH + timedelta(milliseconds=time_millis)).isoformat(timespec="milliseconds")
 
 
@@ -263,7 +270,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _time_of(time: object, name: str) -> datetime:
     match time:
-        # pandas has a datetime that is no time, and no year either.
+        # pandas.NaT is a datetime without a time and a year.
         case datetime() if isinstance(time.year, int):
             return time
         case date() if not isinstance(time, datetime):
@@ -277,7 +284,9 @@ def _time_of(time: object, name: str) -> datetime:
 
 
 def parse_time(text: str) -> datetime:
-    """Return a time as ISO 8601 has it, or milliseconds since 1970; without a zone it is UTC. Raises InvalidRequest."""
+    """Return the time of a text in ISO 8601 or in milliseconds since 1970; UTC without a zone. Raises
+    InvalidRequest.
+    """
     if _MILLIS.fullmatch(text):
         try:
             return _EPOCH + timedelta(milliseconds=int(text))

@@ -1,6 +1,6 @@
-"""Scan scope: one condition, asked for manifests, partitions, buckets and files.
+"""Scan scope: one condition, applied to manifests, partitions, buckets and files.
 
-Rule: nothing that may match is left out; what is kept in vain costs time only.
+Rule: nothing that may match is left out; keeping too much costs time only.
 """
 
 from collections.abc import Sequence
@@ -33,10 +33,10 @@ from lakehouse_core.table.stats import decode_stats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionScope:
-    """What a condition means inside one partition.
+    """A condition inside one partition.
 
-    `rest`: what is left once the partition's values are put in; None leaves nothing to test. `points`: the values
-    that the bucket key may have, None when it is not bounded.
+    `rest`: the condition with the partition's values put in; None: nothing is left to test. `points`: the possible
+    values of the bucket key, None if they are not bounded.
     """
 
     values: tuple[Any, ...]
@@ -45,10 +45,10 @@ class PartitionScope:
 
 
 class ScanScope:
-    """The condition of one scan, asked for manifests, for entries and for files. Answers are kept per partition.
+    """The condition of one scan, applied to manifests, entries and files. Results are kept per partition.
 
-    `only_level`: files of this level alone. `created_from_millis`: files created at this time or later. `every_level`:
-    also those that a read of the table's state leaves to the next compaction.
+    `only_level`: only files of this level. `created_from_millis`: only files created at this time or later.
+    `every_level`: also files of level 0 that a read of the table's state skips until they are compacted.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ScanScope:
 
     @property
     def is_everything(self) -> bool:
-        """Whether no entry can be left out."""
+        """Whether every entry is kept."""
         is_filtered = self._predicate is not None or self._created_from_millis is not None
         return not is_filtered and self._only_level is None and not self._skips_level_0
 
@@ -91,11 +91,11 @@ class ScanScope:
 
     @property
     def needs_statistics(self) -> bool:
-        """Whether files are judged by their statistics: the condition speaks of more than partitions."""
+        """Whether files are filtered by statistics, because the condition is on more than partition columns."""
         return self._row_part is not None
 
     def keeps_manifest(self, manifest: ManifestFile) -> bool:
-        """Return whether the manifest may hold an entry of a level that is read, in a partition that is needed."""
+        """Return whether the manifest may hold an entry of a needed partition and level."""
         if manifest.max_level is not None and manifest.max_level < self.first_level:
             return False
         if self._partition_part is None:
@@ -110,17 +110,19 @@ class ScanScope:
         return may_match(self._partition_part, ranges)
 
     def keeps_entry(self, partition: bytes, bucket: int, level: int) -> bool:
-        """Return whether partition and level are read. An entry and the one that undoes it get the same answer."""
+        """Return whether partition and level are read. An entry and its delete give the same result."""
         if level < self.first_level or (self._only_level is not None and level != self._only_level):
             return False
         return self._predicate is None or self.partition(partition) is not None
 
     def keeps_creation_times(self, times: Longs) -> npt.NDArray[np.bool_] | None:
-        """Return which files, by the times of their creation, are asked for; None when all are."""
+        """Return a mask of the files to read by their creation times; None: all."""
         return None if self._created_from_millis is None else times >= self._created_from_millis
 
     def keeps_bucket(self, partition: bytes, bucket: int, total_buckets: int, file_schema: TableSchema) -> bool:
-        """Return whether a row that matches may lie in the bucket, one of `total_buckets` as its entries say."""
+        """Return whether a matching row may be in the bucket. `total_buckets`: the partition's bucket count, from its
+        entries.
+        """
         if total_buckets < 1 or not self._has_same_buckets(file_schema):
             return True
         key = (partition, total_buckets)
@@ -130,7 +132,9 @@ class ScanScope:
         return possible is None or bucket in possible
 
     def _has_same_buckets(self, file_schema: TableSchema) -> bool:
-        """Whether the file's rows went to buckets by columns of the present types; an append table's may change."""
+        """Return whether the file's rows were routed by columns of the present types; in an append table the types may
+        change.
+        """
         if file_schema.id not in self._same_buckets:
             types = [each.type for each in file_schema.bucket_fields]
             same = len(types) == len(self._bucket_types)
@@ -138,14 +142,14 @@ class ScanScope:
         return self._same_buckets[file_schema.id]
 
     def partition(self, partition: bytes) -> PartitionScope | None:
-        """Return what the condition means in a partition, None when no row of it can match. Raises CorruptTable."""
+        """Return the condition inside a partition, None if none of its rows can match. Raises CorruptTable."""
         if partition not in self._partitions:
             self._partitions[partition] = self._scope(deserialize_row(partition, self._partition_types))
         return self._partitions[partition]
 
     def _scope(self, values: tuple[Any, ...]) -> PartitionScope | None:
         known = dict(zip(self._schema.partition_keys, values, strict=True))
-        # Decided here for good: rows are not tested for it again, so what is unknown of a null partition is a no.
+        # Rows are not tested for partition columns again, so an unknown result for a null partition counts as false.
         if not holds(self._partition_part, known):
             return None
         rest = True if self._row_part is None else simplify(self._row_part, known)
@@ -164,7 +168,7 @@ class ScanScope:
 
 
 def _bucket_function(bucketing: Bucketing) -> BucketFunction | None:
-    """Return by which function the values of a row tell its bucket, None where they do not."""
+    """Return the function from a row's values to its bucket, None if the values do not determine it."""
     match bucketing:
         case Fixed(_, function):
             return function

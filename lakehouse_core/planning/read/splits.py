@@ -1,6 +1,6 @@
-"""Scans: which buckets and files of a snapshot a condition needs, judged by the columns of its entries.
+"""Scan planning: choose the buckets and files of a snapshot that a condition needs, by the columns of its entries.
 
-Nothing that may match is ever left out; what is kept too much costs time.
+Rule: nothing that may match is left out; keeping too much costs time only.
 Source: docs/semantics/reading.md#batch-scan.
 """
 
@@ -32,8 +32,8 @@ def plan_splits(
     """Return the splits of the `live` files among `entries`, which are in commit order, that a scan needs,
     in manifest order of their buckets: a tuple, or made one by one where they are many.
 
-    `file_schemas`: by id, the schemas of the live files; `deletions`: what `deletion_files` tells of the snapshot.
-    Raises CorruptTable for entries that cannot be read, UnsupportedFeature for files that would be read wrongly.
+    `file_schemas`: by id, the schemas of the live files; `deletions`: the result of `deletion_files` for the snapshot.
+    Raises CorruptTable for entries that cannot be decoded, UnsupportedFeature for files of unsupported kinds.
     """
     wanted = []
     for bucket in bucket_rows(entries):
@@ -59,7 +59,7 @@ def _wanted_rows(
     scope: ScanScope,
     file_schemas: Mapping[int, TableSchema],
 ) -> Longs:
-    """Return the live rows of a bucket that a row to find may lie in."""
+    """Return the entry rows of a bucket's live files that may hold matching rows."""
     rows = bucket.rows[live[bucket.rows]]
     rows = rows[entries.levels[rows] >= scope.first_level]
     if scope.is_everything or not len(rows):

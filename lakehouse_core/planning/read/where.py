@@ -1,7 +1,7 @@
 """SQL conditions as predicates: `dt >= DATE '2013-01-05' AND amount > 10`.
 
-The text is parsed by sqlglot; this module only maps what a predicate can say. Every other piece is refused by name:
-a condition is never half understood.
+sqlglot parses the text; this module maps the parts that a predicate can express. Rule: any other part is refused by
+name, so that no part of a condition is ignored.
 """
 
 import re
@@ -36,7 +36,7 @@ _ALLOWED: Final = (
 
 
 class _Conditions(Dialect):  # type: ignore[misc]
-    """Names in double quotes or backticks, binary literals as X'CAFE'."""
+    """The dialect: names in double quotes or backticks, binary literals as X'CAFE'."""
 
     class Tokenizer(Tokenizer):  # type: ignore[misc]
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012  # sqlglot reads a plain list
@@ -44,7 +44,9 @@ class _Conditions(Dialect):  # type: ignore[misc]
 
 
 def parse_where(text: str) -> Predicate:
-    """Return the condition that the SQL text states. Raises InvalidRequest naming the piece that it cannot state."""
+    """Return the condition of the SQL text as a predicate. Raises InvalidRequest naming the part that is not
+    supported.
+    """
     if len(text) > MAX_TEXT_LENGTH:
         raise InvalidRequest(f"The condition has {len(text)} characters: at most {MAX_TEXT_LENGTH} are read.")
     try:
@@ -214,7 +216,7 @@ def _number(node: Any, text: str) -> int | Decimal:
 
 
 def _bytes(node: Any) -> bytes:
-    # sqlglot keeps the digits as text; an odd number of them is not a byte string.
+    # sqlglot keeps the digits as text, also an odd number of them, which is not a byte string.
     try:
         return bytes.fromhex(str(node.this))
     except ValueError as error:
@@ -230,7 +232,7 @@ def _typed(node: Any) -> Any:
     try:
         return from_internal(parsed, kind)
     except InvalidRequest:
-        # Python has no such time; the column's type reads the text again.
+        # Python has no such time; the text is parsed again by the column's type.
         return text
 
 

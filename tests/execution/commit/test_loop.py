@@ -257,7 +257,7 @@ class TestCompaction:
         report = commit_report(staged, result, WriteCompaction())
         assert (report.snapshot_ids, report.noop_reason) == ((3,), None)
         assert str(report.compaction_failure).startswith(
-            "the rows are committed, the compaction staged with them is not: Another commit changed"
+            "the rows are committed, but the compaction staged with them is not: Another commit changed"
         )
         assert table.live() == "f3@0 theirs@5"
         assert table.unreferenced() == []
@@ -401,7 +401,7 @@ class TestOverwrite:
         days.context.snapshots.boundary.advance(5)
         days.store.delete([MAIN.snapshot(number) for number in range(1, 5)])
 
-        with pytest.raises(CommitConflict, match=r"what came since has expired in part.*stage the overwrite again"):
+        with pytest.raises(CommitConflict, match=r"some later snapshots have expired.*stage the overwrite again"):
             days.commit(mine)
 
     def test_when_the_table_was_rolled_back_since_it_fails(self, days: CommitTable) -> None:

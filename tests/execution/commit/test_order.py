@@ -285,7 +285,7 @@ def test_the_same_files_under_another_name_are_refused_and_stay() -> None:
     staged = place.stage("a", (1, "once"))
     place.table.commit(staged)
 
-    with pytest.raises(lc.CommitConflict, match="the same was committed by another user or identifier"):
+    with pytest.raises(lc.CommitConflict, match="another user or identifier committed the same file"):
         place.table.commit(replace(staged, commit_user="b"))
     assert place.rows() == [(1, "once")]
 

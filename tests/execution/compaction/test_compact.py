@@ -397,7 +397,7 @@ def test_a_minor_compaction_packs_append_files_when_enough_wait():
     assert [one.folder for one in result.buckets] == ["p=a/bucket-0"]
     assert (table.rows(), len(table.levels())) == (before, 3)
     assert table.compact(full=False).noop_reason == (
-        "nowhere are 3 small files (compaction.min.file-num) waiting to be packed together"
+        "nowhere are 3 small files (compaction.min.file-num) to be packed together"
     )
     table.check()
 

@@ -254,7 +254,7 @@ def test_of_two_who_mark_rows_at_once_the_second_must_look_again():
     late = table.message({second: [1]})
     table.mark({first: [0]})
 
-    with pytest.raises(CommitConflict, match="another DELETION_VECTORS index came to the bucket"):
+    with pytest.raises(CommitConflict, match="another commit added a DELETION_VECTORS index to the bucket"):
         table.commit(late)
 
     table.mark({second: [1]})

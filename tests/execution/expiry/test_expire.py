@@ -451,7 +451,7 @@ def test_another_changelog_under_the_same_id_stops_the_run_before_anything_is_de
     files = table.files()
     table.store.write("changelog/changelog-1", table.store.read("snapshot/snapshot-1") + b" ")
 
-    with pytest.raises(CorruptTable, match="it is not snapshot 1"):
+    with pytest.raises(CorruptTable, match="expected a copy of snapshot 1"):
         table.expire(retain_max=1)
 
     assert table.files() == files

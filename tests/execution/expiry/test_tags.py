@@ -187,7 +187,7 @@ def test_refusals_name_what_is_there():
     table.tag("t", at=2)
     table.expire(retain_max=1)
 
-    with pytest.raises(InvalidRequest, match="Tag 't' is there already, at snapshot 2"):
+    with pytest.raises(InvalidRequest, match="Tag 't' exists already, at snapshot 2"):
         table.tag("t")
     with pytest.raises(SnapshotExpired, match=r"Snapshot 1 is expired\. The earliest available is 3"):
         table.tag("u", at=1)
@@ -195,7 +195,7 @@ def test_refusals_name_what_is_there():
         table.tag("u", at=9)
     with pytest.raises(NotFound, match="The tags are: t"):
         table.delete_tag("u")
-    with pytest.raises(InvalidRequest, match="it is to be kept for 0 ms"):
+    with pytest.raises(InvalidRequest, match="retention is 0 ms: expected more than 0"):
         table.tag("u", retention_millis=0)
     with pytest.raises(NotFound, match="no snapshot to tag yet"):
         SmallTable().tag("u")
@@ -207,7 +207,7 @@ def test_a_dry_run_makes_no_tag_but_refuses_what_the_run_would():
     before = table.objects()
 
     made = create_tag(table.context, "u", snapshot_id=1, dry_run=True)
-    with pytest.raises(InvalidRequest, match="is there already"):
+    with pytest.raises(InvalidRequest, match="exists already"):
         create_tag(table.context, "t", dry_run=True)
 
     assert made.snapshot.id == 1

@@ -134,7 +134,7 @@ REFUSED: list[tuple[Callable[[lc.Table], lc.Scan], type[lc.LakehouseError], str]
     (
         lambda table: table.scan(at=lc.Latest(), options={"scan.snapshot-id": "1"}),
         lc.InvalidRequest,
-        "both say what is read",
+        "both name a read point",
     ),
     (lambda table: table.scan(options={"bucket": "1"}), lc.InvalidRequest, "option bucket is not a read option"),
     (
@@ -149,8 +149,16 @@ REFUSED: list[tuple[Callable[[lc.Table], lc.Scan], type[lc.LakehouseError], str]
     ),
     (lambda table: table.scan(options={"incremental-between": "4,3"}), lc.InvalidRequest, "ends before it begins"),
     (lambda table: table.scan(options={"incremental-between": "1,9"}), lc.NotFound, "Snapshot 9 is not there yet"),
-    (lambda table: table.scan(options={"incremental-between": "a,2"}), lc.InvalidRequest, "neither two tags nor"),
-    (lambda table: table.scan(options={"incremental-to-auto-tag": "x"}), lc.InvalidRequest, "has a time for a name"),
+    (
+        lambda table: table.scan(options={"incremental-between": "a,2"}),
+        lc.InvalidRequest,
+        "expected two tags or two snapshot ids",
+    ),
+    (
+        lambda table: table.scan(options={"incremental-to-auto-tag": "x"}),
+        lc.InvalidRequest,
+        "expected the name of an automatic tag",
+    ),
     (lambda table: table.scan(limit=-1), lc.InvalidRequest, "limit=-1: expected a number of rows"),
 ]
 

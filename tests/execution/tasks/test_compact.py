@@ -129,7 +129,7 @@ def test_nulls_from_before_a_column_forbade_them_are_told_by_its_name_and_stay(m
     table.schemas[1] = table.schema
     before = table.names_on_disk()
 
-    with pytest.raises(InvalidRequest, match="Column 'v' is STRING NOT NULL and rows from before it was hold null"):
+    with pytest.raises(InvalidRequest, match="Column 'v' is STRING NOT NULL, but older rows hold null in it"):
         table.compact()
 
     assert table.names_on_disk() == before

@@ -323,7 +323,7 @@ def test_a_missing_file_is_corruption_and_a_foreign_one_not_supported(sample):
     with pytest.raises(UnsupportedFeature, match="is outside the table"):
         table.read()
     table.files = {place: [replace(file, schema_id=4)]}
-    with pytest.raises(CorruptTable, match="written with schema 4, which is not there"):
+    with pytest.raises(CorruptTable, match="written with schema 4, which is missing"):
         table.read()
 
 

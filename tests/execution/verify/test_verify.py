@@ -290,17 +290,17 @@ DAMAGE = {
     ),
     "a data file is missing": (
         lambda t: gone(t, data_key(t, 8)),
-        ".json: it is missing; expected a file, for snapshot/snapshot-8 needs it",
+        ".json: it is missing; expected a file, because snapshot/snapshot-8 needs it",
     ),
     "a data file cut short": (lambda t: cut(t, data_key(t, 8)), ".json: it has 7 bytes; expected 10"),
     "an extra file is missing": (extra_file_is_missing, "I11 bucket-0/x.index: it is missing"),
     "a data file of a tag is missing": (
         lambda t: gone(t, f"{t.folder()}/{_a_file_of(t, 'old')}"),
-        "for tag/tag-old needs it",
+        "because tag/tag-old needs it",
     ),
     "a file of a changelog is missing": (
         lambda t: gone(t, f"{t.folder()}/{_a_changelog_file_of(t, 3)}"),
-        "for changelog/changelog-3 needs it",
+        "because changelog/changelog-3 needs it",
     ),
     "a manifest is missing": (lambda t: gone(t, manifest_key(t, 8)), "it is missing, but a snapshot names it"),
     "a manifest cut short": (lambda t: cut(t, manifest_key(t, 8)), "it cannot be read"),
@@ -419,7 +419,7 @@ def test_after_a_missing_manifest_the_rest_of_the_history_is_still_looked_at():
     found = " ".join(table.findings())
 
     assert "manifest" in found
-    assert "for snapshot/snapshot-8 needs it" in found
+    assert "because snapshot/snapshot-8 needs it" in found
 
 
 @pytest.mark.slow
@@ -463,7 +463,7 @@ def test_a_changelog_that_an_expiry_did_not_come_to_make_is_told_of():
     assert "Restore it" in lost
 
     table.store.write(snapshot_key(2), snapshots[snapshot_key(2)])
-    assert "Expire snapshots: that makes it." in " ".join(table.findings())
+    assert "Expire snapshots, which makes it." in " ".join(table.findings())
 
 
 def test_keys_that_touch_are_in_one_file_only():

@@ -276,7 +276,7 @@ def test_a_default_comes_and_goes() -> None:
 
 
 REFUSED: list[tuple[TableSchema, SchemaChange, str]] = [
-    (KEYED, AddColumn("z", "INT NOT NULL"), "drop the NOT NULL"),
+    (KEYED, AddColumn("z", "INT NOT NULL"), "Leave NOT NULL out"),
     (KEYED, AddColumn("a", "INT"), "exists already"),
     (KEYED, AddColumn("z", "INTT"), "is not a data type"),
     (KEYED, AddColumn("z", "INT", after="qq"), "no column qq"),
@@ -313,8 +313,8 @@ REFUSED: list[tuple[TableSchema, SchemaChange, str]] = [
     (KEYED, SetOption("fields.qq.stats-mode", "none"), "names the column 'qq'"),
     (KEYED, SetOption("snapshot.num-retained.min", "0"), "at least 1"),
     (KEYED, SetOption("snapshot.num-retained.max", "5"), "set 1 <= min <= max"),
-    (KEYED, SetOption("bucket", "-1"), "place them differently"),
-    (PLAIN, SetOption("bucket", "4"), "place them differently"),
+    (KEYED, SetOption("bucket", "-1"), "put them into different buckets"),
+    (PLAIN, SetOption("bucket", "4"), "put them into different buckets"),
     (KEYED, RemoveOption("bucket"), "cannot be removed"),
     (KEYED, RemoveOption("bukcet"), "did you mean bucket?"),
     (KEYED, SetOption("primary-key", "k"), "cannot change"),
@@ -326,8 +326,8 @@ REFUSED: list[tuple[TableSchema, SchemaChange, str]] = [
     (KEYED, SetOption("partition.legacy-name", "false"), "the table has data"),
     (KEYED, SetOption("partition.default-name", "none"), "the table has data"),
     (KEYED, SetOption("deletion-vectors.enabled", "true"), "once there is data"),
-    (with_options(KEYED, {"ignore-delete": "true"}), SetOption("ignore-delete", "false"), "dropped by it"),
-    (with_options(KEYED, {"ignore-delete": "true"}), RemoveOption("ignore-delete"), "dropped by it"),
+    (with_options(KEYED, {"ignore-delete": "true"}), SetOption("ignore-delete", "false"), "may have dropped rows"),
+    (with_options(KEYED, {"ignore-delete": "true"}), RemoveOption("ignore-delete"), "may have dropped rows"),
 ]
 
 

@@ -75,7 +75,7 @@ conflicts bucket 0: a at level 0 is there already
 # Nobody changes the bucket count in passing.
 live      a@0:1-9/0#2
 change    +b@0:1-9/3#4
-conflicts partition: it has 2 buckets, the new files were written for 4: overwrite it whole
+conflicts partition: it has 2 buckets, the new files were written for 4: overwrite the whole partition
 
 # A table without buckets has none to disagree about.
 live      a@0/0#-1

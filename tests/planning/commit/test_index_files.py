@@ -55,14 +55,14 @@ loose     none
 files     a b
 indexes   i(a)
 change    +j(b)
-buckets   beside j another DELETION_VECTORS index came to the bucket
+buckets   another commit added a DELETION_VECTORS index to the bucket of j
 loose     none
 
 # Nobody may have two vectors.
 files     a b
 indexes   i(a)
 change    +j(ab)
-buckets   beside j another DELETION_VECTORS index came to the bucket; j marks rows of a, and another index file does too
+buckets   another commit added a DELETION_VECTORS index to the bucket of j; j marks rows of a, and another index file does too
 loose     j marks rows of a, and another index file does too
 
 # The file whose rows were to be marked was compacted meanwhile.
@@ -97,7 +97,7 @@ loose     none
 files     a
 indexes   i(a)
 change    +i(a)
-buckets   index file i is there already; beside i another DELETION_VECTORS index came to the bucket; i marks rows of a, and another index file does too
+buckets   index file i is there already; another commit added a DELETION_VECTORS index to the bucket of i; i marks rows of a, and another index file does too
 loose     index file i is there already; i marks rows of a, and another index file does too
 
 # Files that nobody marked come and go as ever.

@@ -77,7 +77,7 @@ def test_a_bucket_whose_changelog_lies_with_that_of_a_lost_one_is_lost_too() -> 
     left, lost = compactions_that_fit(messages, live("old0", "old2", "old3"), key_schema(partitioned=True, bucket="4"))
 
     assert left == messages[2:]
-    assert [(conflict.bucket, "lies in one file" in conflict.reason) for conflict in lost] == [(1, False), (0, True)]
+    assert [(conflict.bucket, "is in one file" in conflict.reason) for conflict in lost] == [(1, False), (0, True)]
 
 
 def test_the_object_of_another_partition_has_nothing_to_do_with_it() -> None:

@@ -156,7 +156,7 @@ def test_the_reason_names_the_figure_that_keeps_the_rest():
     assert reason() == "snapshots 3 to 9 stay: the one after 3 is younger than 3600 s"
     assert reason(max_retained=1) == "snapshots 5 to 9 of 3 to 9 stay: consumer slow has yet to read 5"
     assert reason(min_retained=7) == "snapshots 3 to 9 stay: at least 7 are to be retained"
-    assert reason(max_retained=1, limit=1) == "snapshots 4 to 9 of 3 to 9 stay: at most 1 go in one run"
+    assert reason(max_retained=1, limit=1) == "snapshots 4 to 9 of 3 to 9 stay: at most 1 expire in one run"
 
 
 retentions = st.builds(

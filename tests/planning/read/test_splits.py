@@ -160,7 +160,7 @@ def test_each_data_file_is_led_to_its_vector():
     ("indexes", "error", "found"),
     [
         ([index("i-1", vector_of("a")), index("i-2", vector_of("a"))], CorruptTable, "so does index/i-1"),
-        ([index("i-1", deletion_vectors=None, row_count=2)], UnsupportedFeature, "not told of which files"),
+        ([index("i-1", deletion_vectors=None, row_count=2)], UnsupportedFeature, "of files it does not name"),
         ([index("i-1", vector_of("a"), external_path="s3://x/i-1")], UnsupportedFeature, "from s3://x/i-1"),
         ([index("../i-1", vector_of("a"))], CorruptTable, "plain name"),
     ],

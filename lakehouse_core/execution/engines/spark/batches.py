@@ -1,7 +1,7 @@
-"""What crosses between a task and Spark: Arrow batches of exactly the declared schema.
+"""Arrow batches of exactly the declared schema, as tasks and Spark exchange them.
 
-Spark takes an int32 for a declared bigint, and reads garbage or fails far from the cause. So nothing is yielded that
-did not pass here.
+Spark accepts an int32 for a declared bigint, and then reads wrong values or fails far from the cause. So a task passes
+every batch through this module.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from lakehouse_core.errors import InvalidRequest
 
-# The JVM holds a whole batch off its heap; beyond this size larger ones gain nothing.
+# The JVM holds a whole batch outside its heap; batches above this size are no faster.
 _BATCH_ROWS: Final = 65_536
 
 
 def normalize(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch with the columns of `schema`, by name, in its order and types.
 
-    Dictionaries are decoded, views and large types made plain, units and widths changed where no value is lost.
-    Raises InvalidRequest naming the column otherwise.
+    Dictionaries are decoded, views and 64-bit offsets become plain types, units and widths change if no value is lost.
+    Otherwise raises InvalidRequest with the column's name.
     """
     if batch.schema.equals(schema):
         return batch
@@ -27,7 +27,7 @@ def normalize(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def exchanged(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in batches that Spark takes, empty ones left out."""
+    """Yield the rows in batches of `schema` and bounded size, without empty ones."""
     for batch in batches:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield normalize(batch.slice(start, _BATCH_ROWS), schema)

@@ -1,4 +1,4 @@
-"""Tasks on Spark, in a session that belongs to the user: it is made at the first task and never stopped here."""
+"""The Spark engine: run tasks in the user's session, which is made at the first task and never stopped here."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -33,7 +33,7 @@ class SparkEngine:
 
     @cached_property
     def session(self) -> SparkSession:
-        """The session, made now if it was not yet. Raises InvalidRequest for what is none."""
+        """Return the session; make it at the first call. Raises InvalidRequest for an object that is not a session."""
         makes_one = callable(self._spark) and not isinstance(self._spark, type)
         session = self._spark() if makes_one else self._spark
         if isinstance(session, type) or not hasattr(session, "createDataFrame"):
@@ -43,18 +43,19 @@ class SparkEngine:
         return session
 
     def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
-        """Yield one result per input, in order, of the attempt that won; put the largest input first.
+        """Yield the text of one successful attempt per input, in order of the inputs. Put the largest input first.
 
-        Raises what a task raised; TaskFailed when that is not a LakehouseError.
+        Raises the LakehouseError of a task; TaskFailed for any other error.
         """
         return run_tasks(self.session, task, inputs)
 
     def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> Iterable[CommitMessage]:
         """Write rows as files without a snapshot; yield the commit message of each bucket.
 
-        After them, raises what a task refused.
+        Raises the InvalidRequest of a task after all messages.
 
-        What lies in this process is written here: a job would take longer to start. Raises InvalidRequest, TaskFailed.
+        Data in this process's memory is written in this process: a job would take longer to start. Raises
+        InvalidRequest, TaskFailed.
         """
         if isinstance(data, DataFrame):
             watch.at("writing on Spark")
@@ -63,7 +64,8 @@ class SparkEngine:
         return write_batches(task, watch.rows(rows, "writing", row_count(data)), driver_runtime())
 
     def to_spark(self, plan: ScanPlan) -> DataFrame:
-        """Return the rows of a plan, which pins them to its snapshot; nothing is read before Spark runs the frame.
+        """Return the rows of a plan as a frame, pinned to the plan's snapshot. Nothing is read before Spark runs the
+        frame.
 
         Raises UnsupportedFeature for a column that Spark cannot hold, NotFound, CorruptTable.
         """
@@ -74,9 +76,9 @@ class SparkEngine:
         return changes_frame(self.session, plan)
 
     def binlog(self, plan: ScanPlan) -> DataFrame:
-        """Return the rows of a plan with row kinds as a binlog has them. Raises as `to_spark` does."""
+        """Return the rows of a plan with row kinds in the form of a binlog. Raises as `to_spark` does."""
         return binlog_frame(self.session, plan)
 
     def from_arrow(self, table: pa.Table, fields: Sequence[DataField]) -> DataFrame:
-        """Return a small table that lies in this process as a frame. Raises UnsupportedFeature."""
+        """Return a small Arrow table as a frame. Raises UnsupportedFeature."""
         return self.session.createDataFrame(table, spark_schema(fields))

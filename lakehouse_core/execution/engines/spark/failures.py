@@ -1,7 +1,8 @@
-"""Errors between a task on an executor and the caller: the same classes as in this process, never a Java stack trace.
+"""Errors of tasks on executors: the caller gets the same classes as from this process, never a Java stack trace.
 
-What another attempt cannot cure comes back as a result and is raised on the driver. What may pass (storage, memory, a
-lost process) fails the attempt, so that Spark tries again; the last failure carries class and message in a mark.
+An error that another attempt would repeat is returned as a result and raised on the driver. An error that may pass
+(storage, memory, a lost process) fails the attempt, so that Spark repeats it; the last failure's text holds class and
+message as marked JSON.
 """
 
 import json
@@ -24,14 +25,14 @@ _MARK: Final = "lakehouse-task-error "
 _CLASSES: Final[dict[str, type[LakehouseError]]] = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, LakehouseError)
 }
-# Tasks run with the first python3 of PATH unless the session was told otherwise.
+# Tasks run with the first python3 of PATH unless the session's settings name another Python.
 _MISSING_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '((?:pyarrow|lakehouse_core)\b[\w.]*)'")
-# What Spark says of a session that is gone: in Python, in Java.
+# Spark's messages for a stopped session: in Python, in Java.
 _STOPPED: Final = ("SESSION_OR_CONTEXT_NOT_EXISTS", "stopped SparkContext", "SparkContext was shut down")
 
 
 class AttemptFailed(Exception):
-    """One attempt of a task failed in a way that may pass."""
+    """One attempt of a task failed with an error that another attempt may not meet."""
 
 
 def may_pass(error: LakehouseError) -> bool:
@@ -45,19 +46,19 @@ def to_text(error: LakehouseError) -> str:
 
 
 def from_text(text: str) -> LakehouseError:
-    """Return the error of which `to_text` made the text, whatever follows it."""
+    """Return the error that `to_text` turned into the start of `text`."""
     record, _ = json.JSONDecoder().raw_decode(text)
     return _CLASSES[record["class"]](record["message"])
 
 
 def failed_attempt(error: LakehouseError) -> AttemptFailed:
-    """Return what a task raises so that Spark tries again and the driver learns the last cause."""
+    """Return the error that a task raises so that Spark repeats the attempt and the driver gets the last cause."""
     return AttemptFailed(_MARK + to_text(error))
 
 
 @contextmanager
 def translated(session: SparkSession, job: str) -> Iterator[None]:
-    """Run a block of Spark's calls; its failures are raised as the core's errors. `job` says what failed.
+    """Run a block of Spark calls and raise their failures as the core's errors. `job` names the work in messages.
 
     Raises InvalidRequest for a session that is stopped.
     """
@@ -82,7 +83,7 @@ def _stopped(job: str) -> InvalidRequest:
 
 
 def _summary(text: str) -> str:
-    """Return the line of Spark's report that says what happened."""
+    """Return the line of Spark's report that names the cause."""
     if "Python worker exited unexpectedly" in text:
         return (
             "its Python process died, most often for lack of memory. Raise spark.executor.memoryOverhead, lower the "
@@ -90,7 +91,8 @@ def _summary(text: str) -> str:
         )
     if found := _MISSING_MODULE.search(text):
         return (
-            f"its Python is another one than yours, for it has no {found[1]}. Set PYSPARK_PYTHON to {sys.executable} "
+            f"its Python is not the Python of this process: it has no {found[1]}. Set PYSPARK_PYTHON to "
+            f"{sys.executable} "
             "before the session is made; on a cluster, spark.pyspark.python to a Python with the same packages."
         )
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]

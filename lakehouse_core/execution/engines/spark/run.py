@@ -1,4 +1,4 @@
-"""Tasks on Spark: one Spark task per input, files in and files out; no row crosses into the JVM."""
+"""Tasks on Spark: one Spark task per input, which reads and writes files itself; no row crosses into the JVM."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,22 +15,23 @@ from lakehouse_core.execution.tasks.runtime import TaskRuntime
 
 T = TypeVar("T")
 
-# Each row is a result, or the error that no other attempt would cure.
+# Each row is a result, or an error that another attempt would repeat.
 ANSWER_SCHEMA: Final = "result string, error string"
 _ANSWER_ARROW: Final = pa.schema([("result", pa.string()), ("error", pa.string())])
 
 
 def run_tasks(session: SparkSession, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
-    """Yield `task(input, runtime)` of each input, in order, of the attempt that won.
+    """Yield the result of one successful attempt of `task(input, runtime)` per input, in order of the inputs.
 
-    Tasks start in order, so put the largest first; all have run when the first result comes. Raises the error of the
-    first input that failed, after all results; TaskFailed, without any, when it is not a LakehouseError.
+    Tasks start in order, so put the largest first. All tasks have ended before the first result is yielded. If tasks
+    fail with a LakehouseError, raises the error of the first such input after all results; else TaskFailed before any
+    result.
     """
     if not inputs:
         return
     count = len(inputs)
-    # A task unpickles what its function holds. It shall read its own input only: with all of them in the open, a
-    # thousand tasks would read a million.
+    # A task unpickles all that its function holds, so each input is pickled to bytes first and a task unpickles its own
+    # only. Otherwise a thousand tasks would unpickle a million inputs.
     packed = [CPickleSerializer().dumps(value) for value in inputs]
 
     def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -48,8 +49,8 @@ def _one_result(task: Callable[[T, TaskRuntime], str], packed: bytes) -> list[st
 
 
 def answer(make: Callable[[], Sequence[str]]) -> pa.RecordBatch:
-    """Return, in a task, the rows that carry what `make` returns to the driver, or its error."""
-    # Spark runs a task per core: each takes the threads of one, or N tasks start N threads each.
+    """Return, in a task, the results of `make` as rows for the driver, or its error."""
+    # Spark runs one task per core, so Arrow gets one thread per task; else N tasks would start N threads each.
     pa.set_cpu_count(1)
     pa.set_io_thread_count(2)
     try:
@@ -65,7 +66,9 @@ def answer(make: Callable[[], Sequence[str]]) -> pa.RecordBatch:
 
 
 def results(answers: DataFrame) -> Iterator[str]:
-    """Run the job now; yield its results, then raise the first error among them: what was made may have to go."""
+    """Run the job now; yield its results, then raise the first error among them. The caller may have to delete what the
+    results name.
+    """
     return _told(answers.collect())
 
 

@@ -1,6 +1,6 @@
-"""What tasks of the Spark engine may touch: the system's clock, stores opened where the task runs.
+"""The runtime of Spark tasks: the system's clock, and stores opened where the task runs.
 
-A worker has nothing but the task: faults and virtual time of the driver do not reach it.
+A worker gets the task value only: fault stores and virtual clocks of the driver have no effect there.
 """
 
 from lakehouse_core.clock import SystemClock
@@ -10,10 +10,10 @@ from lakehouse_core.storage import open_store
 
 
 def driver_runtime() -> TaskRuntime:
-    """Return the runtime of what the engine does in its own process."""
+    """Return the runtime of tasks that the engine runs in the driver's process."""
     return TaskRuntime(SystemClock(), open_store)
 
 
 def worker_runtime() -> TaskRuntime:
-    """Return, in a Spark task, its runtime."""
+    """Return, in a Spark task, the task's runtime."""
     return TaskRuntime(SystemClock(), open_store, local_folder())

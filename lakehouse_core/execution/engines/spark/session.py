@@ -1,4 +1,6 @@
-"""The user's session: how many tasks it runs at once, and its settings, changed for one job and always put back."""
+"""The user's session: the number of tasks that it runs at once, and settings that are changed for one job and
+restored.
+"""
 
 import os
 import re
@@ -13,7 +15,7 @@ _LOCAL_MASTER: Final = re.compile(r"local(?:\[(\d+|\*)(?:,.*)?\])?")
 
 @contextmanager
 def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Run a block with other runtime settings than the session's."""
+    """Run a block with these runtime settings, then restore the session's."""
     before = {name: session.conf.get(name, None) for name in values}
     try:
         for name, value in values.items():
@@ -29,14 +31,15 @@ def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]
 
 def is_stopped(session: SparkSession) -> bool:
     """Return whether the session can run nothing any more."""
-    # Connect sessions say so. Classic ones do not, and fail in a different way in every method.
+    # Connect sessions have a property for this. Classic ones do not, and each of their methods fails in a different
+    # way.
     return bool(session.is_stopped if hasattr(session, "is_stopped") else session.sparkContext._jsc is None)
 
 
 def core_count(session: SparkSession) -> int:
-    """Return about how many tasks run at once; of a cluster, as many as its user cuts a shuffle into.
+    """Return roughly how many tasks run at once; for a cluster, the number of shuffle partitions that its user has set.
 
-    Asking the cluster itself would need more than the DataFrame API, which is all that Spark Connect has.
+    The cluster's own figure is not in the DataFrame API, and Spark Connect has nothing else.
     """
     local = _LOCAL_MASTER.fullmatch(session.conf.get("spark.master", ""))
     if local is None:

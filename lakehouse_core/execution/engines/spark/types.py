@@ -1,7 +1,7 @@
 """The types of a table as Spark's, and back.
 
-Spark has microseconds, no TIME and no multiset: what it can hold is read and written without loss, the rest is refused
-by name. Read columns are nullable, as those of Spark's own files are.
+Spark has microseconds, no TIME and no multiset. Types that Spark can hold are read and written without loss; the others
+are refused by column name. Columns of a read are nullable, as in Spark's own file sources.
 """
 
 from collections.abc import Iterable
@@ -66,7 +66,7 @@ _FROM_SPARK: Final[dict[type[st.DataType], AtomicType]] = {
 
 
 def spark_schema(fields: Iterable[DataField]) -> st.StructType:
-    """Return the schema in which Spark reads the columns. Raises UnsupportedFeature naming a column it cannot hold."""
+    """Return the Spark schema of the columns. Raises UnsupportedFeature naming a column that Spark cannot hold."""
     return st.StructType([st.StructField(field.name, _spark_type(field), True) for field in fields])
 
 
@@ -100,7 +100,7 @@ def _spark_type(field: DataField) -> st.DataType:
 
 
 def exchange_schema(fields: Iterable[DataField]) -> pa.Schema:
-    """Return the Arrow schema in which a task hands the columns to Spark, which takes nothing but exactly this.
+    """Return the only Arrow schema in which Spark accepts the columns from a task.
 
     REQUIRES: `spark_schema(fields)` did not raise.
     """

@@ -1,4 +1,4 @@
-"""Writing to an append table: rows go to the files of their bucket in the order in which they come.
+"""Append writer: write rows to the files of their bucket in the order of arrival.
 
 Source: docs/semantics/writing.md#write-path.
 """
@@ -19,7 +19,7 @@ _MOST_OPEN_FILES: Final = 256
 
 
 class AppendWriter:
-    """Keeps one writer for each bucket; memory is what waits for row groups to fill.
+    """Keeps one file writer for each bucket; its memory holds the rows of unfinished row groups.
 
     `next_numbers`: the next sequence number of each (serialized partition, bucket) that has files.
     """
@@ -60,13 +60,14 @@ class AppendWriter:
 
     def _writer(self, place: BucketPath) -> DataFileWriter:
         if place not in self._writers:
-            # Without buckets every writer counts from 0; with them numbers go on, for they keep the order of rows.
+            # Without buckets every writer numbers from 0. With buckets numbers continue, because they keep the order of
+            # rows.
             first = self._next_numbers.get((place.partition, place.bucket), 0)
             self._writers[place] = DataFileWriter(self._output, place.folder, self._kind, first_sequence_number=first)
         return self._writers[place]
 
     def _relieve(self) -> None:
-        """Write out the largest until memory and open files are within their bounds again."""
+        """Finish the largest files until memory and the number of open files are within their bounds."""
         by_size = sorted(self._writers.values(), key=lambda writer: writer.pending_bytes)
         while sum(writer.pending_bytes for writer in by_size) > self._limit_bytes:
             by_size.pop().flush()

@@ -1,4 +1,4 @@
-"""Which columns of Arrow become which columns of a table, and how: without loss, or refused with the first row.
+"""Lossless casts from Arrow columns to table columns; a value that does not fit is refused with its row.
 
 Source: docs/semantics/writing.md#write-path.
 """
@@ -18,7 +18,7 @@ from lakehouse_core.format.data_types import DataField, arrow_type, type_from_ar
 
 @dataclass(frozen=True, slots=True)
 class Misfits:
-    """How columns and values that do not fit are told of; `in_sql`: in SQL's types, not in Arrow's."""
+    """The wording of errors for columns and values that do not fit. `in_sql`: name SQL types instead of Arrow types."""
 
     first_row: int
     advice: str
@@ -26,7 +26,9 @@ class Misfits:
 
 
 def lossless_cast(source: pa.DataType, field: DataField, misfits: Misfits) -> Callable[[pa.Array], pa.Array]:
-    """Return the lossless conversion of a column; it raises ArrowInvalid for values that do not fit."""
+    """Return a function that casts a column without loss; the function raises ArrowInvalid for values that do not
+    fit.
+    """
     target = arrow_type(field.type)
     if source.equals(target):
         return lambda array: array
@@ -45,7 +47,7 @@ def lossless_cast(source: pa.DataType, field: DataField, misfits: Misfits) -> Ca
 
 
 def refused_type(field: DataField, source: pa.DataType, misfits: Misfits) -> InvalidRequest:
-    """Return the error for a column of a type that never becomes the column's."""
+    """Return the error for an Arrow type that cannot be cast to the table column's type."""
     wanted = type_to_sql(field.type)
     nullable = type_to_sql(with_nullable(field.type, True))
     found, into = (_sql_of(source), nullable) if misfits.in_sql else (str(source), str(arrow_type(field.type)))
@@ -60,7 +62,7 @@ def _sql_of(source: pa.DataType) -> str:
 
 
 def _from_start(array: pa.Array) -> pa.Array:
-    """Copy what a slice shows, where Arrow would judge all that lies before it, too: text of 64-bit offsets."""
+    """Return a slice with offsets as an array of its own: Arrow's cast checks the values before the slice, too."""
     has_offsets = pt.is_nested(array.type) or pt.is_large_string(array.type) or pt.is_large_binary(array.type)
     return pa.concat_arrays([array]) if array.offset and has_offsets else array
 
@@ -71,12 +73,12 @@ def _decoded(array: pa.DictionaryArray) -> pa.Array:
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the same values of which Arrow can take some."""
+    """Return the type without views, in which Arrow can select rows."""
     return pa.large_string() if pt.is_string_view(kind) else pa.large_binary() if pt.is_binary_view(kind) else kind
 
 
 def _as_list(array: pa.Array) -> pa.Array:
-    """Return a list for each view of one. Arrow's own cast takes the places of views for those of lists."""
+    """Return list views as lists. Arrow's own cast reads the offsets of views as those of lists."""
     starts = np.asarray(array.offsets, np.int64)
     sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), np.asarray(array.sizes), 0).astype(np.int64)
     ends = np.cumsum(sizes)
@@ -87,7 +89,7 @@ def _as_list(array: pa.Array) -> pa.Array:
     return pa.LargeListArray.from_arrays(offsets, taken, mask=array.is_null())
 
 
-# Which kinds of Arrow values may become which; a safe cast then checks each value.
+# The type roots to which a kind of Arrow values may be cast; a safe cast then checks each value.
 _ACCEPTED: Final = {
     "integer": frozenset({"integer", "floating", "decimal"}),
     "floating": frozenset({"floating", "integer"}),
@@ -97,7 +99,7 @@ _ACCEPTED: Final = {
 
 
 def _fits(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of `source` may be values of `target` without a change of meaning."""
+    """Return whether values of `source` keep their meaning as values of `target`."""
     if pt.is_dictionary(source):
         return _fits(source.value_type, target)
     if source.equals(target) or pt.is_null(source):
@@ -110,7 +112,7 @@ def _fits(source: pa.DataType, target: pa.DataType) -> bool:
         keys = pt.is_map(source) and _nested_fits(source.key_type, target.key_type)
         return keys and _nested_fits(source.item_type, target.item_type)
     if pt.is_struct(target):
-        # A value is stored under the name that it came with: none is matched by its place.
+        # Fields of a struct are matched by name, never by position.
         same = pt.is_struct(source) and [part.name for part in source] == [part.name for part in target]
         return same and all(_nested_fits(a.type, b.type) for a, b in zip(source, target, strict=True))
     return False
@@ -152,13 +154,13 @@ def _is_list_view(arrow: pa.DataType) -> bool:
 
 
 def _may_round(source: pa.DataType, target: pa.DataType) -> bool:
-    """Casts to floating point that Arrow carries out without telling of a rounding."""
+    """Return whether Arrow's cast to floating point may round without an error."""
     if not pt.is_floating(target):
         return False
     return bool(pt.is_integer(source) or (pt.is_floating(source) and source.bit_width > target.bit_width))
 
 
-# Arrow turns integers into decimals only where the widest of them would fit, whatever the values are.
+# Arrow casts integers to decimals only if every value of the integer type would fit.
 _ANY_INTEGER: Final = pa.decimal128(20, 0)
 
 
@@ -180,7 +182,7 @@ def _exactly(array: pa.Array, target: pa.DataType) -> pa.Array:
 def misfit_row(
     array: pa.Array, convert: Callable[[pa.Array], pa.Array], field: DataField, misfits: Misfits
 ) -> InvalidRequest:
-    """Find the first row that does not convert, by halving."""
+    """Return the error for the first row whose cast fails; bisection finds the row."""
     start, count = 0, len(array)
     while count > 1:
         half = count // 2
@@ -188,7 +190,7 @@ def misfit_row(
             start, count = start + half, count - half
         else:
             count = half
-    # Python cannot hold every value (nanoseconds, far years), so Arrow prints it.
+    # Python cannot hold every value (nanoseconds, far years), so Arrow formats the value.
     value = " ".join(array.slice(start, 1).to_string().split())[1:-1].strip()
     place = f"Row {misfits.first_row + start}, column {shown(field.name)}"
     kind = type_to_sql(with_nullable(field.type, True))

@@ -1,7 +1,7 @@
-"""Arrow batches as other programs send them, made such that every Arrow function takes them.
+"""Arrow input: normalize batches of other programs so that every Arrow function accepts them.
 
-Java leaves out the one offset of a list without elements. Measuring, joining or casting the lists around it then ends
-the process, so nothing is written that did not pass here.
+Java omits the single offset of a list array without elements. Arrow functions that measure, join or cast such arrays
+crash the process, so every batch is normalized before it is written.
 """
 
 import math
@@ -14,15 +14,15 @@ import pyarrow as pa
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 
-# Far below what Arrow can address, for rows are not alike.
+# Far below what Arrow can address, because row sizes differ.
 _PIECE_BYTES: Final = 512 << 20
 _PIECE_ROWS: Final = 1 << 20
 
 
 def arrow_source(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]] | None:
-    """Return what offers Arrow as its schema and its batches, drawn as they are taken; None for what does not.
+    """Return the schema and a lazy iterable of batches of data that offers Arrow; None for other data.
 
-    Raises InvalidRequest for columns that Arrow does not know, and for a stream of one column.
+    Raises InvalidRequest for columns of types unknown to Arrow, and for a stream of a single column.
     """
     match data:
         case pa.Table():
@@ -32,7 +32,7 @@ def arrow_source(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]] | N
         case pa.RecordBatchReader():
             return data.schema, data
         case ArrowRows():
-            # Not as any other stream, so that what it raises stays what it is.
+            # A scan of ours is read directly, so that its errors keep their classes.
             reader = data.to_reader()
             return reader.schema, reader
         case type():
@@ -45,7 +45,7 @@ def arrow_source(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]] | N
 
 
 def _reader_of(data: Any) -> pa.RecordBatchReader | None:
-    # Whoever holds a dataset has imported its module.
+    # A caller that holds a dataset has imported the module already.
     dataset = sys.modules.get("pyarrow.dataset")
     if dataset is not None and isinstance(data, dataset.Dataset):
         return data.scanner().to_reader()
@@ -60,7 +60,9 @@ def _reader_of(data: Any) -> pa.RecordBatchReader | None:
 
 
 def _drawn(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a stream; of what it fails with, only a text has come along."""
+    """Yield the batches of a stream. Raises InvalidRequest with the text of the stream's error, which is all that it
+    passes on.
+    """
     done = 0
     try:
         for batch in reader:
@@ -71,7 +73,7 @@ def _drawn(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 
 def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut large batches: text that comes with 64-bit offsets, or as views, must fit the 2 GiB of plain text."""
+    """Yield large batches in slices: text with 64-bit offsets or views must fit in the 2 GiB of plain text."""
     for batch in batches:
         pieces = max(1, math.ceil(batch.num_rows / _PIECE_ROWS), math.ceil(batch.nbytes / _PIECE_BYTES))
         rows = math.ceil(batch.num_rows / pieces)
@@ -80,10 +82,10 @@ def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def normalized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with the offsets that some of their lists lack."""
+    """Yield the batches with the missing offsets of empty list arrays added."""
     for batch in batches:
         if any(map(_lacks_offsets, batch.columns)):
-            # Taking rows does not look at what lists without elements lack, and makes new offsets.
+            # `take` does not read the missing offsets, and makes new ones.
             yield batch.take(pa.array(range(batch.num_rows)))
         else:
             yield batch

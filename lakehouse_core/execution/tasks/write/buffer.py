@@ -1,4 +1,4 @@
-"""The rows that a write task holds in memory, as whole columns, and those of one bucket among them."""
+"""Write buffer: the rows of a write task in memory, as whole columns, and the rows of one bucket among them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Buffered:
         return sum(column.nbytes for column in self.columns.values())
 
     def taken(self, rows: Rows) -> "Buffered":
-        """Return some rows only, in the order given."""
+        """Return these rows only, in the given order."""
         columns = dict(zip(self.columns, take_all(list(self.columns.values()), rows), strict=True))
         return Buffered(columns, None if self.kinds is None else self.kinds[rows], len(rows), self.schema)
 
@@ -63,7 +63,7 @@ class BufferedBucket:
         return kinds if kinds is None or self.rows is None else kinds[self.rows]
 
     def at(self, arrivals: Rows) -> Rows:
-        """Return where these rows are in the buffer."""
+        """Return the positions of these rows in the buffer."""
         return arrivals if self.rows is None else self.rows[arrivals]
 
     def records(self, arrivals: Rows) -> pa.RecordBatch:
@@ -71,14 +71,16 @@ class BufferedBucket:
         return self.buffered.records(self.at(arrivals), arrivals + self.first_number)
 
     def batches(self, arrivals: Rows) -> Iterator[pa.RecordBatch]:
-        """Yield these rows as records, a chunk of them at a time."""
+        """Yield these rows as records, in chunks."""
         row_count = batch_rows(self.row_bytes, CHUNK_ROWS, CHUNK_BYTES)
         for start in range(0, len(arrivals), row_count):
             yield self.records(arrivals[start : start + row_count])
 
 
 def joined(buffer: list[InputRows], schema: TableSchema) -> Buffered:
-    """Join the buffer's batches, and take them out of it, to hold each column twice only while it is joined."""
+    """Join the buffer's batches column by column and empty the buffer, so that at most one column is in memory
+    twice.
+    """
     row_count = sum(rows.values.num_rows for rows in buffer)
     kinds: Kinds | None = None
     if any(rows.kinds is not None for rows in buffer):

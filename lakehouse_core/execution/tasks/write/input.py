@@ -1,7 +1,7 @@
-"""What users hand to write → batches of exactly the table's columns, in its order and types.
+"""Write input: convert the caller's data to batches of exactly the table's columns, in its order and types.
 
-Columns are matched by name, a missing nullable column is null, and no value is cast with loss: what does not fit is
-refused with its row. Nulls in NOT NULL columns, defaults and row kinds are the write task's business.
+Columns are matched by name, a missing nullable column is null, and no value is cast with loss: a value that does not
+fit is refused with its row. The write task handles nulls in NOT NULL columns, defaults and row kinds.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, ar
 from lakehouse_core.interchange.pandas_frames import Series, array_of, frame_columns, values_of
 from lakehouse_core.table.commit_message import Missing
 
-# Rows of a list that are turned into Arrow at once.
+# The number of rows of a list that are converted to Arrow at once.
 _CHUNK_ROWS: Final = 65_536
 
 
@@ -35,10 +35,9 @@ def input_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of `data` as batches of `fields` (and the row kind column last, when it is not a field).
 
-    A column that is `missing` is null, or refused, also where a row of a list lacks it.
-    Columns are checked at once, values as the batches are taken. Raises InvalidRequest; it counts rows from
-    `first_row`, ends with `advice` where a value would be cast with loss, and names types as SQL does where who sent
-    them knows no Arrow.
+    `missing`: whether a column that the data, or a row of a list, lacks is null or an error.
+    Columns are checked by this call, values when a batch is taken. Raises InvalidRequest; the message counts rows from
+    `first_row`, ends with `advice` for a value that would lose digits, and with `in_sql` names SQL types.
     """
     misfits = Misfits(first_row, advice, in_sql)
     if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
@@ -52,7 +51,7 @@ def input_batches(
         return _of_frame(columns, fields, rowkind_column, misfits)
     if _is_series(data):
         frame = f"series.to_frame(), with column {shown(data.name)}" if data.name else "series.to_frame('its column')"
-        raise InvalidRequest(f"The data is a Series, one column alone: write {frame}.")
+        raise InvalidRequest(f"The data is a Series, a single column: write {frame}.")
     if (source := arrow_source(data)) is not None:
         if missing == "error":
             _check_complete(source[0].names, fields, "The data")
@@ -63,14 +62,14 @@ def input_batches(
             "connect(…, spark=df.sparkSession), or hand over df.toArrow() where the rows fit into memory."
         )
     raise InvalidRequest(
-        f"Cannot write {_told(data)}: expected what offers an Arrow stream (a "
-        "scan, pyarrow, polars, DuckDB), a pandas DataFrame, a list of dicts, or, where the catalog has a session, "
-        f"a Spark DataFrame.{_next_step(data)}"
+        f"Cannot write {_told(data)}: expected an object with an Arrow stream (a scan, pyarrow, polars, DuckDB), "
+        "a pandas DataFrame, a list of dicts, or, if the catalog has a session, a Spark "
+        f"DataFrame.{_next_step(data)}"
     )
 
 
 def _told(data: object) -> str:
-    """What was sent, by its class; of rows the first that is none."""
+    """Return the class of the data; for a list, the class of the first element that is not a row."""
     if isinstance(data, list | tuple):
         for row, values in enumerate(data):
             if not isinstance(values, Mapping):
@@ -90,17 +89,17 @@ def _next_step(data: object) -> str:
 
 
 def _is_spark_frame(data: object) -> bool:
-    # By its name: this module must not know Spark.
+    # The check is by class name, because this module must not import Spark.
     return type(data).__module__.startswith("pyspark.sql.") and type(data).__name__ == "DataFrame"
 
 
 def _is_series(data: object) -> TypeGuard[Any]:
-    """Whether it is a column of pandas or polars; neither is loaded for it."""
+    """Return whether `data` is a column of pandas or polars, without importing either."""
     return type(data).__module__.partition(".")[0] in ("pandas", "polars") and type(data).__name__ == "Series"
 
 
 def row_count(data: object) -> int | None:
-    """Return how many rows `data` has, None where only taking them tells."""
+    """Return the number of rows of `data`, None if it is known only after reading them."""
     match data:
         case pa.Table() | pa.RecordBatch():
             return int(data.num_rows)
@@ -161,7 +160,7 @@ def _of_frame(
     wanted = _output_fields(fields, rowkind_column)
     _check_columns(list(columns), fields, rowkind_column)
     found = {name: series for name, series in columns.items() if len(series)}
-    # What has a type of its own is judged at once, by no row.
+    # A column with a type is checked once by its type, not row by row.
     for field in wanted:
         if field.name in columns and (empty := array_of(columns[field.name].iloc[:0])) is not None:
             lossless_cast(empty.type, field, misfits)
@@ -225,8 +224,9 @@ def _check_complete(names: Container[Any], fields: Sequence[DataField], what: st
     for field in fields:
         if field.name not in names:
             raise InvalidRequest(
-                f"{what} has no column {shown(field.name)}, and missing='error' asks for all: add it, with nulls where "
-                "there is no value. A table with the merge engine partial-update keeps the values that rows lack."
+                f"{what} has no column {shown(field.name)}, and missing='error' expects all columns: add it, with "
+                "nulls where there is no value. A table with the merge engine partial-update keeps the values "
+                "that rows lack."
             )
 
 
@@ -241,9 +241,7 @@ def _check_columns(names: Sequence[str], fields: Sequence[DataField], rowkind_co
             hint = f" Did you mean {shown(near[0])}?" if near else f" Columns: {', '.join(known)}."
             raise InvalidRequest(f"The data has a column {shown(name)}, which the table does not have.{hint}")
     if rowkind_column is not None and rowkind_column not in names:
-        raise InvalidRequest(
-            f"The data has no column {shown(rowkind_column)}, which was to hold the row kinds: add it."
-        )
+        raise InvalidRequest(f"The data has no column {shown(rowkind_column)}, the column of row kinds: add it.")
     for field in fields:
         if not field.type.nullable and field.default_value is None and field.name not in names:
             raise InvalidRequest(

@@ -1,6 +1,7 @@
-"""Writing to a key table: a buffer bounded in bytes, sorted and spilled to local disk each time it is full.
+"""Key writer: buffer the rows of a key table in bounded memory, sort and spill the buffer to local disk when it is
+full.
 
-In the end all is merged into sorted level-0 files.
+At the end, merge buffer and spills into sorted level-0 files.
 Source: docs/semantics/writing.md#write-path, docs/semantics/writing.md#write-buffer.
 """
 
@@ -37,10 +38,10 @@ _CACHED_BYTES: Final = 32 << 20
 
 
 class KeyWriter:
-    """Buffers rows of all buckets, spills them when the buffer is full; a flush makes files of all there is.
+    """Buffers rows of all buckets and spills them when the buffer is full; a flush writes all of them to files.
 
     `next_numbers`: the next sequence number of each (serialized partition, bucket) that has files.
-    `emits_changelog`: with the changelog of a table whose producer is `input`.
+    `emits_changelog`: write a changelog, as the producer `input` does.
     """
 
     def __init__(
@@ -64,12 +65,12 @@ class KeyWriter:
         self._buffer_bytes = 0
         self._limit_bytes = min(options.write_buffer_bytes, _MOST_BUFFER_BYTES)
         self._has_changelog = emits_changelog and options.changelog_producer is ChangelogProducer.INPUT
-        # What one version of a key cannot stand for is merged once only, when all versions are there.
+        # If a key's versions cannot be reduced to one before the final merge, all of them are spilled.
         self._spills_all = self._has_changelog or self._spec.engine not in BY_ROW
-        # Runs follow each other in time, so their order is that of the sequence numbers.
+        # Runs are in order of time, and so in order of sequence numbers.
         self._rule = MergeRule(spec=self._spec, kind_column=VALUE_KIND)
         self._spills = Spills(schema, self._rule, keeps_versions=self._spills_all, folder=spill_folder)
-        # No key has more bytes of versions on disk than this.
+        # An upper bound for the bytes that the versions of one key have on disk.
         self._versions_bytes = 0.0
 
     def write(self, rows: InputRows) -> None:
@@ -92,17 +93,17 @@ class KeyWriter:
         return self._results.messages()
 
     def _relieve(self) -> None:
-        """Free the memory of the buffer."""
+        """Empty the buffer: spill it, or write files."""
         if not self._spills.has_room(self._buffer_bytes):
             self._flush()
             return
         self._spills.add((rows.place, self._sorted(rows, words)) for rows, words in self._taken_out())
         if self._versions_bytes > max(self._limit_bytes, CHUNK_BYTES):
-            # The merge holds all versions of one key at once; it must never need more than the buffer had.
+            # The merge holds all versions of one key in memory at once, and must not need more memory than the buffer.
             self._flush()
 
     def _flush(self) -> None:
-        """Make files of what is spilled and what is in the buffer."""
+        """Write all spilled and buffered rows to files."""
         flushed = self._flush_buffer()
         for place in self._spills.places:
             if place not in flushed:
@@ -111,7 +112,7 @@ class KeyWriter:
         self._versions_bytes = 0.0
 
     def _flush_buffer(self) -> set[BucketPath]:
-        """Make files of each bucket that has rows in the buffer, and return these buckets."""
+        """Write the files of each bucket that has rows in the buffer, and return these buckets."""
         flushed = set()
         spilled = set(self._spills.places)
         for rows, words in self._taken_out():
@@ -123,7 +124,7 @@ class KeyWriter:
         return flushed
 
     def _taken_out(self) -> Iterator[tuple[BufferedBucket, list[Words]]]:
-        """Empty the buffer; yield the rows of each bucket, numbered by their arrival, with the words of their keys."""
+        """Empty the buffer; yield the rows of each bucket, numbered in order of arrival, with their key words."""
         if not self._buffer:
             return
         buffered = joined(self._buffer, self._schema)
@@ -140,7 +141,7 @@ class KeyWriter:
             yield place_rows, words if rows is None else [word[rows] for word in words]
 
     def _sorted(self, rows: BufferedBucket, words: list[Words]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one bucket in order: all of them, or, where that is enough, what stays of each key."""
+        """Yield the rows of one bucket in key order: all versions of a key, or the merged one if that is enough."""
         order = order_rows(words, rows.count, self._tie_words(rows))
         if not self._spills_all:
             return self._merged(rows, order)
@@ -149,7 +150,7 @@ class KeyWriter:
         return rows.batches(order.rows)
 
     def _flush_place(self, rows: BufferedBucket, words: list[Words]) -> None:
-        """Sort and merge the rows of one bucket that has none on disk."""
+        """Sort, merge and write the rows of one bucket without spilled rows."""
         order = order_rows(words, rows.count, self._tie_words(rows))
         if self._has_changelog:
             with self._writer(rows.place, is_changelog=True) as changelog:
@@ -162,7 +163,7 @@ class KeyWriter:
             self._results.add(rows.place, files.close())
 
     def _flush_spilled(self, place: BucketPath, buffered: Iterable[pa.RecordBatch]) -> None:
-        """Merge the runs of one bucket, the newest of which is `buffered`."""
+        """Merge and write the runs of one bucket; `buffered` is the newest."""
         with self._writer(place, is_changelog=True) as changelog, self._writer(place) as files:
             for chunk in self._spills.chunks(place, buffered):
                 if not self._spills_all:
@@ -193,7 +194,7 @@ class KeyWriter:
         return words
 
     def _merged(self, rows: BufferedBucket, order: KeyOrder) -> Iterator[pa.RecordBatch]:
-        """Yield the records that stay of each key, in key order."""
+        """Yield the merged record of each key, in key order."""
         spec = self._spec
         match spec.engine:
             case MergeEngine.DEDUPLICATE:

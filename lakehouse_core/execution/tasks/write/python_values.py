@@ -1,4 +1,4 @@
-"""Values of Python → columns of Arrow, each in the type of its column.
+"""Python values: convert them to Arrow columns of the table's types.
 
 Source: docs/semantics/writing.md#write-path.
 """
@@ -36,7 +36,9 @@ def column_of(given: Iterable[Any], start: int, field: DataField) -> pa.Array:
 
 
 def arrow_value(value: Any, data_type: DataType) -> Any:
-    """Return what `pyarrow.array` takes for a comparable value: integers for timestamps, so that no digit is lost."""
+    """Return a comparable value in the form that `pyarrow.array` accepts: integers for timestamps, so that no digit is
+    lost.
+    """
     if value is None:
         return None
     match data_type:

@@ -1,4 +1,4 @@
-"""Which partition and bucket each row belongs to. Source: docs/format/buckets.md#bucketing."""
+"""Router: find the partition and bucket of each row. Source: docs/format/buckets.md#bucketing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ class BucketPath:
 
 
 class Router:
-    """Sends rows to their places. Places are made as they are met and stay the same objects.
+    """Finds the bucket path of each row. There is one BucketPath object per bucket, made when the first row needs it.
 
-    `bucket_count` None: as many buckets as the schema says. A partition keeps the number that it was written with.
+    `bucket_count` None: the schema's. A partition keeps the bucket count that it was written with.
     """
 
     def __init__(self, schema: TableSchema, *, bucket_count: int | None = None) -> None:
@@ -44,7 +44,9 @@ class Router:
         self._places: dict[int, BucketPath] = {}
 
     def split(self, column: Callable[[str], pa.Array], row_count: int) -> Iterator[tuple[BucketPath, Rows | None]]:
-        """Yield each place with its rows in their order; None means all rows. `column` answers a column by name."""
+        """Yield each bucket path with its rows in their order; None means all rows. `column` returns a column by
+        name.
+        """
         codes = self._codes(column, row_count)
         if row_count and (codes == codes[0]).all():
             yield self._place(int(codes[0])), None
@@ -71,7 +73,7 @@ class Router:
         return codes
 
     def _partition_codes(self, columns: Sequence[pa.Array]) -> Codes:
-        """The number of each row's partition, made of its distinct values only."""
+        """Return a number for the partition of each row, computed from distinct values only."""
         combined = np.zeros(len(columns[0]), dtype=np.int64)
         count = 1
         for column in columns:
@@ -112,12 +114,12 @@ class Router:
 
 
 def _bucket_count(bucketing: Bucketing) -> int:
-    """Return into how many buckets the rows of a partition are divided here."""
+    """Return the number of buckets among which the rows of a partition are divided."""
     match bucketing:
         case Fixed(count):
             return count
         case Unaware() | Dynamic() | Postpone():
-            # An append table without buckets puts everything in bucket 0; the others are not written here.
+            # An append table without buckets puts all rows in bucket 0; other bucket modes are not written here.
             return 1
         case _:
             assert_never(bucketing)

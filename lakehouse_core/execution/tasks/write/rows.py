@@ -1,7 +1,6 @@
-"""From batches as users hand them over to rows that may be written: defaults, NOT NULL, row kinds, filters.
+"""Input rows: apply defaults, the NOT NULL check, row kinds and filters to the batches of a write.
 
-Defaults come before the NOT NULL check here, so that a column with a default may be left out; Java's engines fill them
-in before, too.
+Defaults come before the NOT NULL check, so that the data may lack a column with a default. Java's engines do the same.
 Source: docs/semantics/writing.md#write-path.
 """
 
@@ -34,11 +33,11 @@ from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.table.predicate import scalar
 from lakehouse_core.table.schema import TableSchema
 
-# The text of each kind stands at the number that `_VALUE_KIND` stores. Never renumber.
+# The index of a text is the number that the column `_VALUE_KIND` stores. Never renumber.
 ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
 _UPDATE_BEFORE: Final = 1
 _LONGEST_KEY_BYTES: Final = 1 << 20
-# How often a MULTISET holds an element.
+# The type of a MULTISET's element counts.
 _COUNT: Final = AtomicType(TypeRoot.INT, False)
 
 Kinds = npt.NDArray[np.int8]
@@ -55,7 +54,7 @@ class InputRows:
 def checked_rows(
     batches: Iterable[pa.RecordBatch], schema: TableSchema, rowkind_column: str | None
 ) -> Iterator[InputRows]:
-    """Yield what is to be written, in order; `batches` have the table's columns and may have the row kind column.
+    """Yield the rows to write, in order; `batches` have the table's columns and may have the row kind column.
 
     Raises InvalidRequest naming column and row, counted from 0 over all batches.
     """
@@ -103,21 +102,21 @@ def _is_any_length(data_type: DataType) -> bool:
 
 
 def _check_key_size(field: DataField, column: pa.Array, first_row: int) -> None:
-    """Refuse keys that would not fit the manifests, which hold the first and the last one of each file in full."""
+    """Raise InvalidRequest for keys too large for manifests, which hold the first and last key of each file in full."""
     sizes = pc.binary_length(column)
     longest = pc.max(sizes).as_py() or 0
     if longest > _LONGEST_KEY_BYTES:
         row = first_row + pc.index(sizes, longest).as_py()
         raise InvalidRequest(
             f"Column {field.name!r} is part of the primary key and row {row} holds a value of {longest} bytes: at most "
-            f"{_LONGEST_KEY_BYTES} are allowed. Take a digest of it for the key."
+            f"{_LONGEST_KEY_BYTES} are allowed. Use a digest of the value as the key."
         )
 
 
 def _null_inside(column: pa.Array, data_type: DataType, place: str) -> str | None:
-    """Return where inside the column a value is null that may not be, None when there is none.
+    """Return the place inside a nested column of a null that its type forbids, None if there is none.
 
-    Parquet's Arrow writer stores zeros for some of them without a word.
+    Arrow's Parquet writer stores zeros for some of these nulls without an error.
     """
     if isinstance(data_type, AtomicType) or not _demands_values(data_type):
         return None
@@ -143,7 +142,7 @@ def _null_inside(column: pa.Array, data_type: DataType, place: str) -> str | Non
 
 
 def _entries(maps: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return keys and values of maps of which none is null; of a slice only its own."""
+    """Return keys and values of a map array; for a slice only its own. REQUIRES: no map is null."""
     if not len(maps):
         return maps.keys[:0], maps.items[:0]
     first, last = maps.offsets[0].as_py(), maps.offsets[-1].as_py()
@@ -152,7 +151,7 @@ def _entries(maps: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 @cache
 def _demands_values(data_type: DataType) -> bool:
-    """Whether a value inside the type may not be null."""
+    """Return whether the type forbids nulls for a nested value."""
     match data_type:
         case AtomicType():
             return False
@@ -190,7 +189,9 @@ def _kinds(column: pa.Array, name: str, first_row: int) -> Kinds | None:
 
 
 def _filtered(rows: InputRows, schema: TableSchema, first_row: int) -> InputRows:
-    """Leave out what the options ignore; refuse what an append table cannot hold."""
+    """Return the rows without those that the options ignore. Raises InvalidRequest for row kinds that an append table
+    refuses.
+    """
     options = schema.table_options
     if rows.kinds is None:
         return rows

@@ -1,7 +1,8 @@
-"""Rows that a full write buffer puts on local disk: sorted runs, each of all buckets, merged when files are made.
+"""Spills: sorted runs that a full write buffer writes to local disk, each with rows of all buckets, merged into files
+later.
 
-Rule: the file of a run has no name. It is taken off its folder before a row is written, so that the system frees it
-when the process ends, however it ends.
+Rule: the file of a run has no name. It is unlinked before a row is written, so that the system frees it when the
+process ends, however it ends.
 Source: docs/semantics/writing.md#write-buffer.
 """
 
@@ -24,22 +25,22 @@ from lakehouse_core.options import LEAST_SPILL_FILES, SpillOptions
 from lakehouse_core.table.file_columns import record_schema
 from lakehouse_core.table.schema import TableSchema
 
-# A merge holds a batch or two of each run, and each column of a batch is compressed alone: of 20 columns zstd takes
-# 120 MB/s in batches of 64 KiB, 300 in 256 KiB, 580 in 1 MiB.
+# A merge holds one or two batches of each run, and each column of a batch is compressed separately: with 20 columns
+# zstd compresses 120 MB/s in batches of 64 KiB, 300 MB/s in 256 KiB, 580 MB/s in 1 MiB.
 _LEAST_COLUMN_BYTES: Final = 16 << 10
 _LEAST_BATCH_BYTES: Final = 128 << 10
 _MOST_BATCH_BYTES: Final = 1 << 20
-# So many may be open whatever they take: ten buffers are merged once.
+# The number of runs that may be open whatever their memory is: ten buffers are merged once.
 _FEW_FILES: Final = 16
 _FILE_BUFFER_BYTES: Final = 16 << 10
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Spills:
-    """The sorted runs of one task, the oldest first; always so few that they and one more may be open together.
+    """The sorted runs of one task, oldest first; always few enough to have them and one more open together.
 
-    `keeps_versions`: a run holds every version of a key that came, in order, else one. `folder`: where the files lie,
-    None for the system's folder of temporary files.
+    `keeps_versions`: a run holds every version of a key, in order of arrival, else one version. `folder`: the folder of
+    the files, None for the system's folder of temporary files.
     """
 
     def __init__(
@@ -55,40 +56,40 @@ class Spills:
         buffer_bytes = schema.table_options.write_buffer_bytes
         least = max(_LEAST_BATCH_BYTES, len(self._records) * _LEAST_COLUMN_BYTES)
         self._batch_bytes = max(least, min(_MOST_BATCH_BYTES, buffer_bytes // most_files))
-        # So that batches of all runs together take no more memory than the buffer, unless that is tiny.
+        # The batches of all runs together then take no more memory than the buffer, unless the buffer is tiny.
         self._most_files = min(most_files, max(_FEW_FILES, buffer_bytes // self._batch_bytes))
         self._runs: list[_Run] = []
 
     @property
     def places(self) -> tuple[BucketPath, ...]:
-        """The buckets that have rows on disk."""
+        """Return the buckets that have rows on disk."""
         return tuple(dict.fromkeys(place for run in self._runs for place in run.parts))
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether so many bytes of rows more may go to disk, where a merge may have to come first."""
+        """Return whether `size_bytes` more fit on disk, also if runs must be merged first."""
         options = self._options
         merged_bytes = sum(run.size_bytes for run in self._newest()) if self._is_full else 0
         used_bytes = sum(run.size_bytes for run in self._runs)
         return options.is_enabled and used_bytes + max(merged_bytes, size_bytes) <= options.most_disk_bytes
 
     def add(self, parts: Iterable[tuple[BucketPath, Iterable[pa.RecordBatch]]]) -> None:
-        """Put a run behind the others: the sorted rows of each bucket.
+        """Write a new newest run with the sorted rows of each bucket.
 
-        Raises StorageFull, StorageUnavailable; then the run is gone.
+        Raises StorageFull, StorageUnavailable; then the run is deleted.
         """
         if self._is_full:
             self._merge_newest()
         self._runs.append(self._written(parts, generation=0))
 
     def chunks(self, place: BucketPath, newest: Iterable[pa.RecordBatch]) -> Iterator[tuple[RunSlice, ...]]:
-        """Yield key-complete chunks of a bucket's runs, one that is not on disk behind them.
+        """Yield key-complete chunks of a bucket's runs and of `newest`, which is not on disk.
 
         Raises StorageUnavailable.
         """
         return self._chunks(self._runs, place, newest)
 
     def clear(self) -> None:
-        """Free the disk."""
+        """Delete all runs."""
         for run in self._runs:
             run.close()
         self._runs.clear()
@@ -98,7 +99,9 @@ class Spills:
         return len(self._runs) >= self._most_files - 1
 
     def _newest(self) -> list["_Run"]:
-        """The newest runs, two at least, that were merged equally often: so no row is merged with every merge."""
+        """Return the newest runs, at least two, that were merged equally often, so that not every merge rewrites all
+        rows.
+        """
         generation = self._runs[-2].generation
         return [run for run in self._runs if run.generation <= generation]
 
@@ -157,7 +160,7 @@ class Spills:
             return run
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Cut a batch into pieces of which a merge can hold one of each run."""
+        """Yield a batch in pieces so small that a merge can hold one of each run."""
         stored = pa.RecordBatch.from_arrays(batch.columns, schema=self._records)
         rows = batch_rows(batch.nbytes / max(1, batch.num_rows), CHUNK_ROWS, self._batch_bytes)
         for start in range(0, batch.num_rows, rows):
@@ -166,7 +169,7 @@ class Spills:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One file: `parts` says which of its batches hold the rows of a bucket. `generation`: how often it was merged."""
+    """One file. `parts`: the range of batches of each bucket. `generation`: how often the run was merged."""
 
     file: IO[bytes]
     reader: pa.ipc.RecordBatchFileReader
@@ -197,7 +200,7 @@ def _nameless_file(folder: str | None) -> IO[bytes]:
 
 
 def _close(file: IO[bytes]) -> None:
-    # What a full disk did not take is still in the file's buffer, and closing would try again.
+    # Bytes that a full disk refused are still in the file's buffer, and a close would write them again.
     with suppress(OSError):
         file.close()
 
@@ -210,13 +213,13 @@ def _on_disk(folder: str | None) -> Iterator[None]:
         where = folder or tempfile.tempdir or "the folder for temporary files"
         reason = error.strerror or str(error)
         hint = (
-            "let TMPDIR (on Spark spark.local.dir) name a folder of a larger disk, or let a full write buffer make "
-            "files at once: write-buffer-spillable = false"
+            "let TMPDIR (on Spark spark.local.dir) name a folder of a larger disk, or make a full write buffer "
+            "write table files at once: write-buffer-spillable = false"
         )
         if error.errno in _FULL:
             raise StorageFull(
                 f"{where}: no space left for rows that wait to be merged ({reason}). Make room, {hint}."
             ) from error
         raise StorageUnavailable(
-            f"{where}: the disk refused rows that wait to be merged ({reason}). See to it, {hint}."
+            f"{where}: the disk refused rows that wait to be merged ({reason}). Repair it, {hint}."
         ) from error

@@ -1,4 +1,4 @@
-"""What one write task does: rows in, files of each bucket out, visible to readers after the commit.
+"""Write task: write rows to files of their buckets, which readers see after the commit.
 
 Source: docs/semantics/writing.md#write-path.
 """
@@ -22,12 +22,12 @@ from lakehouse_core.table.schema import TableSchema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTask:
-    """What every task of one write needs. `store` is rooted at the table.
+    """The settings of all tasks of one write. `store` is rooted at the table.
 
-    `next_sequence_numbers`: of each (serialized partition, bucket) that has files; others begin at 0.
-    `rowkind_column`: a column of the input that holds +I, -U, +U or -D, else the option `rowkind.field` names one.
+    `next_sequence_numbers`: the next number of each (serialized partition, bucket) that has files; others begin at 0.
+    `rowkind_column`: the column of the input that holds +I, -U, +U or -D; None: the option `rowkind.field` names it.
     `missing`: how to treat a column that the input lacks.
-    `emits_changelog`: with the changelog of a table whose producer is `input`; an overwrite has none.
+    `emits_changelog`: write a changelog, as the producer `input` does; False for an overwrite.
     """
 
     store: StoreSpec
@@ -42,8 +42,8 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
     """Write the rows and return one message for each bucket that got files.
 
     `batches` hold the table's columns in the table's types, and the row kind column where there is one. Rows that do
-    not fit into memory lie in the runtime's folder for spilled rows until they are merged. A failed task leaves no
-    file. Raises InvalidRequest naming row and column, StorageFull, StorageUnavailable.
+    not fit into memory are spilled to the runtime's folder. A failed task leaves no file. Raises InvalidRequest naming
+    row and column, StorageFull, StorageUnavailable.
     """
     keep_freed_memory()
     store, clock = runtime.open_store(task.store), runtime.clock

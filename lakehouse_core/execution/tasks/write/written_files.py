@@ -1,4 +1,4 @@
-"""What a write task has made so far: files by bucket, deleted again where the task fails.
+"""Written files: the files of a write task so far, by bucket, deleted if the task fails.
 
 Source: docs/semantics/writing.md#write-path.
 """
@@ -15,7 +15,7 @@ from lakehouse_core.table.schema import TableSchema
 
 
 class WrittenFiles:
-    """The files made so far, by bucket, and the commit messages that name them."""
+    """The files written so far, by bucket, and the commit messages that name them."""
 
     def __init__(self, schema: TableSchema) -> None:
         self._total_buckets = total_buckets(schema.bucketing)

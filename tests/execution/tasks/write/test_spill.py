@@ -294,7 +294,7 @@ def test_a_full_disk_says_where_and_what_to_do_and_nothing_stays(limit_bytes, tm
 
     assert str(caught.value) == (
         f"{tmp_path}: no space left for rows that wait to be merged (File too large). Make room, let TMPDIR (on Spark "
-        "spark.local.dir) name a folder of a larger disk, or let a full write buffer make files at once: "
+        "spark.local.dir) name a folder of a larger disk, or make a full write buffer write table files at once: "
         "write-buffer-spillable = false."
     )
     assert table.names_on_disk() == set()
@@ -306,7 +306,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
     table = key_table(**TINY)
     batches = input_batches(input_of(10, keys=10, step=10), table.schema.fields)
 
-    with pytest.raises(StorageUnavailable, match=r"gone: the disk refused .*No such file or directory.* See to it"):
+    with pytest.raises(StorageUnavailable, match=r"gone: the disk refused .*No such file or directory.* Repair it"):
         write_batches(
             WriteTask(store=table.store.spec, schema=table.schema),
             batches,

@@ -1,7 +1,7 @@
-"""A bound condition as a Spark column, with the answers that it has in Arrow.
+"""A bound condition as a Spark column that is true for the same rows as in Arrow.
 
-Spark pushes it into the files that it reads itself. Its NaN equals itself and is greater than every number; in a
-condition NaN compares as IEEE 754 has it.
+Spark pushes the column down into the files that it reads itself. In Spark, NaN equals itself and is greater than every
+number; a condition compares NaN by IEEE 754.
 """
 
 import math
@@ -22,7 +22,7 @@ _APPROXIMATE: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 
 def condition(predicate: Predicate, types: Mapping[str, DataType]) -> Column:
-    """Return the column that is true for the rows to keep; `predicate` is bound to columns of these types."""
+    """Return a column that is true for the rows that satisfy `predicate`, which is bound to columns of `types`."""
     match predicate:
         case Compare(column, comparison, value):
             return _comparison(column, comparison, value, _atomic(types, column))
@@ -76,7 +76,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _literal(value: Any, kind: AtomicType) -> Column:
-    """Return a comparable value as Spark's constant of the column's type; Spark folds it before it reads."""
+    """Return a comparable value as a constant of the column's Spark type, which Spark folds before it reads."""
     match kind.root:
         case TypeRoot.DATE:
             return sf.date_from_unix_date(sf.lit(value))
@@ -94,7 +94,7 @@ def _literal(value: Any, kind: AtomicType) -> Column:
 
 
 def _micros(value: tuple[int, int]) -> int:
-    """Return a timestamp in microseconds. What is finer is not in a column that Spark reads itself."""
+    """Return a timestamp in microseconds. Spark itself reads no column of a finer unit."""
     millis, nanos = value
     return millis * 1000 + nanos // 1000
 

@@ -1,7 +1,7 @@
-"""A scan as one DataFrame: the files that are the answer by Spark's own reader, merged splits by Python tasks.
+"""A scan as one DataFrame: Spark's own reader reads splits that need no merge, Python tasks read the others.
 
-Nothing is read before Spark runs it, then as often as it does. Columns and condition are put into both branches: a
-filter above them would only reach Spark's own. Changes are read by Python tasks alone.
+Nothing is read before Spark runs the frame; each run reads again. Columns and condition are applied in both branches,
+because a filter above them would reach only Spark's reader. Only Python tasks read changes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,11 +35,12 @@ from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.predicate import columns_of
 
-# Ids that a task counts through, in milliseconds. More than this many rows are never broadcast anyway.
+# The bound on the row ids of the frame, which tasks count through in milliseconds. Spark never broadcasts more rows
+# anyway.
 _MOST_COUNTED_ROWS: Final = 20_000_000
 _ROW_KIND: Final = DataField(UNASSIGNED, ROW_KIND_COLUMN, parse_type("STRING"))
 
-# What one Spark task reads, and how.
+# The splits that one Spark task reads.
 Group: TypeAlias = Sequence[ReadTask]
 Rows: TypeAlias = Callable[[Group], Iterator[pa.RecordBatch]]
 
@@ -47,7 +48,7 @@ Rows: TypeAlias = Callable[[Group], Iterator[pa.RecordBatch]]
 def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
     """Return the rows of the plan as one frame.
 
-    Raises UnsupportedFeature for a column that Spark cannot hold, NotFound, CorruptTable. What tasks raise later is
+    Raises UnsupportedFeature for a column that Spark cannot hold, NotFound, CorruptTable. Errors of tasks come later,
     inside Spark's error.
     """
     tasks, predicate = read_tasks(plan), plan.predicate
@@ -78,13 +79,13 @@ def changes_frame(session: SparkSession, plan: IncrementalPlan) -> DataFrame:
     """
     with translated(session, f"Reading the changes of {len(plan.tasks)} splits"):
         groups = _packed([[task] for task in plan.tasks], core_count(session))
-        # The tasks of a group travel with it, not with the plan.
+        # Each group of tasks is pickled by itself, not with the plan.
         rows = partial(_changes, plan=replace(plan, tasks=()))
         return _task_frame(session, groups, [_ROW_KIND, *plan.schema.fields], rows)
 
 
 def binlog_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
-    """Return the rows of a plan with row kinds as a binlog has them, an array for each column.
+    """Return the rows of a plan with row kinds in the form of a binlog: an array for each column.
 
     Raises UnsupportedFeature for a column that Spark cannot hold.
     """
@@ -92,7 +93,7 @@ def binlog_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
     fields = [plan.schema.field(name) for name in plan.columns]
     arrays = [DataField(UNASSIGNED, field.name, ArrayType(field.type)) for field in fields]
     with translated(session, f"Reading the binlog of {len(tasks)} splits"):
-        # The two sides of an update may lie in two files of a bucket.
+        # The two rows of an update may be in two files of a bucket.
         groups = _packed(list(by_bucket(tasks)), core_count(session))
         rows = partial(_binlog, snapshot_id=plan.snapshot_id, packs=plan.is_increment)
         return _task_frame(session, groups, [_ROW_KIND, *arrays], rows)
@@ -102,10 +103,10 @@ def _task_frame(session: SparkSession, groups: Sequence[Group], fields: Sequence
     declared, exchange = spark_schema(fields), exchange_schema(fields)
     if not groups:
         return session.createDataFrame([], declared)
-    # As in `run`: a task shall unpickle its own splits only.
+    # As in `run`: a task unpickles its own splits only.
     packed = [CPickleSerializer().dumps(group) for group in groups]
-    # Spark guesses the size of the answer by the number of rows that go in, and would broadcast a large table that
-    # comes out of a few. So it is shown as many ids as there are rows, and the tasks get one each.
+    # Spark estimates the size of the result by the number of input rows, and would broadcast a large table that a few
+    # input rows produce. So the input has as many ids as the plan has rows, filtered to one id per task.
     row_count = min(sum(task.split.row_count for group in groups for task in group), _MOST_COUNTED_ROWS)
     step = max(1, row_count // len(groups))
 
@@ -121,7 +122,9 @@ def _task_frame(session: SparkSession, groups: Sequence[Group], fields: Sequence
 
 
 def _rows(tasks: Group, *, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the splits. A missing file of a snapshot that has expired meanwhile is told as such."""
+    """Yield the rows of the splits. Raises SnapshotExpired if a file is missing because its snapshot expired
+    meanwhile.
+    """
     runtime = worker_runtime()
     for task in tasks:
         try:
@@ -153,7 +156,9 @@ def _largest_first(tasks: Group) -> Group:
 
 
 def _packed(groups: Sequence[Group], cores: int) -> list[Group]:
-    """Return the splits by Spark task, in order, groups whole: small ones together, as far as all cores have work."""
+    """Return the splits of each Spark task, in order, without dividing a group. Small groups share a task as long as
+    all cores have work.
+    """
     if not groups:
         return []
     options = groups[0][0].schema.table_options

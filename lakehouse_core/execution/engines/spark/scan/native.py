@@ -1,7 +1,7 @@
-"""Which splits Spark reads itself, and how: files whose rows are the answer, as they are, need no Python.
+"""Native scan: Spark itself reads the splits whose stored rows are the result without a merge.
 
-Spark finds columns by name, believes footers, and takes a missing column for nulls: what is not exactly so is read in
-Python.
+Spark finds columns by name, trusts footers, and reads a missing column as nulls. Files for which that is not exact are
+read by Python tasks.
 Source: docs/spark.md#reads.
 """
 
@@ -22,17 +22,17 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.schema import TableSchema
 
-# Spark expands these in the paths that it is given, and skips hidden files without a word.
+# Spark expands these characters in paths, and skips hidden files silently.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 _HIDDEN: Final = ("_", ".")
-# Spark counts microseconds, and stores nothing finer.
+# Spark's timestamps have microseconds.
 _FINEST_PRECISION: Final = 6
-# Above 32 paths Spark would look for them in a job, which costs ten times as much on a local disk.
+# Above 32 paths Spark would list them in a job, which takes ten times as long on a local disk.
 _LISTING_THRESHOLD: Final = "100000"
 
 
 def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
-    """Return whether Spark reads exactly the task's rows of these columns from the files themselves."""
+    """Return whether Spark's own reader gives exactly the task's rows of these columns."""
     is_plain = task.split.raw and not task.with_row_kinds and task.store.scheme == "file" and not task.split.deletions
     if not is_plain or not all(map(_is_exact, fields)):
         return False
@@ -43,9 +43,9 @@ def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
 
 
 def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Sequence[DataField]) -> DataFrame:
-    """Return the rows of tasks that are native. Raises CorruptTable for a file that is gone, or its footer damaged.
+    """Return the rows of native tasks as a frame. Raises CorruptTable for a missing file or a damaged footer.
 
-    Corrupt files are never skipped, whatever the session says.
+    Corrupt files are never skipped, whatever the session's settings are.
     """
     first = tasks[0]
     columns = spark_schema(fields)
@@ -63,7 +63,7 @@ def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Seque
     with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": _LISTING_THRESHOLD}):
         frame = reader.parquet(*_paths(tasks))
     if not first.schema.is_append:
-        # A writer that counted no deletes may have left some.
+        # A file without a delete count may have delete records.
         frame = frame.where(f"{VALUE_KIND} in (0, 2)")
     return frame
 
@@ -75,19 +75,19 @@ def _paths(tasks: Iterable[ReadTask]) -> Iterator[str]:
         for file in task.split.files:
             key = f"{task.split.folder}/{file.file_name}"
             schema = {task.schema.id: task.schema, **task.file_schemas}[file.schema_id]
-            # Its footer is what Spark takes on trust.
+            # Spark trusts the footer, so it is checked here.
             ParquetFileReader(store, key, file, schema, verify=task.schema.table_options.read_verify).close()
             yield store.uri(key)
 
 
 def _is_exact(field: DataField) -> bool:
-    """Whether Spark reads all values of the type without loss."""
+    """Return whether Spark reads all values of the type without loss."""
     roots = atomic_parts(field.type)
     return all(part.root not in TIMESTAMP_ROOTS or (part.precision or 0) <= _FINEST_PRECISION for part in roots)
 
 
 def _is_plain(file: DataFile, schema: TableSchema, fields: Sequence[DataField]) -> bool:
-    """Whether Spark finds the columns in the file by their names, in their types, or rightly takes them for nulls."""
+    """Return whether Spark finds the columns in the file by name and type, or rightly reads missing ones as nulls."""
     if file.external_path is not None or not file.file_name.endswith(".parquet"):
         return False
     if file.file_name.startswith(_HIDDEN) or len(set(map(str.casefold, schema.column_names))) < len(schema.fields):
@@ -96,7 +96,7 @@ def _is_plain(file: DataFile, schema: TableSchema, fields: Sequence[DataField]) 
     for field in fields:
         source = by_id.get(field.id)
         if source is None:
-            # Added since; another column that bore the name would be taken for it.
+            # The column was added after the file. Spark would read another column that had the same name then.
             if schema.has_field(field.name):
                 return False
         elif source.name != field.name or not has_same_kind(source.type, field.type):

@@ -1,8 +1,8 @@
-"""The hash of bucket keys as Spark SQL, so that rows are routed before any of them reaches Python.
+"""The hash of bucket keys as Spark SQL, so that Spark routes rows before it sends them to Python.
 
-Spark's `hash(a, b)` is the table's Murmur3, seed included, but it hashes values and not rows, and it finishes after
-each of them: `b` starts from the finished hash of `a`. Finishing is undone here (all its steps are bijections), and as
-every state is the hash of exactly one integer, `hash(that integer, slot)` goes on from any state.
+Spark's `hash(a, b)` is the table's Murmur3, seed included, but it hashes values and not rows, and it applies the final
+mixing after each value: `b` starts from the final hash of `a`. This module undoes the final mixing, whose steps are
+bijections. Every state is the hash of exactly one integer i, so `hash(i, slot)` continues from any state.
 Source: docs/format/binary-row.md#row-layout, docs/format/binary-row.md#hash.
 """
 
@@ -25,7 +25,7 @@ _INLINE_BYTES: Final = 7
 _COMPACT_DECIMAL_PRECISION: Final = 18
 # Above it the null bits need a second word.
 _MAX_COLUMNS: Final = 56
-# Each combination of nulls has a header of its own, and all of them are written into the expression.
+# Each combination of nulls has its own header, and the expression contains all of them.
 _MAX_NULLABLE_COLUMNS: Final = 6
 _BYTES_ROOTS: Final = (STRING_ROOTS | BINARY_ROOTS) - {TypeRoot.BLOB}
 # A number fills the low bytes of its slot and leaves the others zero, even a negative one.
@@ -39,9 +39,9 @@ _SLOT_MASKS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SqlHash:
-    """`layers` are (name, expression) of columns to add one after the other, `hash` (INT) is an expression over them.
+    """`layers`: columns to add in this order, as (name, expression). `hash`: an INT expression over these columns.
 
-    One projection each: what an expression names twice is computed twice, and so is all that it is made of.
+    Each layer is a projection: Spark computes a subexpression that occurs twice in one projection twice.
     """
 
     layers: tuple[tuple[str, str], ...]
@@ -49,7 +49,7 @@ class SqlHash:
 
 
 def can_hash(types: Sequence[DataType]) -> bool:
-    """Whether `sql_hash` covers key columns of these types; otherwise the hash has to be made in Python."""
+    """Return whether `sql_hash` supports key columns of these types; otherwise Python must compute the hash."""
     nullable_count = sum(data_type.nullable for data_type in types)
     return 0 < len(types) <= _MAX_COLUMNS and nullable_count <= _MAX_NULLABLE_COLUMNS and all(map(_is_covered, types))
 
@@ -65,10 +65,10 @@ def _is_covered(data_type: DataType) -> bool:
 
 
 def sql_hash(types: Sequence[DataType], columns: Sequence[str], prefix: str) -> SqlHash:
-    """Return how Spark computes the hash of the BinaryRow of these columns.
+    """Return the SQL expressions for the hash of the BinaryRow of these columns.
 
-    `columns` are expressions of Spark's counterparts of `types`; names of layers begin with `prefix`. A null in a NOT
-    NULL column gives some number, never an error. REQUIRES: `can_hash(types)`.
+    `columns` are SQL expressions of the Spark types of `types`; names of layers begin with `prefix`. A null in a NOT
+    NULL column gives an arbitrary number, never an error. REQUIRES: `can_hash(types)`.
     """
     layers = _Layers(prefix)
     slots = [_slot(data_type, column, layers) for data_type, column in zip(types, columns, strict=True)]
@@ -90,7 +90,7 @@ def sql_hash(types: Sequence[DataType], columns: Sequence[str], prefix: str) -> 
 
 
 class _Layers:
-    """Columns named as they come."""
+    """The layers so far; each new column gets the next name."""
 
     def __init__(self, prefix: str) -> None:
         self.columns: list[tuple[str, str]] = []
@@ -104,8 +104,9 @@ class _Layers:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Eight bytes of the row. `padded` names the byte count outside the slot, 0 when the value is inline; for strings
-    and binaries only."""
+    """A slot: eight bytes of the row. `padded`, for strings and binaries only: the name of the column with the byte
+    count outside the slot, 0 when the value is inline.
+    """
 
     column: str
     value: str
@@ -114,7 +115,9 @@ class _Slot:
     padded: str = ""
 
     def hash(self, seed: str, offset: str) -> str:
-        """Return the hash of the slot from `seed`; what does not fit lies at `offset` of the row."""
+        """Return the hash of the slot from `seed`; a value longer than the slot is stored at `offset` bytes of the
+        row.
+        """
         if self.padded:
             inline = f"concat(rpad({self.value}, 7, X'00'), substring(X'8081828384858687', {self.length} + 1, 1))"
             outside = f"shiftleft(cast({offset} as bigint), 32) + {self.length}"
@@ -155,7 +158,7 @@ def _header_seed(types: Sequence[DataType], columns: Sequence[str]) -> str:
     """Return the integer whose hash is the state after the header, which says which columns are null."""
     nullable = [index for index, data_type in enumerate(types) if data_type.nullable]
     seeds = []
-    # The last column changes fastest, so the position of a header counts nulls as binary digits.
+    # The last column changes fastest: the position of a header is a binary number with a digit 1 for each null.
     for nulls in product((0, 1), repeat=len(nullable)):
         bits = sum(null << (8 + index) for index, null in zip(nullable, nulls, strict=True))
         state = _mixed(_mixed(_SEED, bits & 0xFFFFFFFF), bits >> 32)
@@ -171,7 +174,7 @@ def _header_seed(types: Sequence[DataType], columns: Sequence[str]) -> str:
 def _seed_of(state: _State, layers: _Layers) -> str:
     """Return the integer whose hash is `state`."""
     unfinished = _unfinished(state.finished, layers)
-    # The last step of one finish and the first of the next cancel, but for the byte count between them.
+    # The last step of the final mixing and the first of the next cancel out, except for the byte count between them.
     size = f"({state.size})"
     first = layers.add(_times(f"{unfinished} ^ {size} ^ shiftrightunsigned({size}, 16)", _inverse(_M2)))
     second = layers.add(_times(_undo_shift_13(first), _inverse(_M1)))
@@ -190,7 +193,7 @@ def _finish(state: _State, size: str, layers: _Layers) -> str:
 
 
 def _unfinished(finished: str, layers: _Layers) -> str:
-    """Return u, where the state is u ^ u >>> 16 ^ byte count."""
+    """Return the expression u for which the state is u ^ u >>> 16 ^ byte count."""
     first = layers.add(_times(f"{finished} ^ shiftrightunsigned({finished}, 16)", _inverse(_M2)))
     return layers.add(_times(_undo_shift_13(first), _inverse(_M1)))
 
@@ -204,7 +207,9 @@ def _rotated(value: str, left: int) -> str:
 
 
 def _times(value: str, factor: int, plus: int = 0) -> str:
-    """Return value · factor + plus as a wrapping INT; INTs overflow with an error in ANSI mode, BIGINTs hold it."""
+    """Return value · factor + plus as a wrapping INT, computed in BIGINT because INT raises an overflow error in ANSI
+    mode.
+    """
     product = f"cast({value} as bigint) * {_signed(factor)}L + {_signed(plus)}L"
     return f"cast(shiftright(shiftleft({product}, 32), 32) as int)"
 
@@ -228,7 +233,7 @@ def _mixed(state: int, word: int) -> int:
 
 
 def _integer_with_hash(state: int) -> int:
-    """Return the integer i with murmur3(i) = state; every step of the hash undone, the last one first."""
+    """Return the integer i with murmur3(i) = state: undo every step of the hash, the last one first."""
     state ^= state >> 16
     state = state * _inverse(_M2) & 0xFFFFFFFF
     state ^= state >> 13 ^ state >> 26

@@ -1,6 +1,6 @@
-"""A write through Spark: rows are brought together by bucket, sorted and encoded in Python, and never come back.
+"""A write through Spark: Spark brings rows together by bucket; Python sorts and encodes them, and returns no rows.
 
-Sorting and encoding Arrow costs about half of what it costs the JVM, the way there included.
+Sorting and encoding in Arrow takes about half the time of the JVM, including the transfer of the rows.
 """
 
 from collections.abc import Iterator
@@ -25,17 +25,18 @@ from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.table.commit_json import messages_from_json, messages_to_json
 from lakehouse_core.table.commit_message import CommitMessage
 
-# Spark 4.1 asks after every row how large its batch has become, which costs as much as all the rest of the way to
-# Python. A bound by rows alone, ten thousand of them, was good enough for all versions before.
+# Spark 4.1 measures the size of a batch after every row, which takes as long as the rest of the transfer to Python. A
+# bound of ten thousand rows, as in all versions before, avoids that.
 _BYTE_BOUND: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 _NO_BYTE_BOUND: Final = str(2**31 - 1)
 
 
 def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
-    """Run the job that writes the rows of `frame`, and yield what each bucket got; nothing of an empty frame.
+    """Run the job that writes the rows of `frame`, and yield the commit message of each bucket; none for an empty
+    frame.
 
-    No snapshot names the files of attempts that lost. Raises what `input_batches` and the write task raise, after what
-    the other tasks have written; TaskFailed.
+    No message names the files of failed or superseded attempts. Raises as `input_batches` and the write task do, after
+    the messages of the other tasks; TaskFailed.
     """
     session = frame.sparkSession
     if frame.isStreaming:
@@ -58,8 +59,8 @@ def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
 
 
 def _check_columns(task: WriteTask, frame: DataFrame) -> None:
-    """Refuse columns before any job starts."""
-    # A column of nulls alone has no type of a table, and fits every one.
+    """Check the columns before a job starts. Raises InvalidRequest."""
+    # A column of Spark's null type has no table type, and fits every column.
     voids = [field.name for field in frame.schema.fields if isinstance(field.dataType, NullType)]
     typed = fields_from_spark(frame.drop(*voids).schema)
     columns = [pa.field(field.name, arrow_type(field.type)) for field in typed]

@@ -1,7 +1,7 @@
-"""Which task writes which row: every bucket of every table partition whole in one task, decided without a look ahead.
+"""Routing: send all rows of a bucket of a partition to one task, without sampling the rows.
 
-The task computes buckets again from the rows that it gets; here they only bring rows together. They must be exact all
-the same: two tasks that write one key would give its rows two orders.
+A task computes the buckets of its rows again; here they only bring rows together. They must still be exact: if two
+tasks wrote versions of one key, the order of the versions would be undefined.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ from lakehouse_core.table.schema import TableSchema
 _PREFIX: Final = "__lakehouse_"
 _TASK: Final = f"{_PREFIX}task"
 BUCKET_COLUMN: Final = f"{_PREFIX}bucket"
-# Two tasks per core: the second half of the cores is not idle while the slowest task ends.
+# Two tasks per core, so that fewer cores are idle while the slowest task ends.
 _TASKS_PER_CORE: Final = 2
 
 
 def routed(frame: DataFrame, schema: TableSchema) -> DataFrame:
-    """Return the rows of `frame`, its columns unchanged, with every bucket whole in one Spark partition.
+    """Return the rows of `frame`, its columns unchanged, with all rows of a bucket in one Spark partition.
 
-    A table without fixed buckets takes rows as they come, and nothing is shuffled.
+    For a table without fixed buckets, nothing is shuffled.
     """
     match schema.bucketing:
         case Fixed() as fixed:
@@ -44,14 +44,15 @@ def routed(frame: DataFrame, schema: TableSchema) -> DataFrame:
 
 
 def bucketed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
-    """Return the rows with the number of their bucket in BUCKET_COLUMN, and columns that were needed on the way."""
-    # Each step names the steps before it in the same projection: one projection each takes twice as long to plan.
+    """Return the rows with the bucket number in BUCKET_COLUMN, and with auxiliary columns."""
+    # Each column refers to earlier ones in the same projection: Spark takes twice as long to plan one projection per
+    # column.
     with settings(frame.sparkSession, {"spark.sql.lateralColumnAlias.enableImplicitResolution": "true"}):
         return _bucketed(frame, schema, fixed)
 
 
 def quoted(name: str) -> str:
-    """Return the column as Spark SQL names it."""
+    """Return the column's name quoted for Spark SQL."""
     return f"`{name.replace('`', '``')}`"
 
 
@@ -59,7 +60,7 @@ def _routed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
     task_count = _task_count(frame.sparkSession, schema, fixed)
     task = f"{BUCKET_COLUMN} % {task_count}"
     if schema.partition_keys:
-        # Added, not hashed together: the buckets of one partition go to as many tasks as there are buckets.
+        # The two are added, not hashed together, so that the buckets of one partition go to different tasks.
         partition = f"hash({', '.join(_typed(frame, field) for field in schema.partition_fields)})"
         task = f"cast(pmod(cast({partition} as bigint) + {BUCKET_COLUMN}, {task_count}) as int)"
     placed = (
@@ -87,10 +88,10 @@ def _bucketed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
 
 
 def _python_bucket(row: Column, fields: Sequence[DataField], fixed: Fixed) -> Column:
-    """Return the bucket as computed in Python: several times the price, for keys that SQL cannot hash."""
+    """Return the bucket, computed in Python for keys that SQL cannot hash; this takes several times as long."""
 
     def bucket_of(rows: pa.Array) -> pa.Array:
-        # Values that the table cannot hold are the write task's to refuse; here they may go anywhere.
+        # The write task refuses values that the table cannot hold; here they may go to any task.
         columns = [
             column.cast(arrow_type(field.type), safe=False)
             for column, field in zip(rows.flatten(), fields, strict=True)
@@ -105,7 +106,7 @@ def _python_bucket(row: Column, fields: Sequence[DataField], fixed: Fixed) -> Co
 
 
 def _typed(frame: DataFrame, field: DataField) -> str:
-    """Return the expression of a key column in the table's type; the write task refuses what does not fit it."""
+    """Return the SQL expression of a key column in the table's type; the write task refuses values that do not fit."""
     wanted = spark_type(field.type)
     if field.name not in frame.columns:
         value = "null" if field.default_value is None else _literal(field.default_value)
@@ -121,7 +122,7 @@ def _literal(text: str) -> str:
 
 
 def _task_count(session: SparkSession, schema: TableSchema, fixed: Fixed) -> int:
-    """Return how many tasks write: as many as keep all cores busy, and no more than there are buckets."""
+    """Return the number of write tasks: enough to keep all cores busy, and no more than there are buckets."""
     shuffle = int(session.conf.get("spark.sql.shuffle.partitions"))
     limit = min(shuffle, _TASKS_PER_CORE * core_count(session))
     return limit if schema.partition_keys else min(limit, fixed.count)
