@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 TABLE, OPERATION = "lakehouse/table", "lakehouse/operation"
 # Dagster takes a requested run for the first of a new group; its re-executions keep this tag.
 ROOT_RUN = "lakehouse/root_run_id"
+# On a dead run: the sensor `carry_on` executes it again, and Dagster was told to leave it alone.
+CARRY_ON = "lakehouse/carry_on"
 
 
 def table_tags(assets: Iterable[Mapping[str, str]]) -> dict[str, str]:

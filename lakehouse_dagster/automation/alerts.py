@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_dagster.run_tags import OPERATION, TABLE, root_run_id
+from lakehouse_dagster.run_tags import CARRY_ON, OPERATION, TABLE, root_run_id
 
 _ATTEMPTS, _WAIT_SECONDS, _TIMEOUT_SECONDS = 3, 2, 5
 
@@ -28,6 +28,7 @@ def log_failed_step(context: dg.HookContext) -> None:
 @dg.run_failure_sensor(
     name="log_failed_run",
     description="Reports every failed run, also those whose process was killed.",
+    minimum_interval_seconds=15,
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def log_failed_run(context: dg.RunFailureSensorContext) -> None:
@@ -48,6 +49,7 @@ def webhook_sensor(url: str | dg.EnvVar, *, name: str = "failed_run_webhook") ->
     @dg.run_failure_sensor(
         name=name,
         description="Posts every failed run to a web address, also runs whose process was killed.",
+        minimum_interval_seconds=15,
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def failed_run_webhook(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
@@ -69,7 +71,7 @@ def failed_run_alert(run: dg.DagsterRun, failure: dg.DagsterEvent) -> dict[str, 
         "table": run.tags.get(TABLE, ""),
         "operation": run.tags.get(OPERATION, ""),
         "message": failure.message or "",
-        "will_retry": run.tags.get("dagster/will_retry") == "true",
+        "will_retry": run.tags.get("dagster/will_retry") == "true" or CARRY_ON in run.tags,
     }
 
 

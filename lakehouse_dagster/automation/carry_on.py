@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 
 from lakehouse_dagster.instance.dagster_internals import is_canceled_backfill, location_name, most_retries
-from lakehouse_dagster.run_tags import ROOT_RUN, root_run_id
+from lakehouse_dagster.run_tags import CARRY_ON, ROOT_RUN, root_run_id
 
-# Dagster retries within seconds of the failure. What it has not retried by then it has forgotten.
+# Dagster retries within seconds of the failure. What it has not retried by then it has forgotten: its daemon saw the
+# event of the failure before the run had the status, took the run for one that goes on, and does not look again.
 GRACE = timedelta(seconds=10)
 # What died earlier is somebody's decision by now.
 MEMORY = timedelta(days=1)
@@ -20,8 +21,6 @@ INTERVAL_SECONDS = 15
 # Of one tick: more would flood the queue after an outage; the next tick takes the others.
 MOST_REQUESTS = 20
 
-# On a dead run: Dagster was told to leave it alone, and a later tick executes it again.
-CLAIMED = "lakehouse/carry_on"
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"
 # How often the group may be executed again, while Dagster's own number is 0.
 ALLOWED = "lakehouse/max_retries"
@@ -33,7 +32,7 @@ _MOST_FAILURES = 500
 # They say how the dead run came to be or what became of it, not what it does.
 _OF_THE_DEAD = frozenset(
     {
-        CLAIMED,
+        CARRY_ON,
         WILL_RETRY,
         REASON,
         "dagster/auto_retry_run_id",
@@ -100,11 +99,11 @@ def carry_on(context: dg.SensorEvaluationContext) -> dg.SensorResult:
     claimed = []
     for run, death in _deaths(context):
         if not is_forgotten(death, max_retries=max_retries, now=datetime.now(UTC)):
-            if death.child and CLAIMED in death.tags:
-                instance.add_run_tags(run.run_id, {CLAIMED: _CARRIED})
-        elif CLAIMED not in death.tags:
+            if death.child and CARRY_ON in death.tags:
+                instance.add_run_tags(run.run_id, {CARRY_ON: _CARRIED})
+        elif CARRY_ON not in death.tags:
             # Should Dagster be about to retry the run at this very moment, the next tick finds what it made.
-            instance.add_run_tags(run.run_id, {CLAIMED: _CLAIMED, WILL_RETRY: "false"})
+            instance.add_run_tags(run.run_id, {CARRY_ON: _CLAIMED, WILL_RETRY: "false"})
             claimed.append(run.run_id)
         elif keys := [key for key in _assets(instance, run) if key in known.assets_defs_by_key]:
             requests.append(
@@ -130,7 +129,7 @@ def _deaths(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun
         run, where = record.dagster_run, location_name(record.dagster_run)
         # A process that executes a run of its own, such as `make run`, goes on by itself when it is started again.
         is_ours = where is not None and (here is None or where == here.location_name)
-        settled = "dagster/auto_retry_run_id" in run.tags or run.tags.get(CLAIMED) == _CARRIED
+        settled = "dagster/auto_retry_run_id" in run.tags or run.tags.get(CARRY_ON) == _CARRIED
         failed_step = run.tags.get(REASON) == STEP_FAILURE
         if not is_ours or settled or failed_step or record.end_time is None or is_canceled_backfill(instance, run):
             continue

@@ -30,8 +30,9 @@ COMPACTION = (("mine", "sales", "orders", "compact_full"),)
 class Plane:
     """The processes of one instance; `root` has the warehouse, the home and the marks of the feed."""
 
-    def __init__(self, root: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, root: Path, settings: Mapping[str, Any], alerts: str) -> None:
         self.root = root
+        self.alerts = alerts
         self.home = root / "home"
         written = write_instance_settings(self.home)
         written.write_text(yaml.safe_dump({**yaml.safe_load(written.read_text()), **settings}))
@@ -98,7 +99,7 @@ class Plane:
     def wait_for(self, what: str, look: Callable[[], T | None], seconds: float = 120) -> T:
         """Wait until `look` finds something, and return it."""
         deadline = time.monotonic() + seconds
-        while (found := look()) is None or found is False:
+        while not (found := look()):
             ended = {name: process.poll() for name, process in self.processes.items() if process.poll() is not None}
             assert not ended, f"{what}: processes ended: {ended}\n{self.told()}"
             assert time.monotonic() < deadline, f"{what}: not in {seconds} s\n{self.told()}"
@@ -165,6 +166,7 @@ class Plane:
     def _start(self, name: str, *command: str) -> None:
         environ = os.environ | {
             "DYING_ROOT": str(self.root),
+            "DYING_ALERTS": self.alerts,
             "DAGSTER_HOME": str(self.home),
             "DAGSTER_DISABLE_TELEMETRY": "1",
             "PYTHONPATH": str(CHECKOUT),
@@ -176,9 +178,12 @@ class Plane:
 
 
 @contextmanager
-def plane(root: Path, **settings: Any) -> Iterator[Plane]:
-    """A code server and a daemon with the settings that ship, and those that are given instead."""
-    made = Plane(root, settings)
+def plane(root: Path, *, alerts: str = "", **settings: Any) -> Iterator[Plane]:
+    """A code server and a daemon with the settings that ship, and those that are given instead.
+
+    `alerts` is the address that failed runs are posted to.
+    """
+    made = Plane(root, settings, alerts)
     try:
         made.start_code_server()
         made.start_daemon()

@@ -1,10 +1,5 @@
 """Alerts: what an address gets of a failed run, over real HTTP on this machine."""
 
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import dagster as dg
@@ -12,44 +7,7 @@ import pytest
 
 from lakehouse_dagster import log_failed_run, webhook_sensor
 from lakehouse_dagster.automation import alerts
-
-
-class Address:
-    """A web address that keeps what it gets, and answers with the given codes, then with 200."""
-
-    def __init__(self, *codes: int) -> None:
-        self.codes = list(codes)
-        self.taken: list[dict[str, Any]] = []
-        self.url = ""
-
-
-@contextmanager
-def address(*codes: int) -> Iterator[Address]:
-    found = Address(*codes)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            assert self.headers["Content-Type"] == "application/json"
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            code = found.codes.pop(0) if found.codes else 200
-            if code == 200:
-                found.taken.append(json.loads(body))
-            self.send_response(code)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing on the terminal."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_port}/alerts/secret"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield found
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+from tests.lakehouse_dagster.web_address import address
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +56,13 @@ def test_a_failed_run_is_posted_with_its_table_and_its_first_run():
         "operation": "commit+ingest",
         "will_retry": True,
     }
+
+
+def test_a_run_that_the_sensor_carries_on_will_be_retried_whatever_dagster_says():
+    with address() as found:
+        tick(webhook_sensor(found.url), **{"dagster/will_retry": "false", "lakehouse/carry_on": "claimed"})
+
+    assert found.taken[0]["will_retry"]
 
 
 def test_an_address_that_fails_for_a_moment_gets_the_alert_once():
