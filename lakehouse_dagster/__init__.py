@@ -40,6 +40,7 @@ from lakehouse_dagster.feed import Batch, Feed, batches_of
 from lakehouse_dagster.instance import (
     ProcessRunLauncher,
     TableRunCoordinator,
+    executed_here,
     instance_settings,
     write_instance_settings,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "commit_asset",
     "compact_full_asset",
     "compact_manifests_asset",
+    "executed_here",
     "expire_asset",
     "ingest_asset",
     "ingest_job",

@@ -22,7 +22,16 @@ from assets.flights.definitions import FLIGHTS
 from assets.flights.events import FIRST_BATCH, LAST_BATCH
 from assets.flights.feed import DEFAULT_START, FlightsFeed, begun_with, next_batches
 from assets.lake import LAKE
-from lakehouse_dagster import TableSpec, TableState, changes_user, last_identifier, open_table, read_state, unapplied
+from lakehouse_dagster import (
+    TableSpec,
+    TableState,
+    changes_user,
+    executed_here,
+    last_identifier,
+    open_table,
+    read_state,
+    unapplied,
+)
 from orchestration.definitions import defs
 from orchestration.figures import answer_all
 from orchestration.home import given_folder, prepare_home
@@ -168,8 +177,9 @@ def _beginning(plan: Plan, warehouse: Path) -> str:
 
 def _execute(name: str, instance: dg.DagsterInstance, config: Mapping[str, Any], tags: Mapping[str, str]) -> str:
     """Run a job in this process, and with it all others, one Spark session; return the run's id."""
+    run_id, worker = executed_here(instance)
     result = defs.resolve_job_def(LAKE.scoped(name)).execute_in_process(
-        run_config=config, instance=instance, tags=dict(tags), raise_on_error=False
+        run_config=config, instance=instance, tags={**tags, **worker}, raise_on_error=False, run_id=run_id
     )
     if not result.success:
         # Dagster takes an interrupt for one more way to fail, and says so in a tag of the run.

@@ -5,6 +5,7 @@ Rule: a run outlives the code server, the web server and the daemon, and is foun
 
 import socket
 import subprocess
+import uuid
 from pathlib import Path
 
 import dagster as dg
@@ -15,7 +16,15 @@ from lakehouse_dagster.instance.dagster_internals import (
     WorkerStatus,
     execution_arguments,
 )
-from lakehouse_dagster.instance.workers import Worker, last_lines, log_path, read_record, remove_old_records
+from lakehouse_dagster.instance.workers import (
+    Worker,
+    last_lines,
+    log_path,
+    read_record,
+    remove_old_records,
+    this_process,
+    write_record,
+)
 
 # The tag of runs that this launcher started: the host of their worker. Other runs are none of its business.
 WORKER_TAG = "lakehouse/worker_host"
@@ -89,7 +98,7 @@ class ProcessRunLauncher(dg.DefaultRunLauncher):
 
     @property
     def _workers(self) -> Path:
-        return Path(self._instance.root_directory) / "workers"
+        return _folder(self._instance)
 
     @property
     def _children(self) -> dict[str, "subprocess.Popen[bytes]"]:
@@ -102,6 +111,21 @@ class ProcessRunLauncher(dg.DefaultRunLauncher):
         for run_id, process in list(self._children.items()):
             if process.poll() is not None:
                 del self._children[run_id]
+
+
+def executed_here(instance: dg.DagsterInstance) -> tuple[str, dict[str, str]]:
+    """Say that this process executes a run by itself, so that run monitoring notices when it dies.
+
+    Return the identifier and the tags that the run must have: `run_id` and `tags` of `execute_in_process`.
+    """
+    run_id, folder = str(uuid.uuid4()), _folder(instance)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_record(folder, this_process(run_id))
+    return run_id, {WORKER_TAG: socket.gethostname()}
+
+
+def _folder(instance: dg.DagsterInstance) -> Path:
+    return Path(instance.root_directory) / "workers"
 
 
 def _in_words(worker: Worker, status: WorkerStatus) -> str:

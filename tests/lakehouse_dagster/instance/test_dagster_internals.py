@@ -1,6 +1,9 @@
 """The contract with Dagster's private parts: a release that changes one of them fails here first."""
 
 import inspect
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import dagster as dg
@@ -67,6 +70,28 @@ def health(instance: dg.DagsterInstance, dagster_run: dg.DagsterRun) -> CheckRun
 def test_a_run_of_another_process_is_left_alone(instance: dg.DagsterInstance):
     """`make run` executes runs of its own while the daemon of `make ui` looks at all of them."""
     assert health(instance, run()).status is WorkerStatus.RUNNING
+
+
+def test_a_process_that_executes_a_run_by_itself_is_found_dead_too(instance: dg.DagsterInstance, tmp_path: Path):
+    script = f"""
+import json, time
+import dagster as dg
+from lakehouse_dagster import executed_here
+with dg.DagsterInstance.from_config({str(tmp_path)!r}) as instance:
+    print(json.dumps(executed_here(instance)), flush=True)
+    time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        run_id, tags = json.loads(process.stdout.readline())
+        own = dg.DagsterRun(job_name="job", run_id=run_id, status=dg.DagsterRunStatus.STARTED, tags=tags)
+        alive = health(instance, own)
+        process.kill()
+    dead = health(instance, own)
+
+    assert alive.status is WorkerStatus.RUNNING
+    assert dead.status is WorkerStatus.FAILED
+    assert str(dead) == f"FAILED: 'process {process.pid} on {tags[WORKER_TAG]} is gone'"
 
 
 def test_a_run_without_a_record_or_a_living_worker_is_dead(instance: dg.DagsterInstance, tmp_path: Path):
