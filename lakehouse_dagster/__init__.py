@@ -35,7 +35,8 @@ from lakehouse_dagster.automation import (
     webhook_sensor,
 )
 from lakehouse_dagster.checks import table_checks
-from lakehouse_dagster.definitions import lake_definitions, table_definitions
+from lakehouse_dagster.component import LakehouseTableComponent
+from lakehouse_dagster.definitions import lake_definitions, location_definitions, table_definitions
 from lakehouse_dagster.feed import Batch, Feed, batches_of
 from lakehouse_dagster.instance import (
     ProcessRunLauncher,
@@ -56,6 +57,7 @@ __all__ = [
     "FeedResource",
     "Lake",
     "LakehouseResource",
+    "LakehouseTableComponent",
     "ProcessRunLauncher",
     "SparkRuntime",
     "TableRunCoordinator",
@@ -75,6 +77,7 @@ __all__ = [
     "lake_definitions",
     "last_identifier",
     "load_specs",
+    "location_definitions",
     "log_failed_run",
     "log_failed_step",
     "maintain_job",

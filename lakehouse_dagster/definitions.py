@@ -27,13 +27,20 @@ from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.specs import TableSpec
 
 
-def lake_definitions(lake: Lake, *, resources: Mapping[str, Any] | None = None) -> dg.Definitions:
+def location_definitions() -> dg.Definitions:
+    """Return what a code location has once, for all its lakes: the sensors of dead and failed runs, which are on."""
+    return dg.Definitions(sensors=[carry_on, log_failed_run])
+
+
+def lake_definitions(
+    lake: Lake, *, resources: Mapping[str, Any] | None = None, with_location: bool = True
+) -> dg.Definitions:
     """Return the assets and checks of all tables, the jobs, the schedule and the sensors of a lake.
 
     `resources` has the `LakehouseResource` under `lake.resource`, and the resources of the feeds under their keys.
     Merge the result with the definitions of the feeds' own assets. Start the schedule and the sensor `maintenance`
-    yourself; `carry_on` and `log_failed_run` are on. Raises InvalidRequest when the name of the resource is not the
-    name of the lake.
+    yourself. `with_location` adds the `location_definitions`. Raises InvalidRequest when the name of the resource is
+    not the name of the lake.
     """
     lakehouse = (resources or {}).get(lake.resource)
     if isinstance(lakehouse, LakehouseResource) and lakehouse.name != lake.name:
@@ -47,11 +54,12 @@ def lake_definitions(lake: Lake, *, resources: Mapping[str, Any] | None = None) 
         dg.Definitions(
             jobs=[ingest_job(lake), maintain],
             schedules=[nightly_schedule(lake, maintain)],
-            sensors=[maintenance_sensor(lake, maintain), carry_on, log_failed_run],
+            sensors=[maintenance_sensor(lake, maintain)],
             resources=resources,
             # One process and one Spark session a run; the default would start a JVM for each step.
             executor=dg.in_process_executor,
         ),
+        location_definitions() if with_location else dg.Definitions(),
     )
 
 

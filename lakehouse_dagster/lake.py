@@ -19,7 +19,8 @@ class Lake:
     """The tables of one warehouse. Assets, jobs, schedules and sensors are functions of it.
 
     `name` is the first part of the asset keys, `feeds` has the source of each specification's `feed.source`, and
-    `resource` is the key under which the code location has the `LakehouseResource` that opens the warehouse. Raises
+    `resource` is the key under which the code location has the `LakehouseResource` that opens the warehouse. `prefix`
+    begins the names of its jobs, schedules and sensors; None means the name of the lake. Raises
     InvalidRequest when two tables have one name, or when a specification names a feed or table that the lake lacks.
     """
 
@@ -27,6 +28,7 @@ class Lake:
     tables: Sequence[TableSpec]
     feeds: Mapping[str, Feed] = field(default_factory=dict)
     resource: str = "lakehouse"
+    prefix: str | None = None
     _by_identifier: Mapping[str, TableSpec] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -53,8 +55,8 @@ class Lake:
         )
 
     def scoped(self, name: str) -> str:
-        """Return the name of one of the lake's jobs, schedules or sensors: `<lake>_<name>`."""
-        return f"{self.name}_{name}"
+        """Return the name of one of the lake's jobs, schedules or sensors: `<prefix>_<name>`."""
+        return f"{self.name if self.prefix is None else self.prefix}_{name}"
 
     def table_key(self, table: TableSpec) -> dg.AssetKey:
         """Return the key of the asset that is the table: `<lake>/<database>/<table>`.

@@ -70,15 +70,26 @@ def parse_spec(text: str, file: str, sources: Mapping[str, Collection[str]] | No
         raise lc.InvalidRequest(f"{file}:1: expected a mapping of {', '.join(TableSpec.model_fields)}.")
     faults = [f"{file}:{line}: {name} is given twice. Keep one." for line, name in _duplicates(root)]
     try:
-        spec = TableSpec.model_validate(content)
-    except ValidationError as error:
-        faults += [_fault(file, root, detail["loc"], detail["type"], detail["msg"]) for detail in error.errors()]
-        raise lc.InvalidRequest("\n".join(faults)) from error
+        spec = checked_spec(content, file, root)
+    except lc.InvalidRequest as error:
+        raise lc.InvalidRequest("\n".join([*faults, str(error)])) from error
     if sources is not None and spec.feed is not None:
         faults += _unknown_feed(file, root, spec.feed, sources)
     if faults:
         raise lc.InvalidRequest("\n".join(faults))
     return spec
+
+
+def checked_spec(content: object, file: str, root: yaml.Node) -> TableSpec:
+    """Return the specification of `content`, which `root` shows in the text of `file`.
+
+    Raises InvalidRequest with one line for each fault.
+    """
+    try:
+        return TableSpec.model_validate(content)
+    except ValidationError as error:
+        faults = (_fault(file, root, detail["loc"], detail["type"], detail["msg"]) for detail in error.errors())
+        raise lc.InvalidRequest("\n".join(faults)) from error
 
 
 def _fault(file: str, root: yaml.Node, loc: Sequence[int | str], kind: str, message: str) -> str:

@@ -11,8 +11,8 @@ import pytest
 from assets.lake import LAKE
 from orchestration.definitions import defs
 
-# Seconds of CPU over Dagster itself; every run pays it. Measured: 0.4 on two busy cores.
-BUDGET_SECONDS = 1.5
+# CPU time beside that of importing Dagster, in one process: seconds depend on what else the machine does.
+MOST_TIMES_DAGSTER = 4
 
 OPERATIONS = ("ingest", "compact_manifests", "compact_full", "expire")
 
@@ -20,17 +20,18 @@ OPERATIONS = ("ingest", "compact_manifests", "compact_full", "expire")
 def test_the_location_loads_without_spark_and_pandas_and_within_its_budget():
     script = """
 import json, sys, time
+begun = time.process_time()
 import dagster
-began = time.process_time()
+between = time.process_time()
 import orchestration.definitions
-print(json.dumps({"cpu": time.process_time() - began, "heavy": sorted({"pandas", "pyspark"} & {*sys.modules})}))
+heavy = sorted({"pandas", "pyspark"} & {*sys.modules})
+print(json.dumps({"ratio": (time.process_time() - between) / (between - begun), "heavy": heavy}))
 """
-    loaded = json.loads(
-        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
-    )
+    command = [sys.executable, "-c", script]
+    loads = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(2)]
 
-    assert loaded["heavy"] == []
-    assert loaded["cpu"] < BUDGET_SECONDS
+    assert [loaded["heavy"] for loaded in loads] == [[], []]
+    assert min(loaded["ratio"] for loaded in loads) < MOST_TIMES_DAGSTER
 
 
 def test_the_definitions_are_complete():

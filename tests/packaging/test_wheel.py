@@ -79,10 +79,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     page = (ROOT / "docs" / "dagster.md").read_text()
     (specification,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    location, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    location, runs, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (folder / "tables").mkdir()
     (folder / "tables" / "sales.orders.yaml").write_text(specification)
     (folder / "shop_location.py").write_text(location)
+    (folder / "runs.py").write_text(runs)
     (folder / "test_shop.py").write_text(test)
     # PyArrow has no types of its own; everything else is checked as strictly as it goes.
     (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-pyarrow.*]\nignore_missing_imports = true\n")
@@ -146,7 +147,7 @@ def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: P
     checker = [sys.executable, "-m", "mypy", "--cache-dir", project / "cache"]
     command = [*checker, "--python-executable", python]
 
-    ran([*command, "core_script.py", "shop_location.py"], project)
+    ran([*command, "core_script.py", "shop_location.py", "runs.py"], project)
     wrong = subprocess.run([*command, "wrong_script.py"], cwd=project, capture_output=True, text=True, check=False)
 
     assert 'expression has type "int", variable has type "str"' in wrong.stdout

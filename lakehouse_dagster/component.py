@@ -1,0 +1,123 @@
+"""Component: one table of a lake from a `defs.yaml`, with its assets, checks, jobs, schedule and sensors.
+
+Rule: its attributes are those of a table specification, which checks them; two words for one thing would drift apart.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import dagster as dg
+import yaml
+from pydantic import Field
+
+from lakehouse_dagster.definitions import lake_definitions
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.resources import LakehouseResource, SparkRuntime
+from lakehouse_dagster.specs import TableSpec, checked_spec
+
+_EXAMPLE = {
+    "warehouse": "./warehouse",
+    "database": "sales",
+    "name": "orders",
+    "comment": "Orders of the shop, one file a day.",
+    "columns": {"id": "BIGINT NOT NULL", "status": "STRING"},
+    "write_mode": "append",
+    "runs_on": "process",
+    "files": {"path": "incoming/*.csv"},
+}
+
+
+class TableScaffolder(dg.Scaffolder[Any]):
+    """Writes a component that runs at once: a table of orders, and the first file of its rows."""
+
+    def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
+        dg.scaffold_component(request, _EXAMPLE)
+        incoming = Path(request.target_path) / "incoming"
+        incoming.mkdir(parents=True, exist_ok=True)
+        (incoming / "2013-01-01.csv").write_text("id,status\n1,new\n2,paid\n")
+
+
+class FilesAttributes(dg.Model, dg.Resolvable):
+    """Files of rows, each loaded once. A relative `path` begins at the folder of the component."""
+
+    path: str
+    format: Literal["parquet", "csv", "tsv", "jsonl", "json", "arrow"] | None = None
+    delimiter: str | None = None
+    null: str = ""
+
+
+class MaintenanceAttributes(dg.Model, dg.Resolvable):
+    """The figures above which the table is maintained."""
+
+    max_small_files: int | None = None
+    max_sorted_runs: int | None = None
+    max_manifests: int | None = None
+    max_snapshots: int | None = None
+
+
+@dg.scaffold_with(TableScaffolder)
+class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
+    """A table in the Apache Paimon format: ingest of its files, commit, compaction, expiry, checks and sensors.
+
+    `lake` is the first part of its asset keys. Components of one lake have the same `warehouse`: a path, where a
+    relative one begins at the working directory, or a URI. The other attributes are those of a table specification.
+    """
+
+    warehouse: str
+    database: str
+    name: str
+    comment: str
+    # SQL types, or mappings of `type` and `description`.
+    columns: dict[str, str | dict[str, str]]
+    write_mode: Literal["merge", "append"]
+    files: FilesAttributes
+    lake: str = "lake"
+    primary_key: list[str] = Field(default_factory=list)
+    partition_by: list[str] = Field(default_factory=list)
+    # Dagster reads the text "1" as a number, too; the specification makes texts of them.
+    options: dict[str, str | bool | int | float] = Field(default_factory=dict)
+    runs_on: Literal["spark", "process"] = "spark"
+    tag_batches: bool = False
+    maintenance: MaintenanceAttributes | None = None
+    owners: list[str] = Field(default_factory=list)
+    tags: dict[str, str] = Field(default_factory=dict)
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return the definitions of the table. Raises InvalidRequest with a line for each fault."""
+        spec = self.specification(Path(context.path))
+        resource = f"{self.lake}_lakehouse"
+        lake = Lake(
+            name=self.lake, tables=(spec,), resource=resource, prefix=f"{self.lake}_{spec.database}_{spec.name}"
+        )
+        resources = {resource: _lakehouse(self.lake, self.warehouse)}
+        return lake_definitions(lake, resources=resources, with_location=False)
+
+    def specification(self, folder: Path) -> TableSpec:
+        """Return the table specification that the component in `folder` is. Raises InvalidRequest."""
+        attributes = self.model_dump(exclude={"lake", "warehouse"}, exclude_none=True)
+        file = folder / "defs.yaml"
+        spec = checked_spec(attributes, str(file), self._node(file))
+        return spec.read_from(file.name, folder.absolute())
+
+    def _node(self, file: Path) -> yaml.Node:
+        """Return the attributes as they stand in the file, which may have several components."""
+        own = {"database": self.database, "name": self.name}
+        if file.is_file():
+            for document in yaml.compose_all(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader):
+                attributes = _child(document, "attributes")
+                values = {name: _child(attributes, name) for name in own}
+                if attributes is not None and {k: v.value for k, v in values.items() if v is not None} == own:
+                    return attributes
+        return yaml.MappingNode("tag:yaml.org,2002:map", [], yaml.Mark(str(file), 0, 0, 0, None, 0))
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    found = (value for key, value in node.value if key.value == name) if isinstance(node, yaml.MappingNode) else ()
+    return next(iter(found), None)
+
+
+@cache
+def _lakehouse(name: str, warehouse: str) -> LakehouseResource:
+    """Return one resource for all components of a lake, or Dagster would refuse to merge them."""
+    return LakehouseResource(name=name, warehouse=warehouse, spark=SparkRuntime())

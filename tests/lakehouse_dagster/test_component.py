@@ -1,0 +1,154 @@
+"""A table from a `defs.yaml`: scaffolded, it runs at once; a fault is told with its file and line."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+from dagster.components.core.component_tree import ComponentTreeException
+from pydantic import ValidationError
+
+import lakehouse_core as lc
+import lakehouse_dagster
+from lakehouse_dagster import LakehouseTableComponent
+
+REFUSALS = (ComponentTreeException, ValidationError, lc.InvalidRequest)
+
+
+@pytest.fixture(autouse=True)
+def where_dagster_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        # Dagster's own: it calls parts of components beta or preview, and uses what pydantic calls outdated.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Any]:
+    from dagster.components.testing import create_defs_folder_sandbox
+
+    with create_defs_folder_sandbox() as made:
+        yield made
+
+
+def component(**change: object) -> dict[str, object]:
+    return {
+        "type": "lakehouse_dagster.LakehouseTableComponent",
+        "attributes": {
+            "warehouse": "./warehouse",
+            "database": "sales",
+            "name": "orders",
+            "comment": "Orders.",
+            "columns": {"id": {"type": "BIGINT NOT NULL", "description": "The order."}, "status": "STRING"},
+            "write_mode": "merge",
+            "primary_key": ["id"],
+            "options": {"bucket": "1"},
+            "runs_on": "process",
+            "files": {"path": "*.csv"},
+            **change,
+        },
+    }
+
+
+def placed(sandbox: Any, *components: dict[str, object]) -> Path:
+    folder: Path = sandbox.scaffold_component(component_cls=LakehouseTableComponent)
+    (folder / "defs.yaml").write_text(yaml.safe_dump_all(components, sort_keys=False))
+    return folder
+
+
+@pytest.mark.dagster
+def test_a_scaffolded_component_is_ten_lines_and_its_first_run_is_green(sandbox: Any):
+    folder = sandbox.scaffold_component(component_cls=LakehouseTableComponent)
+    given = [line for line in (folder / "defs.yaml").read_text().splitlines() if line.strip()]
+
+    with sandbox.load_component_and_build_defs(defs_path=folder) as (_, defs), dg.DagsterInstance.ephemeral() as home:
+        assert defs.resolve_job_def("lake_sales_orders_ingest").execute_in_process(instance=home).success
+        assert defs.resolve_job_def("lake_sales_orders_maintain").execute_in_process(instance=home).success
+
+    assert len(given) <= 13
+    rows = lc.connect("warehouse").table("sales.orders").scan().to_arrow().to_pylist()
+    assert rows == [{"id": 1, "status": "new"}, {"id": 2, "status": "paid"}]
+
+
+@pytest.mark.dagster
+def test_components_of_one_lake_share_its_warehouse(sandbox: Any):
+    folder = placed(sandbox, component(), component(name="returns", files={"path": "returns/*.csv"}))
+    (folder / "a.csv").write_text("id,status\n1,new\n")
+
+    with sandbox.build_all_defs() as defs, dg.DagsterInstance.ephemeral() as home:
+        for table in ("orders", "returns"):
+            assert defs.resolve_job_def(f"lake_sales_{table}_ingest").execute_in_process(instance=home).success
+
+    catalog = lc.connect("warehouse")
+    counts = {name: catalog.table(f"sales.{name}").scan().count() for name in ("orders", "returns")}
+    assert counts == {"orders": 1, "returns": 0}
+    assert catalog.table("sales.orders").snapshot() is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"primary_key": ["idd"]}, "primary_key names 'idd', which is not a column; did you mean 'id'?"),
+        ({"columns": {"id": {"typ": "INT"}}}, r"columns\.id\.typ is not known; did you mean 'type'\?"),
+        ({"files": {"path": ""}}, r"defs\.yaml:19: files\.path: String should have at least 1 character"),
+        ({"write_mode": "append"}, "write_mode is 'append', but the table has primary_key"),
+        ({"file": {"path": "*.csv"}}, r"Additional properties are not allowed \('file' was unexpected\)|file"),
+    ],
+)
+def test_a_wrong_attribute_is_told_with_its_file(sandbox: Any, change: dict[str, object], fault: str):
+    folder = placed(sandbox, component(**change))
+
+    with pytest.raises(REFUSALS) as refused, sandbox.load_component_and_build_defs(defs_path=folder):
+        pass
+
+    told = causes(refused.value)
+    assert re.search(fault, told), told
+    assert f"{folder}/defs.yaml" in told
+
+
+def test_a_component_without_a_source_is_refused(sandbox: Any):
+    without = component()
+    del without["attributes"]["files"]  # type: ignore[attr-defined]
+    folder = placed(sandbox, without)
+
+    with pytest.raises(REFUSALS) as refused, sandbox.load_component_and_build_defs(defs_path=folder):
+        pass
+
+    told = causes(refused.value)
+    assert "files" in told
+    assert "required" in told.lower()
+
+
+def test_the_scaffolded_component_is_the_one_of_the_page(sandbox: Any):
+    folder = sandbox.scaffold_component(component_cls=LakehouseTableComponent)
+    page = (Path(lakehouse_dagster.__file__).parent.parent / "docs" / "dagster.md").read_text()
+
+    _, attributes = (folder / "defs.yaml").read_text().split("\n\n", 1)
+
+    assert attributes.strip() in page
+
+
+def test_dagster_finds_the_component_by_the_package():
+    (found,) = (each for each in entry_points(group="dagster_dg_cli.registry_modules") if "lakehouse" in each.name)
+
+    assert found.load() is lakehouse_dagster
+    schema = LakehouseTableComponent.get_model_cls().model_json_schema()
+    assert {"warehouse", "database", "name", "columns", "files"} <= set(schema["required"])
+    assert schema["additionalProperties"] is False
+
+
+def causes(error: BaseException | None) -> str:
+    told = []
+    while error is not None:
+        told.append(str(error))
+        error = error.__cause__ or error.__context__
+    return dedent("\n".join(told))
