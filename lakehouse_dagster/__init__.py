@@ -45,7 +45,9 @@ from lakehouse_dagster.instance import (
     instance_settings,
     write_instance_settings,
 )
+from lakehouse_dagster.io_manager import LakehouseIOManager, table_metadata
 from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.partition_maps import Dimensions, KeyColumn, TimeColumns
 from lakehouse_dagster.pipeline import TableState, last_identifier, open_table, read_state
 from lakehouse_dagster.resources import FeedResource, LakehouseResource, SparkRuntime
 from lakehouse_dagster.sources import changes_user, unapplied
@@ -53,9 +55,12 @@ from lakehouse_dagster.specs import TableSpec, load_specs
 
 __all__ = [
     "Batch",
+    "Dimensions",
     "Feed",
     "FeedResource",
+    "KeyColumn",
     "Lake",
+    "LakehouseIOManager",
     "LakehouseResource",
     "LakehouseTableComponent",
     "ProcessRunLauncher",
@@ -63,6 +68,7 @@ __all__ = [
     "TableRunCoordinator",
     "TableSpec",
     "TableState",
+    "TimeColumns",
     "batches_of",
     "carry_on",
     "changes_user",
@@ -89,6 +95,7 @@ __all__ = [
     "read_state",
     "table_checks",
     "table_definitions",
+    "table_metadata",
     "unapplied",
     "webhook_sensor",
     "write_instance_settings",

@@ -201,6 +201,21 @@ def input_snapshots(inputs: Iterable[tuple[str, str, int]]) -> Metadata:
     return {"paimon/input_snapshots": records(("upstream", "content version", "snapshot"), inputs)}
 
 
+def read_metadata(
+    *, lake: str, table: str, snapshot_id: int, columns: Sequence[str] | None, where: str, partitions: int, files: int
+) -> Metadata:
+    """The read of an input: its snapshot (0: the table has none), and what of it is read."""
+    return {
+        "paimon/lake": lake,
+        "paimon/table": table,
+        "paimon/snapshot_id": snapshot_id,
+        "paimon/columns": "all" if columns is None else ", ".join(columns),
+        "paimon/where": where,
+        "paimon/partitions_read": partitions,
+        "paimon/files_read": files,
+    }
+
+
 def records(columns: Sequence[str], rows: Iterable[Sequence[str | int | float | bool]]) -> dg.TableMetadataValue:
     """A table of metadata: the first rows of it, maybe none."""
     shown = [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in islice(rows, _MOST_ROWS)]

@@ -454,6 +454,8 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (scan(where="status = 5"), INVALID, "'status': 5 is not a value of STRING"),
         (scan(where=lc.col("id")), INVALID, "expected SQL text, or a condition"),
         (scan(where=5), INVALID, "where=5"),
+        (scan(where=["id > 0", None]), INVALID, "where=None: expected SQL text, or a condition"),
+        (scan(where=["id > 0) OR (id < 9"]), INVALID, "'id > 0) OR (id < 9' is not SQL"),
         (lambda w: w.events.scan(where="l = 1").to_arrow(), INVALID, "only IS NULL applies"),
     ],
     "time travel": [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import PurePath
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from lakehouse_core.errors import InvalidRequest, shown, written_as
 from lakehouse_core.format.stored import check_text, is_broken, is_int64
@@ -17,7 +17,7 @@ from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.read.where import parse_where
 from lakehouse_core.storage import home_expanded
 from lakehouse_core.table.commit_message import DynamicOverwrite, Missing, StaticOverwrite, WriteMode
-from lakehouse_core.table.predicate import Predicate, bind, is_predicate
+from lakehouse_core.table.predicate import Predicate, all_of, bind, is_predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -102,23 +102,31 @@ def check_staged_commits(name: str, given: object) -> None:
         raise InvalidRequest(f"{name}={shown(given)}: expected a list of what stage returned.")
 
 
+# A list stands for all of its conditions.
+Condition: TypeAlias = str | Predicate | Sequence[str | Predicate] | None
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """A condition as the caller gave it. Call it with a schema to bind it."""
 
-    given: str | Predicate | None
+    given: Condition
     condition: Predicate | None
 
     def __call__(self, schema: TableSchema) -> Predicate | None:
         return None if self.condition is None else bind(self.condition, schema.fields)
 
 
-def bound_condition(where: str | Predicate | None) -> Where:
-    """Return a function that binds the condition to a schema. Raises InvalidRequest."""
-    condition: Any = parse_where(where) if isinstance(where, str) else where
-    if condition is not None and not is_predicate(condition):
-        raise InvalidRequest(f"where={shown(where)}: expected SQL text, or a condition such as col('id') > 10.")
-    return Where(where, condition)
+def bound_condition(where: Condition) -> Where:
+    """Return a function that binds the condition, or all of several, to a schema. Raises InvalidRequest."""
+    given = where if isinstance(where, list | tuple) else () if where is None else (where,)
+    conditions: list[Any] = [parse_where(each) if isinstance(each, str) else each for each in given]
+    for each, condition in zip(given, conditions, strict=True):
+        if not is_predicate(condition):
+            raise InvalidRequest(
+                f"where={shown(each)}: expected SQL text, or a condition such as col('id') > 10, or a list of these."
+            )
+    return Where(where, all_of(conditions))
 
 
 def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, schema: TableSchema) -> WriteMode:

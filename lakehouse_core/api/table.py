@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_core.api import records, reports, table_maintenance, table_reads, table_records, table_writes
-from lakehouse_core.api.arguments import checks_flags
+from lakehouse_core.api.arguments import Condition, checks_flags
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.scan import ChangesScan, Scan
@@ -28,7 +28,6 @@ from lakehouse_core.progress import Listener
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.commit_message import Append, Missing, WriteMode
 from lakehouse_core.table.layout import MAIN
-from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -134,7 +133,7 @@ class Table:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        where: str | Predicate | None = None,
+        where: Condition = None,
         at: ReadPoint | None = None,
         *,
         limit: int | None = None,
@@ -143,12 +142,13 @@ class Table:
     ) -> Scan:
         """Return a scan of the rows that satisfy a condition, at a point in time.
 
-        `columns` None means all columns. `where` is SQL text or a predicate built with `col`. Without `at`, the options
-        of the table and `options` select the state (Paimon's `scan.…` and `incremental-…`); without such options it is
-        the latest. `limit` is the highest number of rows; which rows come first is not defined. With `read_optimized`,
-        a scan of a key table reads the top level only, without a merge, and leaves out the rows since the last full
-        compaction. An argument that fits no table is refused at once. An argument that does not fit this table is
-        refused when the scan is first used: InvalidRequest, NotFound, SnapshotExpired, UnsupportedFeature,
+        `columns` None means all columns. `where` is SQL text, a predicate built with `col`, or a list of these, which
+        all hold. Without `at`, the options of the table and `options` select the state (Paimon's `scan.…` and
+        `incremental-…`); without such options it is the latest. `limit` is the highest number of rows; which rows come
+        first is not defined. With `read_optimized`, a scan of a key table reads the top level only, without a merge,
+        and leaves out the rows since the last full compaction. An argument that fits no table is refused at once. An
+        argument that does not fit this table is refused when the scan is first used: InvalidRequest, NotFound,
+        SnapshotExpired, UnsupportedFeature,
         CorruptTable.
         """
         return table_reads.scan(

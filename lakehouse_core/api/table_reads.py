@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
-from lakehouse_core.api.arguments import bound_condition, cache_directory, options_of
+from lakehouse_core.api.arguments import Condition, bound_condition, cache_directory, options_of
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.scan import ChangesScan, Scan
@@ -19,14 +19,13 @@ from lakehouse_core.execution.lookup.lookup import TableLookup, look_up
 from lakehouse_core.execution.read.incremental_scan import check_range, check_states, plan_changes, plan_diff
 from lakehouse_core.execution.read.scan import ReadRequest, plan_read
 from lakehouse_core.planning.read.read_point import ReadPoint, checked_point
-from lakehouse_core.table.predicate import Predicate
 
 
 @names_table
 def scan(
     table: TableContext,
     columns: Sequence[str] | None,
-    where: str | Predicate | None,
+    where: Condition,
     at: ReadPoint | None,
     *,
     limit: int | None,

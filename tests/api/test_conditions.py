@@ -89,3 +89,15 @@ def test_a_partition_of_a_number_is_found_by_it(tmp_path, value):
     assert table.scan(where=lc.col("p") == value).count() == 1
     assert table.scan(where=lc.col("p") > 0.5).count() == (2 if math.isnan(value) else 1)
     assert table.scan(where=lc.col("p") <= 1.0).count() == (1 if math.isnan(value) else 2)
+
+
+def test_all_conditions_of_a_list_hold(tmp_path):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", {"id": "INT", "s": "STRING"}, options={"bucket": "-1"})
+    table.write([{"id": i, "s": str(i % 2)} for i in range(10)])
+
+    found = table.scan(where=["id > 2 OR id = 0", lc.col("s") == "0"]).to_arrow()
+
+    assert sorted(found["id"].to_pylist()) == [0, 4, 6, 8]
+    assert table.scan(where=[]).count() == 10

@@ -48,6 +48,26 @@ with dg.DagsterInstance.ephemeral() as instance:
     assert all(check.passed for check in loaded.get_asset_check_evaluations())
     assert defs.resolve_job_def("lake_maintain").execute_in_process(instance=instance).success
 """
+REPORT = """\
+from datetime import date
+
+import dagster as dg
+import lakehouse_core as lc
+
+catalog = lc.connect("visits")
+catalog.create_database("web")
+types = {"dt": "DATE", "user": "STRING", "status": "INT", "agent": "STRING"}
+visits = catalog.create_table("web.visits", types, partition_keys=["dt"], options={"bucket": "-1"})
+visits.write([{"dt": date(2013, 1, day), "user": user, "status": 200} for day in (1, 2) for user in "aab"])
+catalog.create_table("web.visitors", {"dt": "DATE", "users": "BIGINT"}, partition_keys=["dt"], options={"bucket": "-1"})
+
+from report_location import defs
+
+with dg.DagsterInstance.ephemeral() as instance:
+    job = defs.resolve_implicit_global_asset_job_def()
+    assert job.execute_in_process(instance=instance, partition_key="2013-01-02").success
+print(catalog.table("web.visitors").scan().to_arrow().to_pylist())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +99,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     page = (ROOT / "docs" / "dagster.md").read_text()
     (specification,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    location, runs, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    location, runs, report, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (folder / "tables").mkdir()
     (folder / "tables" / "sales.orders.yaml").write_text(specification)
     (folder / "shop_location.py").write_text(location)
     (folder / "runs.py").write_text(runs)
+    (folder / "report_location.py").write_text(report)
     (folder / "test_shop.py").write_text(test)
     # PyArrow has no types of its own; everything else is checked as strictly as it goes.
     (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-pyarrow.*]\nignore_missing_imports = true\n")
@@ -140,6 +161,15 @@ def test_the_location_of_the_page_loads_maintains_and_checks_its_table(python: P
     rows = ran([python.with_name("lakehouse"), "-w", "warehouse", "count", "sales.orders"], project)
 
     assert rows.strip() == "3"
+
+
+@pytest.mark.dagster
+def test_the_report_of_the_page_reads_a_partition_and_overwrites_its_own(python: Path, project: Path):
+    environ = {"LAKEHOUSE_WAREHOUSE": str(project / "visits"), "DAGSTER_DISABLE_TELEMETRY": "1"}
+
+    written = ran([python, "-c", REPORT], project, **environ)
+
+    assert written.strip() == "[{'dt': datetime.date(2013, 1, 2), 'users': 2}]"
 
 
 @pytest.mark.timeout(900)  # Dagster's own types are read for the first time.
