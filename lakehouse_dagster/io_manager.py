@@ -127,7 +127,7 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             staged = table.stage(
                 part.rows,
                 # The same in each retry of the run: its rows are committed once.
-                commit_user="/".join(["run", root_run_id(run.run_id, run.tags), *part.names, asset]),
+                commit_user="/".join(["run", root_run_id(run.root_run_id or run.run_id, run.tags), *part.names, asset]),
                 commit_identifier=0,
                 mode=part.mode,
                 rowkind_column=rowkind_column,
