@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 TABLE, OPERATION = "lakehouse/table", "lakehouse/operation"
 # Dagster takes a requested run for the first of a new group; its re-executions keep this tag.
 ROOT_RUN = "lakehouse/root_run_id"
-# On a dead run: the sensor `carry_on` executes it again, and Dagster was told to leave it alone.
+# On a dead run, with its own identifier: the sensor `carry_on` executes it again, and Dagster was told to leave it
+# alone. Somebody's re-execution copies the tag, and is not meant by it.
 CARRY_ON = "lakehouse/carry_on"
 
 

@@ -71,7 +71,7 @@ def failed_run_alert(run: dg.DagsterRun, failure: dg.DagsterEvent) -> dict[str, 
         "table": run.tags.get(TABLE, ""),
         "operation": run.tags.get(OPERATION, ""),
         "message": failure.message or "",
-        "will_retry": run.tags.get("dagster/will_retry") == "true" or CARRY_ON in run.tags,
+        "will_retry": run.tags.get("dagster/will_retry") == "true" or run.run_id in run.tags.get(CARRY_ON, ""),
     }
 
 

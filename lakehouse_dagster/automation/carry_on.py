@@ -25,7 +25,7 @@ PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"
 # How often the group may be executed again, while Dagster's own number is 0.
 ALLOWED = "lakehouse/max_retries"
 WILL_RETRY, MAX_RETRIES, REASON = "dagster/will_retry", "dagster/max_retries", "dagster/failure_reason"
-_CLAIMED, _CARRIED = "claimed", "carried on"
+_DONE = "done"
 STEP_FAILURE = "STEP_FAILURE"
 # What a tick looks at. A day with more failures than this has another problem.
 _MOST_FAILURES = 500
@@ -73,6 +73,11 @@ def is_forgotten(death: Death, *, max_retries: int, now: datetime) -> bool:
     )
 
 
+def is_claimed(death: Death) -> bool:
+    """Return whether an earlier tick has told Dagster to leave the run alone."""
+    return death.tags.get(CARRY_ON) == death.run_id
+
+
 def carried_tags(death: Death, *, max_retries: int) -> dict[str, str]:
     """Return the tags of the run that carries on a dead one: of its group, and never retried by Dagster itself.
 
@@ -99,11 +104,11 @@ def carry_on(context: dg.SensorEvaluationContext) -> dg.SensorResult:
     claimed = []
     for run, death in _deaths(context):
         if not is_forgotten(death, max_retries=max_retries, now=datetime.now(UTC)):
-            if death.child and CARRY_ON in death.tags:
-                instance.add_run_tags(run.run_id, {CARRY_ON: _CARRIED})
-        elif CARRY_ON not in death.tags:
+            if death.child and is_claimed(death):
+                instance.add_run_tags(run.run_id, {CARRY_ON: f"{run.run_id} {_DONE}"})
+        elif not is_claimed(death):
             # Should Dagster be about to retry the run at this very moment, the next tick finds what it made.
-            instance.add_run_tags(run.run_id, {CARRY_ON: _CLAIMED, WILL_RETRY: "false"})
+            instance.add_run_tags(run.run_id, {CARRY_ON: run.run_id, WILL_RETRY: "false"})
             claimed.append(run.run_id)
         elif keys := [key for key in _assets(instance, run) if key in known.assets_defs_by_key]:
             requests.append(
@@ -129,7 +134,7 @@ def _deaths(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun
         run, where = record.dagster_run, location_name(record.dagster_run)
         # A process that executes a run of its own, such as `make run`, goes on by itself when it is started again.
         is_ours = where is not None and (here is None or where == here.location_name)
-        settled = "dagster/auto_retry_run_id" in run.tags or run.tags.get(CARRY_ON) == _CARRIED
+        settled = "dagster/auto_retry_run_id" in run.tags or run.tags.get(CARRY_ON) == f"{run.run_id} {_DONE}"
         failed_step = run.tags.get(REASON) == STEP_FAILURE
         if not is_ours or settled or failed_step or record.end_time is None or is_canceled_backfill(instance, run):
             continue

@@ -24,7 +24,6 @@ from lakehouse_dagster import write_instance_settings
 T = TypeVar("T")
 CHECKOUT = Path(__file__).parent.parent.parent
 ORDERS = (("mine", "sales", "orders", "ingest"), ("mine", "sales", "orders"))
-COMPACTION = (("mine", "sales", "orders", "compact_full"),)
 
 
 class Plane:
@@ -66,16 +65,23 @@ class Plane:
             self.kill(name)
         self.instance.dispose()
 
-    def launch(self, *days: str, keys: tuple[tuple[str, ...], ...] = ORDERS) -> str:
-        """Start a run as the button of an asset's page does; return its identifier."""
+    def launch(self, *days: str) -> str:
+        """Start a run of the table and its files as the button of an asset's page does; return its identifier."""
         ends = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
-        tags = dict(zip(ends, (days[0], days[-1]), strict=True)) if days else {}
+        tags = dict(zip(ends, (days[0], days[-1]), strict=True)) if len(days) > 1 else {"dagster/partition": days[0]}
+        return self._launch("__ASSET_JOB", {"assetSelection": [{"path": list(key)} for key in ORDERS]}, tags)
+
+    def launch_job(self, name: str) -> str:
+        """Start a run of a job as the button of its page does; return its identifier."""
+        return self._launch(name, {}, {})
+
+    def _launch(self, job: str, selection: Mapping[str, Any], tags: Mapping[str, str]) -> str:
         parameters = {
             "selector": {
                 "repositoryLocationName": "shop",
                 "repositoryName": "__repository__",
-                "pipelineName": "__ASSET_JOB",
-                "assetSelection": [{"path": list(key)} for key in keys],
+                "pipelineName": job,
+                **selection,
             },
             "runConfigData": "{}",
             "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from lakehouse_dagster.automation.carry_on import INTERVAL_SECONDS
-from tests.lakehouse_dagster.plane import COMPACTION, plane
+from tests.lakehouse_dagster.plane import plane
 from tests.lakehouse_dagster.web_address import address
 
 pytestmark = [pytest.mark.dagster, pytest.mark.own_session, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -27,7 +27,7 @@ def test_a_killed_worker_is_noticed_and_its_run_and_the_one_behind_it_are_done_o
         dagster.hold()
         first = dagster.launch("2013-01-01", "2013-01-03")
         worker = dagster.waits("2013-01-01")
-        second = dagster.launch(keys=COMPACTION)
+        second = dagster.launch_job("mine_maintain")
         waiting = dagster.instance.get_run_by_id(second)
         dagster.release()
         killed = time.monotonic()
@@ -48,7 +48,7 @@ def test_a_killed_worker_is_noticed_and_its_run_and_the_one_behind_it_are_done_o
         assert (alert["run_id"], alert["table"], alert["will_retry"]) == (first, "sales.orders", True)
         assert "is gone" in alert["message"]
         assert waiting is not None
-        assert waiting.tags["lakehouse/operation"] == "compact_full"
+        assert (waiting.tags["lakehouse/table"], waiting.tags["lakehouse/operation"]) == ("sales.orders", "maintain")
         for run in (dead, again):
             assert (run.tags["lakehouse/table"], run.tags["lakehouse/operation"]) == ("sales.orders", "commit+ingest")
 
@@ -57,7 +57,7 @@ def test_a_killed_worker_is_noticed_and_its_run_and_the_one_behind_it_are_done_o
 def test_a_run_that_dagster_does_not_retry_is_carried_on_once_after_the_code_server_died_with_it(tmp_path: Path):
     with plane(tmp_path, run_retries={"enabled": False}) as dagster:
         dagster.hold()
-        first = dagster.launch("2013-01-01", "2013-01-02")
+        first = dagster.launch("2013-01-01")
         worker = dagster.waits("2013-01-01")
         dagster.release()
         killed = time.monotonic()
@@ -77,7 +77,8 @@ def test_a_run_that_dagster_does_not_retry_is_carried_on_once_after_the_code_ser
         assert [run.run_id for run in dagster.children(first)] == [again.run_id]
         assert carried.tags["dagster/root_run_id"] == first
         assert carried.tags["lakehouse/table"] == "sales.orders"
-        assert dagster.ids() == [0, 0, 1, 2]
+        assert carried.tags["dagster/partition"] == "2013-01-01"
+        assert dagster.ids() == [0, 1]
 
 
 @pytest.mark.long

@@ -1,8 +1,13 @@
 """The tags of runs: one table has its name and its operations, several have none; a group keeps its first run."""
 
+from pathlib import Path
+
+import dagster as dg
 import pytest
 
+from lakehouse_dagster import lake_definitions
 from lakehouse_dagster.run_tags import root_run_id, table_tags
+from tests.lakehouse_dagster.shop import orders, shop_lake, shop_resources
 
 
 def asset(table: str, operation: str) -> dict[str, str]:
@@ -43,3 +48,23 @@ def test_a_run_of_a_single_table_says_so(assets: list[dict[str, str]], expected:
 )
 def test_the_first_run_of_a_group_is_found_through_every_re_execution(tags: dict[str, str], expected: str):
     assert root_run_id("mine", tags) == expected
+
+
+@pytest.mark.dagster
+@pytest.mark.parametrize(
+    ("tables", "table"), [(["orders"], "sales.orders"), (["orders", "carts"], None)], ids=["one table", "two tables"]
+)
+def test_an_instance_without_our_queue_has_the_tags_of_a_table_too(
+    tmp_path: Path, tables: list[str], table: str | None
+):
+    lake = shop_lake(*(orders(name=name) for name in tables))
+    defs = lake_definitions(lake, resources=shop_resources(tmp_path, lake))
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        tags = {"dagster/partition": "2013-01-01"}
+        ended = defs.resolve_job_def("mine_ingest").execute_in_process(instance=instance, tags=tags)
+        run = instance.get_run_by_id(ended.run_id)
+
+    assert run is not None
+    assert run.tags.get("lakehouse/table") == table
+    assert run.tags["lakehouse/operation"] == "ingest", "of the job"

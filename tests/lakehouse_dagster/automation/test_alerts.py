@@ -15,6 +15,9 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alerts, "_WAIT_SECONDS", 0)
 
 
+DEAD = "c71a80c2-03d0-47f7-bae0-0fa2f0af27a0"
+
+
 @dg.op
 def breaks() -> None:
     raise ZeroDivisionError("nothing is divided by 0")
@@ -25,10 +28,10 @@ def breaking() -> None:
     breaks()
 
 
-def tick(sensor: dg.SensorDefinition, **tags: str) -> tuple[dg.DagsterRun, Any]:
+def tick(sensor: dg.SensorDefinition, *, run_id: str | None = None, **tags: str) -> tuple[dg.DagsterRun, Any]:
     """Let a run fail, and the sensor see it; return the run and what the sensor answered."""
     with dg.DagsterInstance.ephemeral() as instance:
-        result = breaking.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+        result = breaking.execute_in_process(instance=instance, tags=tags, run_id=run_id, raise_on_error=False)
         (failure,) = (event for event in result.all_events if event.event_type == dg.DagsterEventType.RUN_FAILURE)
         context = dg.build_run_status_sensor_context(
             sensor_name=sensor.name, dagster_instance=instance, dagster_run=result.dagster_run, dagster_event=failure
@@ -60,9 +63,11 @@ def test_a_failed_run_is_posted_with_its_table_and_its_first_run():
 
 def test_a_run_that_the_sensor_carries_on_will_be_retried_whatever_dagster_says():
     with address() as found:
-        tick(webhook_sensor(found.url), **{"dagster/will_retry": "false", "lakehouse/carry_on": "claimed"})
+        for run_id in (DEAD, None):
+            claimed = {"dagster/will_retry": "false", "lakehouse/carry_on": DEAD}
+            tick(webhook_sensor(found.url), run_id=run_id, **claimed)
 
-    assert found.taken[0]["will_retry"]
+    assert [alert["will_retry"] for alert in found.taken] == [True, False]
 
 
 def test_an_address_that_fails_for_a_moment_gets_the_alert_once():

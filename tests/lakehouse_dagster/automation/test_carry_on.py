@@ -9,7 +9,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster import lake_definitions
-from lakehouse_dagster.automation.carry_on import GRACE, MEMORY, Death, carried_tags, is_forgotten
+from lakehouse_dagster.automation.carry_on import GRACE, MEMORY, Death, carried_tags, is_claimed, is_forgotten
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -51,6 +51,13 @@ def test_a_run_is_forgotten_when_nobody_executes_it_again(dead: Death, expected:
     assert is_forgotten(dead, max_retries=1, now=NOW) is expected
 
 
+def test_the_claim_on_a_run_does_not_hold_for_a_run_that_copied_its_tags():
+    tags = {"lakehouse/carry_on": "dead"}
+
+    assert is_claimed(death(tags=tags))
+    assert not is_claimed(death(tags=tags, run_id="copy"))
+
+
 def test_a_carried_run_is_of_the_group_of_the_dead_one_and_does_the_same():
     dead = death(
         tags={
@@ -58,7 +65,7 @@ def test_a_carried_run_is_of_the_group_of_the_dead_one_and_does_the_same():
             "lakehouse/table": "sales.orders",
             "dagster/will_retry": "true",
             "dagster/run_key": "k",
-            "lakehouse/carry_on": "claimed",
+            "lakehouse/carry_on": "dead",
             ".dagster/grpc_info": "{}",
         }
     )
