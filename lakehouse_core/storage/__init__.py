@@ -1,4 +1,4 @@
-"""Bytes under keys: the store's contract, and the stores that keep it."""
+"""Storage: whole objects under string keys, the stores' contract and its implementations."""
 
 from lakehouse_core.storage.faulty import Call, Fault, FaultKind, FaultyStore, ProcessDied
 from lakehouse_core.storage.keys import child, is_hidden, is_temp

@@ -1,6 +1,6 @@
-"""A store that fails on purpose: every call is numbered, and the plan says what happens at the n-th.
+"""Fault store: a store that numbers its calls and injects the planned fault at a given call.
 
-For tests of what survives a crash, a lost answer or a full disk. Stores made by `at` count together with their origin.
+For tests of crashes, lost answers and full disks. Stores made by `at` share the numbering of their origin.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class FaultKind(StrEnum):
-    """What happens to one call. Whatever writes is applied or not, and the caller learns it or not."""
+    """The fault of one call: whether a write is applied, and whether the caller learns that."""
 
     FAIL_BEFORE = "fail before"  # not applied, and the caller knows
     LOST_BEFORE = "lost before"  # not applied, and the caller cannot know
@@ -35,9 +35,9 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What happens at call number `at` (from 1) and, of `count` calls, at those after it.
+    """The fault of `count` calls from call number `at` (from 1).
 
-    `position`: bytes kept when torn, the bit that flips.
+    `position`: the number of bytes kept by TORN, the bit that FLIP_BIT changes.
     """
 
     at: int
@@ -48,7 +48,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call as it was numbered; closing a sink is a call of its own."""
+    """One numbered call; closing a sink is a separate call."""
 
     number: int
     method: str
@@ -57,12 +57,12 @@ class Call:
 
 
 class ProcessDied(BaseException):
-    """Stands for the end of the process; no cleaning up in the core can have an effect after it."""
+    """Simulates the end of the process: no clean-up of the core has an effect after it."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """What the stores of one origin share: the calls so far, and whether their process is alive."""
+    """The shared state of the stores of one origin: the calls so far, and whether their process is alive."""
 
     plan: tuple[Fault, ...]
     on_call: Callable[[Call], None] | None
@@ -71,10 +71,10 @@ class _Progress:
 
 
 class FaultyStore:
-    """Passes every call on to `inner` but for those that `plan` names.
+    """Passes every call to `inner`, except those for which `plan` has a fault.
 
-    `on_call` is told of each call before it happens, to let another actor move in between. An engine of this process
-    hands the store to its tasks; another process, which opens `spec`, reaches `inner` without faults.
+    `on_call` is called before each call, so that a test can let another actor run in between. An engine of this process
+    passes the store to its tasks; another process, which opens `spec`, reaches `inner` without faults.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class FaultyStore:
 
     @property
     def calls(self) -> Sequence[Call]:
-        """Every call so far, of this store and of all made from it."""
+        """All calls so far, of this store and of all stores made from it."""
         return tuple(self._progress.calls)
 
     @property
@@ -199,7 +199,7 @@ class FaultyStore:
 
     def _inner_folders(self) -> FolderStore:
         folders = self._inner.folders
-        assert folders is not None, "asked past `folders`, which is None"
+        assert folders is not None, "a folder verb was called although `folders` is None"
         return folders
 
     def _call(self, method: str, key: str, action: Callable[[], T], *, writes: bool = False) -> T:

@@ -1,4 +1,4 @@
-"""Keys and paths: every path of the core is built here, and none leaves its root.
+"""Keys and paths. Rule: every path of the core is built here, and no path leaves its root.
 
 Keys come from schemas, manifests and listings, so they are hostile input: a manifest that names `../../other/t/x` must
 not make the core read or delete that file.
@@ -49,14 +49,14 @@ def child(root: str, *parts: str) -> str:
         try:
             mode = os.lstat(path).st_mode
         except (FileNotFoundError, NotADirectoryError):
-            # Nothing below a name that is not there can be a link either.
+            # No name below a missing one can be a link.
             looked_at = False
             continue
         if stat.S_ISLNK(mode) and not leads_within(path, root):
             target = os.path.realpath(path)
             if _is_within(target, root):
                 raise InvalidRequest(
-                    f"Path {path!r}: it is a symbolic link to {target!r}, where there is nothing. Remove the link."
+                    f"Path {path!r}: it is a symbolic link to {target!r}, which does not exist. Remove the link."
                 )
             raise InvalidRequest(
                 f"Path {path!r} leaves {root!r}: it is a symbolic link to {target!r}. "
@@ -66,7 +66,7 @@ def child(root: str, *parts: str) -> str:
 
 
 def leads_within(link: str, root: str) -> bool:
-    """Return whether a symbolic link leads to something that is there and lies below `root`."""
+    """Return whether a symbolic link leads to an existing file or folder below `root`."""
     try:
         return _is_within(os.path.realpath(link, strict=True), root)
     except OSError:
@@ -74,17 +74,19 @@ def leads_within(link: str, root: str) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """True for names that no reader may see: temporary files of writes under way."""
+    """Return whether readers must ignore the name: temporary files of unfinished writes."""
     return name.startswith(".")
 
 
 def is_temp(name: str) -> bool:
-    """True for names that `temp_name` makes."""
+    """Return whether `temp_name` made the name."""
     return is_hidden(name) and name.endswith(".tmp")
 
 
 def temp_name(name: str, uuid: str) -> str:
-    """Return the hidden name under which `name` is written before it appears; never longer than a name may be."""
+    """Return the hidden name under which `name` is written before it becomes visible, within the limit of name
+    lengths.
+    """
     return f".{name.encode('utf-8', 'surrogateescape')[:128].decode('utf-8', 'ignore')}.{uuid}.tmp"
 
 

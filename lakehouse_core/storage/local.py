@@ -1,6 +1,6 @@
-"""The local disk: objects are files, whole and durable before their name appears. Linux and other POSIX systems.
+"""Local store: objects are files on disk, complete and durable before their name appears. For POSIX systems.
 
-`create_new` is a hard link, which fails for ever when the name is taken; "does it exist? then rename" loses races.
+Rule: `create_new` is a hard link, which always fails if the name is taken; a check followed by a rename has a race.
 Source: docs/reliability/store.md#local-disk.
 """
 
@@ -41,7 +41,7 @@ from lakehouse_core.storage.local_files import (
 from lakehouse_core.storage.local_removal import refuse_links, remove_empty_folders, remove_folder, remove_names
 from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
 
-# A compare-and-set holds its lock for a few milliseconds; whoever waits this long waits for a stopped process.
+# A compare-and-set holds its lock for a few milliseconds; after this wait the holder is a stopped process.
 _LOCK_DEADLINE_SECONDS = 10.0
 _LOCK_PAUSE_SECONDS = 0.002
 
@@ -70,7 +70,7 @@ class LocalStore:
         return LocalStore(self._path(prefix), clock=self._clock)
 
     def uri(self, key: str) -> str:
-        """Return `file://` and the path as it is: Hadoop's and Paimon's readers do not decode percent signs."""
+        """Return `file://` and the unescaped path: Hadoop's and Paimon's readers do not decode percent signs."""
         return f"file://{self._path(key)}"
 
     def read(self, key: str) -> bytes:
@@ -104,7 +104,7 @@ class LocalStore:
     def create_new(self, key: str, data: bytes) -> bool:
         path = self._path(key)
         with writing(path):
-            # Most losers of a race learn it here, without writing a byte.
+            # Most calls that lose a race end here, without writing a byte.
             if os.path.lexists(path):
                 return False
         hidden = self._write_hidden(path, data)
@@ -173,7 +173,7 @@ class LocalStore:
         files: list[str] = []
         folders: list[str] = []
         for entry in entries_of(self._path(prefix)):
-            # Links that no verb would follow are passed over, or one of them would bar the way to all others.
+            # Links that no verb follows are skipped; otherwise one of them would make all other names unreachable.
             if is_hidden(entry.name) or (entry.is_symlink() and not leads_within(entry.path, self._root)):
                 continue
             if entry.is_dir():
@@ -183,7 +183,7 @@ class LocalStore:
         return Children(files=tuple(sorted(files)), folders=tuple(sorted(folders)))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        # Links are not followed, and no link is listed: what is behind them is not ours to size, date or delete.
+        # Links are neither followed nor listed: the files behind them are outside the store.
         pending = [joined("", prefix)]
         while pending:
             folder = pending.pop()
@@ -257,7 +257,7 @@ class LocalStore:
         folder, name = os.path.split(path)
         temp = os.path.join(folder, temp_name(name, self._clock.uuid()))
         with writing(path):
-            # The hidden name is cut, so its length proves nothing about the visible one.
+            # The hidden name is shortened, so a valid hidden name does not prove that the visible one is short enough.
             if len(os.fsencode(name)) > _LONGEST_NAME_BYTES:
                 raise OSError(errno.ENAMETOOLONG, "the name is too long")
             descriptor = self._create(temp)
@@ -272,19 +272,19 @@ class LocalStore:
     def _create(self, temp: str) -> int:
         try:
             for _ in _MAKING_FOLDERS.attempts():
-                # Cleaning removes empty folders, perhaps this one just after we made it.
+                # A clean-up removes empty folders, possibly this one just after it was made.
                 with suppress(FileNotFoundError):
                     return system_calls.create(temp)
                 with suppress(FileNotFoundError):
                     make_folders(os.path.dirname(temp))
         except OSError:
-            # It may have been made before the error came.
+            # The file may have been created before the error.
             remove_files([temp])
             raise
-        raise OSError(errno.ENOENT, "its folder vanishes again and again")
+        raise OSError(errno.ENOENT, "its folder was removed in every attempt")
 
     def _write_hidden(self, path: str, data: bytes, *, durable: bool = True) -> HiddenFile:
-        """Return the file in which `data` now lies, under a hidden name."""
+        """Write `data` to a new file with a hidden name, and return the file."""
         hidden, descriptor = self._open_hidden(path)
         try:
             with FileSink(descriptor, path) as sink:
@@ -315,11 +315,11 @@ class LocalStore:
 
     @contextmanager
     def _locked(self, folder: str) -> Iterator[None]:
-        """Hold the folder's advisory lock, which dies with its process. The folder exists when a version was read."""
+        """Hold the folder's advisory lock, which ends with its process. The folder exists if a version was read."""
         try:
             descriptor = system_calls.open_folder(folder)
         except FileNotFoundError:
-            # Without a folder there is no object: the comparison that follows says so.
+            # Without a folder there is no object, which the comparison after this finds.
             yield
             return
         except OSError as error:
@@ -347,7 +347,7 @@ def _parts_of(key: str) -> list[str]:
 
 
 def _check_file(found: os.stat_result) -> None:
-    # What is neither a file nor a folder, such as a pipe, would make whoever opens it wait.
+    # Opening something else than a file or folder, such as a pipe, could wait for ever.
     if not stat.S_ISREG(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "is not a file")
 

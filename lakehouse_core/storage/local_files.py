@@ -1,7 +1,7 @@
-"""Files of a local disk under the store: written under hidden names, then given their visible ones and made to last.
+"""Local files: written under hidden names, then renamed to their visible names and made durable.
 
-An error of a call that gives a name does not say that nothing happened: network and user-space file systems lose
-answers and repeat requests. So each such call is followed by a look, which goes by the file's identity.
+Rule: an error of a call that gives a file its name does not prove that nothing happened, because network and user-space
+file systems lose answers and repeat requests. So the result of each such call is read back by the file's identity.
 """
 
 import errno
@@ -28,9 +28,8 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
-# Answers of whoever checks a request and turns it down, which is before anything is changed: rights, room, kinds.
-# What is missing here may come after the change: EIO, ETIMEDOUT, ESTALE, EINTR, EAGAIN, ECONNRESET and whatever else a
-# server or a program behind the file system makes up when it loses an answer.
+# Errors of a check before any change: rights, room, file kinds. All others may follow the change: EIO, ETIMEDOUT,
+# ESTALE, EINTR, EAGAIN, ECONNRESET and any error that a file server returns when it loses an answer.
 _TURNED_DOWN = {
     errno.EEXIST,
     errno.ENOTEMPTY,
@@ -48,13 +47,13 @@ _TURNED_DOWN = {
     errno.ENFILE,
     errno.ENOMEM,
 }
-# A link leaves the hidden file where it is, so a repeated request meets the visible name (EEXIST), never this.
+# A link keeps the hidden file, so a repeated request fails with EEXIST for the visible name, never with this error.
 _LINK_TURNED_DOWN = {*_TURNED_DOWN, errno.ENOENT}
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which file or folder of the disk it is, under whatever name."""
+    """The identity of a file or folder on the disk, independent of its name."""
 
     device: int
     inode: int
@@ -64,7 +63,7 @@ class Identity:
         return cls(found.st_dev, found.st_ino)
 
     def is_at(self, path: str) -> bool | None:
-        """Return whether it has that name now, None when the disk does not say."""
+        """Return whether the file or folder has the name `path` now, None if the disk does not answer."""
         try:
             return Identity.of(system_calls.lstat(path)) == self
         except (FileNotFoundError, NotADirectoryError):
@@ -75,14 +74,16 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class HiddenFile:
-    """A file under a name that no reader sees, on its way to `path`."""
+    """A file with a hidden name, to be renamed to `path`."""
 
     name: str
     path: str
     identity: Identity
 
     def link_new(self) -> bool:
-        """Give it its visible name too; False when another file has that. Raises OSError, WriteOutcomeUnknown."""
+        """Link the file to its visible name; return False if another file has that name. Raises OSError,
+        WriteOutcomeUnknown.
+        """
         try:
             system_calls.link(self.name, self.path)
         except OSError as error:
@@ -99,7 +100,7 @@ class HiddenFile:
         return True
 
     def replace(self) -> None:
-        """Give it its visible name, in the place of whatever has that. Raises OSError, WriteOutcomeUnknown."""
+        """Rename the file to its visible name and replace a file of that name. Raises OSError, WriteOutcomeUnknown."""
         try:
             system_calls.replace(self.name, self.path)
         except OSError as error:
@@ -119,7 +120,9 @@ class HiddenFile:
         return True
 
     def _was_renamed(self, error: OSError) -> bool:
-        """Return whether a rename that ended so took effect; where it did not, it never will: its source is gone."""
+        """Return whether a rename with this error took effect. If it did not, a repeated request cannot: its source is
+        deleted.
+        """
         if self.identity.is_at(self.path):
             return True
         try:
@@ -130,7 +133,7 @@ class HiddenFile:
 
 
 class FileSink(io.FileIO):
-    """The writing end of a hidden file: short writes are continued, errors speak the core's language."""
+    """The sink of a hidden file: it continues short writes, and raises the core's errors."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         super().__init__(descriptor, "wb", closefd=False)
@@ -145,7 +148,7 @@ class FileSink(io.FileIO):
         return size
 
     def close(self) -> None:
-        """Keep the file open: the block that opened it syncs it first, then closes it."""
+        """Do nothing: the block that opened the file syncs and closes it."""
 
     def __exit__(self, *_: object) -> None:
         descriptor = self.fileno()
@@ -155,14 +158,14 @@ class FileSink(io.FileIO):
 
 
 def remove_files(paths: Iterable[str]) -> None:
-    """Remove what can be removed of the files."""
+    """Remove the files; ignore those that cannot be removed."""
     for path in paths:
         with suppress(OSError):
             system_calls.unlink(path)
 
 
 def make_folders(folder: str) -> None:
-    """Make `folder` and what is missing above it; each new name is durable before anything is put below it."""
+    """Make `folder` and its missing parents; each new name is durable before a name below it is made."""
     missing = []
     while not os.path.isdir(folder):
         missing.append(folder)
@@ -173,14 +176,14 @@ def make_folders(folder: str) -> None:
                 system_calls.mkdir(name)
             sync_folder(os.path.dirname(name))
         except OSError:
-            # Whoever finds it takes it for durable.
+            # A process that finds the folder counts it as durable.
             with suppress(OSError):
                 system_calls.rmdir(name)
             raise
 
 
 def sync_folder(folder: str) -> None:
-    """Make the names in a folder last."""
+    """Make the names in a folder durable."""
     descriptor = system_calls.open_folder(folder)
     try:
         sync_names(descriptor)
@@ -189,7 +192,7 @@ def sync_folder(folder: str) -> None:
 
 
 def sync_names(descriptor: int) -> None:
-    """Make the names in an open folder last."""
+    """Make the names in an open folder durable."""
     try:
         system_calls.fsync(descriptor)
     except OSError as error:
@@ -234,7 +237,9 @@ def rename_folder_new(source: str, target: str) -> bool:
 
 
 def try_lock(descriptor: int, folder: str) -> bool:
-    """Return whether the advisory lock is ours now; it goes with the descriptor."""
+    """Try to take the folder's advisory lock, and return whether this process holds it; closing the descriptor releases
+    it.
+    """
     try:
         system_calls.lock(descriptor)
     except BlockingIOError:
@@ -245,7 +250,7 @@ def try_lock(descriptor: int, folder: str) -> bool:
 
 
 def entries_of(folder: str) -> list[os.DirEntry[str]]:
-    """Return what lies in `folder`; nothing when there is no such folder."""
+    """Return the entries of `folder`, none if it does not exist."""
     try:
         return system_calls.entries(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -256,7 +261,7 @@ def entries_of(folder: str) -> list[os.DirEntry[str]]:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Errors of what should be there."""
+    """Translate OSErrors of reading an object that should exist."""
     try:
         yield
     except OSError as error:
@@ -267,7 +272,7 @@ def reading(path: str) -> Iterator[None]:
 
 @contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Errors before the name appears: nothing was written."""
+    """Translate OSErrors before the visible name exists: nothing was written."""
     try:
         yield
     except OSError as error:
@@ -276,7 +281,7 @@ def writing(path: str) -> Iterator[None]:
 
 @contextmanager
 def finishing(path: str) -> Iterator[None]:
-    """Errors after the name appeared: it may not survive a power cut."""
+    """Translate OSErrors after the visible name appeared: it may not survive a power cut."""
     try:
         yield
     except OSError as error:
@@ -287,7 +292,7 @@ def finishing(path: str) -> Iterator[None]:
 
 
 def translated(error: OSError, path: str) -> LakehouseError:
-    """Return what the core calls an error of the disk."""
+    """Return the core's error for an error of the disk."""
     if error.errno in _FULL:
         return StorageFull(f"{path}: no space left ({_reason(error)}). Make room, then call again.")
     if error.errno == errno.ENAMETOOLONG:

@@ -1,7 +1,7 @@
 """Local removal: remove files and folders of a local disk.
 
-Rule: no symbolic link is ever followed; the link itself is removed. Folders are opened one below the other, links
-refused, and names are removed from open folders, so a link that replaces a folder meanwhile has no effect.
+Rule: no symbolic link is followed; the link itself is removed. Each folder is opened from its parent's descriptor,
+refusing links, and names are removed from open folders, so a link that replaces a folder meanwhile has no effect.
 """
 
 import errno
@@ -13,12 +13,13 @@ from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.storage import system_calls
 from lakehouse_core.storage.local_files import finishing, sync_names, translated
 
-# What keeps a folder that goes when it is empty: something in it, or somebody who was faster.
+# The errors that keep an empty folder: it has new content, or another process removed it.
 _KEPT = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EBUSY, errno.ENOTDIR}
 
 
 def remove_names(root: str, parts: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Remove files of the folder `parts` below `root`, durably; missing ones are fine. Return those that are left.
+    """Remove files of the folder `parts` below `root`, durably; ignore missing ones. Return the names that could not be
+    removed.
 
     Raises InvalidRequest when the folder lies behind a symbolic link, StorageUnavailable, WriteOutcomeUnknown.
     """
@@ -32,8 +33,8 @@ def remove_names(root: str, parts: Sequence[str], names: Sequence[str]) -> list[
                     system_calls.unlink(name, inside=folder)
             except OSError:
                 left.append(name)
-        # A name that came back after a power cut would name files that were deleted after it. Missing names are not
-        # left out: whoever removed them may not have come to this.
+        # The folder is synced, because a name that reappears after a power cut would name files that were deleted
+        # later. It is synced for missing names too: the process that removed them may have been killed before its sync.
         with finishing("/".join([root, *parts])):
             sync_names(folder)
     return left
@@ -54,7 +55,8 @@ def remove_empty_folders(root: str, parts: Sequence[str]) -> None:
 
 
 def remove_folder(root: str, parts: Sequence[str]) -> list[str]:
-    """Remove the folder `parts` with everything in it; of a link the link. Return the paths that are left, from `root`.
+    """Remove the folder `parts` with its content, or a link without its target. Return the remaining paths below
+    `root`.
 
     Raises as `remove_names` does.
     """
@@ -68,13 +70,13 @@ def remove_folder(root: str, parts: Sequence[str]) -> list[str]:
 
 
 def refuse_links(root: str, parts: Sequence[str]) -> None:
-    """Raise InvalidRequest when the folder `parts` lies behind a symbolic link."""
+    """Raise InvalidRequest if `parts` or a folder above it is a symbolic link."""
     with _opened(root, parts):
         pass
 
 
 def _emptied(parts: Sequence[str], above: int) -> list[str]:
-    """Remove what lies in a folder and return what is left of it; of a link nothing is removed."""
+    """Remove the content of a folder and return the remaining paths; the target of a link is not changed."""
     try:
         top = system_calls.open_folder(parts[-1], inside=above)
     except OSError:
@@ -92,7 +94,7 @@ def _emptied(parts: Sequence[str], above: int) -> list[str]:
 
 @contextmanager
 def _opened(root: str, parts: Sequence[str]) -> Iterator[int | None]:
-    """Give the descriptor of the folder `parts` below `root`, None when it is not there."""
+    """Yield the descriptor of the folder `parts` below `root`, None if it does not exist."""
     descriptor = _open(root, parts)
     try:
         yield descriptor
@@ -129,7 +131,7 @@ def _is_removed(name: str, folder: int) -> bool:
         system_calls.unlink(name, inside=folder)
         return True
     try:
-        # A folder that was emptied before.
+        # The folder is empty now.
         with suppress(FileNotFoundError):
             system_calls.rmdir(name, inside=folder)
     except OSError:

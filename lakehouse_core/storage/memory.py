@@ -1,6 +1,6 @@
-"""A store in memory: linearizable, versioned, gone with the process. For tests and for trying things out.
+"""Memory store: a linearizable, versioned store that ends with the process. For tests and experiments.
 
-Stores of one name share their objects while any of them lives, so `open_store(spec)` finds them again in this process.
+Stores of one name share their objects while any of them exists, so `open_store(spec)` finds them in this process.
 """
 
 import io
@@ -29,7 +29,7 @@ class _Object:
 
 @dataclass(eq=False, weakref_slot=True, slots=True)
 class _Space:
-    """The objects of all stores of one name, and the clock that dates them."""
+    """The objects of all stores of one name, and the clock for their times."""
 
     clock: Clock
     objects: dict[str, _Object] = field(default_factory=dict)
@@ -45,7 +45,7 @@ _UNNAMED = itertools.count(1)
 class MemoryStore:
     """An ObjectStore in this process's memory. Without a name it is new and found only by its `spec`.
 
-    `clock` dates the objects; the first store of a name decides.
+    `clock` gives the times of objects; that of the first store of a name is used.
     """
 
     def __init__(self, name: str | None = None, *, prefix: str = "", clock: Clock | None = None) -> None:
@@ -185,7 +185,7 @@ class MemoryStore:
         )
 
     def _below(self, prefix: str) -> Iterator[tuple[str, _Object]]:
-        """Yield the objects below `prefix` with their keys relative to it, of one moment."""
+        """Yield the objects below `prefix`, as of one moment, with keys relative to it."""
         whole = self._key(prefix)
         start = f"{whole}/" if whole else ""
         with self._space.lock:
@@ -194,10 +194,10 @@ class MemoryStore:
 
 
 class _Sink(io.BytesIO):
-    """Bytes on their way; a writer that closes it early (as Parquet writers do) must not lose them."""
+    """A buffer of written bytes, which keeps them if a writer closes it early, as Parquet writers do."""
 
     def close(self) -> None:
-        """Keep the buffer: the block that opened it decides."""
+        """Do nothing: the block that opened the sink stores or drops the buffer."""
 
     def __exit__(self, *_: object) -> None:
         return None

@@ -1,7 +1,8 @@
-"""Whole objects under string keys: the only way in which the core touches storage.
+"""Object store: whole objects under string keys, the core's only access to storage.
 
-A key is a relative path with "/" between its parts. A store is rooted somewhere; `at` roots it deeper, so that table
-code uses keys relative to the table ("snapshot/snapshot-3"). "Not found" is raised only when the storage said so.
+A key is a relative path with "/" between its parts. Keys are relative to the store's root; `at` returns a store with a
+deeper root, so that table code uses keys relative to the table ("snapshot/snapshot-3"). Rule: NotFound is raised only
+if the storage reported it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """How to reach a store from another process; it never holds a client or a secret."""
+    """A store's address for other processes, without clients and secrets."""
 
     scheme: Literal["file", "memory"]
     root: str
@@ -22,7 +23,7 @@ class StoreSpec:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One object of a listing. `modified_millis` is the storage's clock."""
+    """One object of a listing: size in bytes; `modified_millis` by the storage's clock."""
 
     key: str
     size: int
@@ -31,7 +32,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The names directly below a prefix, sorted; not their keys."""
+    """The names (not the keys) directly below a prefix, sorted."""
 
     files: tuple[str, ...]
     folders: tuple[str, ...]
@@ -42,7 +43,7 @@ class StoreReader(Protocol):
 
     @property
     def spec(self) -> StoreSpec:
-        """How another process opens the same store: `open_store(spec)`."""
+        """The store's address: another process opens the store by `open_store(spec)`."""
         ...
 
     def at(self, prefix: str) -> "StoreReader":
@@ -62,26 +63,28 @@ class StoreReader(Protocol):
         ...
 
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
-        """Return the object and its version for `replace`, or None when there is none."""
+        """Return the object and its version for `replace`, None if it does not exist."""
         ...
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         """Return the object as a seekable file. Raises NotFound, StorageUnavailable.
 
-        `size` in bytes, if the caller knows it: a store that would have to ask for it need not.
+        `size`: the object's size in bytes if the caller knows it, which saves some stores a request.
         """
         ...
 
     def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
-        """Return what is known of these objects by key, in this order; those that are missing are left out."""
+        """Return size and time of these objects by key, in this order, without missing ones."""
         ...
 
     def children(self, prefix: str) -> Children:
-        """Return the names directly below `prefix`; empty when there is no such prefix. Hidden temp files excluded."""
+        """Return the names directly below `prefix`, none if it does not exist. Hidden temporary files are excluded."""
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Yield every object below `prefix`, deep, all pages or an error; unsorted. Hidden temp files included."""
+        """Yield every object below `prefix`, at any depth, unsorted, including hidden temporary files. Raises
+        StorageUnavailable rather than yield a part.
+        """
         ...
 
 
@@ -90,7 +93,7 @@ class ObjectStore(StoreReader, Protocol):
 
     @property
     def folders(self) -> "FolderStore | None":
-        """This store as one that can move folders; None where keys alone exist, as on object stores."""
+        """This store's folder verbs; None if the store has keys only, as object stores do."""
         ...
 
     def at(self, prefix: str) -> "ObjectStore":
@@ -98,70 +101,73 @@ class ObjectStore(StoreReader, Protocol):
         ...
 
     def create_new(self, key: str, data: bytes) -> bool:
-        """Create the object atomically and durably; False when another one has `key` already.
+        """Create the object atomically and durably; return False if another object has `key`.
 
-        What this very call created is never another one, whatever the storage answered. Raises WriteOutcomeUnknown.
+        An object that this call created never counts as another one, whatever the storage answered. Raises
+        WriteOutcomeUnknown.
         """
         ...
 
     def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        """Write the whole object, replacing an older one at once. Raises StorageFull, WriteOutcomeUnknown.
+        """Write the whole object, replacing an older one atomically. Raises StorageFull, WriteOutcomeUnknown.
 
-        Without `durable` it may be older or garbage again after a power cut: enough for a hint, and faster.
+        Without `durable` the object may be an older one or damaged after a power cut, which is faster and enough for a
+        hint.
         """
         ...
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
-        """Write several objects by key, each at once; at return all of them last.
+        """Write several objects by key, each atomically; all are durable when the call returns.
 
-        Raises as `write` does; some of them may be there then.
+        Raises as `write` does; then some of the objects may exist.
         """
         ...
 
     def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
-        """Return a sink; the object appears when the block ends well and never when an exception leaves it."""
+        """Return a sink; the object appears when the block ends without an exception, and otherwise never."""
         ...
 
     def make_last(self, keys: Iterable[str]) -> None:
-        """Make what was found of these objects last: those that are there stay, and those that are gone stay gone.
+        """Make the present state of these objects durable: existing ones stay, and missing ones stay deleted.
 
-        For objects that another process made, or whose write had a lost answer. Raises WriteOutcomeUnknown.
+        For objects that another process wrote or deleted, or whose write had a lost answer. Raises WriteOutcomeUnknown.
         """
         ...
 
     def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
-        """Compare-and-set; `if_version` None means "must not exist". False when another version is there."""
+        """Replace the object if it has version `if_version` (None: if it does not exist); return False otherwise."""
         ...
 
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
-        """Delete objects (missing ones are fine) and return the keys that could not be deleted.
+        """Delete objects, ignoring missing ones; return the keys that could not be deleted.
 
-        Raises WriteOutcomeUnknown when the names that went may come back.
+        Raises WriteOutcomeUnknown if deleted objects may reappear.
         """
         ...
 
     def delete_folder(self, prefix: str) -> Sequence[str]:
-        """Delete everything below `prefix`, hidden or not, and the folder; return what could not be deleted.
+        """Delete all objects below `prefix`, hidden ones too, and the folder; return the keys that could not be
+        deleted.
 
-        Where the store has links, they go themselves, and nothing behind them does.
+        A link is deleted itself; its target stays.
         """
         ...
 
     def now_millis(self) -> int:
-        """Return the storage's own clock."""
+        """Return the storage's time in milliseconds since 1970."""
         ...
 
 
 class FolderStore(ObjectStore, Protocol):
-    """A store whose folders exist by themselves: they can be empty, and move whole. Reached by `ObjectStore.folders`.
+    """The verbs of a store with real folders, which can be empty and move as a whole. `ObjectStore.folders` returns it.
 
-    A wrapper has folders where what it wraps has them, so a look at its methods would not tell.
+    A wrapper has folders if its inner store has, so its methods do not show whether it has.
     """
 
     def delete_empty_folders(self, prefix: str) -> None:
-        """Remove folders at and below `prefix` that hold nothing; never a file."""
+        """Remove empty folders at and below `prefix`, and no file."""
         ...
 
     def rename_folder(self, source: str, target: str) -> bool:
-        """Move a folder within this store; False when `target` exists. Raises NotFound, WriteOutcomeUnknown."""
+        """Move a folder within this store; return False if `target` exists. Raises NotFound, WriteOutcomeUnknown."""
         ...

@@ -1,4 +1,4 @@
-"""Opening: from the address of a store to the store."""
+"""Opening: open a store by its address."""
 
 import os
 import re
@@ -24,9 +24,9 @@ def open_store(spec: StoreSpec) -> ObjectStore:
 
 
 def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
-    """Return how tasks of this process open the stores at and below `root`: they are `root` itself, rooted deeper.
+    """Return the function by which tasks of this process open stores: it returns `root` itself, or `root.at(…)`.
 
-    So whatever `root` adds to a store, such as faults or a clock of its own, holds for tasks, too.
+    So properties of `root`, such as injected faults or a virtual clock, hold for tasks, too.
     """
 
     def opened(spec: StoreSpec) -> ObjectStore:
@@ -45,11 +45,11 @@ def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
 
 
 def parse_location(text: str) -> StoreSpec:
-    """Return where a warehouse lies: a path (relative ones are taken from the working folder, `~` is that of a user's
-    home) or a file:// URI.
+    """Return the address of a warehouse: a path (relative to the working folder; `~` is a user's home folder) or a
+    file:// URI.
 
-    Percent signs in a URI stand for themselves, as in Hadoop's paths. Raises InvalidRequest, or UnsupportedFeature for
-    stores that cannot be used yet.
+    Percent signs in a URI are not decoded, as in Hadoop's paths. Raises InvalidRequest, or UnsupportedFeature for
+    schemes that are not supported yet.
     """
     scheme, colon, rest = text.partition(":")
     if not text.strip() or "\0" in text or "\n" in text:
@@ -90,7 +90,7 @@ def home_expanded(path: str) -> str:
 
 
 def is_there(spec: StoreSpec) -> bool:
-    """Return whether anything lies where `spec` points: a store comes into being with its first object."""
+    """Return whether the store at `spec` exists: its first object creates it."""
     return spec.scheme != "file" or os.path.isdir(spec.root)
 
 

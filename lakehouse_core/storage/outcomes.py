@@ -1,4 +1,4 @@
-"""Outcomes: calls whose answer was lost, resolved by reading; and files that no snapshot names.
+"""Outcomes: resolve lost answers by reading, and delete files that no snapshot names.
 
 Rule: an effect that was found by reading is made durable before the caller relies on it.
 """
@@ -11,9 +11,10 @@ from lakehouse_core.storage.object_store import FolderStore, ObjectStore, StoreR
 
 
 def created(store: ObjectStore, key: str, data: bytes) -> bool:
-    """Create an object that is never changed; False when one with other bytes has `key`. The same bytes count as ours.
+    """Create an object that is never changed; return False if an object with other bytes has `key`. Equal bytes count
+    as ours.
 
-    Raises WriteOutcomeUnknown when the store does not tell.
+    Raises WriteOutcomeUnknown when the store does not answer.
     """
     lost = None
     try:
@@ -21,7 +22,7 @@ def created(store: ObjectStore, key: str, data: bytes) -> bool:
             return True
     except WriteOutcomeUnknown as error:
         lost = error
-    # Some file systems repeat a request and then report its own first effect as "it exists": so the bytes decide.
+    # Some file systems repeat a request and report the effect of the first one as "it exists", so the bytes decide.
     found = _content(store, key)
     if found is None and lost is not None:
         # The first request may still take effect, so it is not sent again.
@@ -35,7 +36,7 @@ def created(store: ObjectStore, key: str, data: bytes) -> bool:
 def replaced(store: ObjectStore, key: str, data: bytes, *, if_version: str | None) -> bool:
     """Compare-and-set; False when another version is there. An object with these very bytes counts as done.
 
-    Raises WriteOutcomeUnknown when the store does not tell.
+    Raises WriteOutcomeUnknown when the store does not answer.
     """
     try:
         return store.replace(key, data, if_version=if_version)
@@ -52,7 +53,7 @@ def replaced(store: ObjectStore, key: str, data: bytes, *, if_version: str | Non
 def moved(store: FolderStore, source: str, target: str, *, witness: str) -> bool:
     """Move a folder; False when `target` exists. `witness`: an object in it by which it is known, whatever its name.
 
-    Raises NotFound, WriteOutcomeUnknown when the store does not tell.
+    Raises NotFound, WriteOutcomeUnknown when the store does not answer.
     """
     content = store.read(f"{source}/{witness}")
     try:

@@ -18,12 +18,12 @@ def create(path: str) -> int:
 
 
 def open_file(path: str) -> int:
-    # Without O_NONBLOCK, opening a pipe that somebody laid there would wait for ever.
+    # Without O_NONBLOCK, opening a pipe of this name would wait for ever.
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
 
 def open_folder(path: str, *, inside: int | None = None) -> int:
-    """Return the descriptor of a folder; with `inside`, of the folder of that name in it, and of no link."""
+    """Return the descriptor of a folder; with `inside`, `path` is a name in that open folder, and a link is refused."""
     link = os.O_NOFOLLOW if inside is not None else 0
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | link, dir_fd=inside)
 
@@ -49,7 +49,7 @@ def replace(source: str, target: str) -> None:
 
 
 def rename_new(source: str, target: str) -> None:
-    """Rename unless `target` exists, which is FileExistsError.
+    """Rename the file. Raises FileExistsError if `target` exists.
 
     Raises ENOSYS or EINVAL on systems without such a rename.
     """
@@ -92,5 +92,7 @@ def entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def lock(descriptor: int) -> None:
-    """Take the advisory lock, which goes with the descriptor. Raises BlockingIOError when another has it."""
+    """Take the advisory lock, which closing the descriptor releases. Raises BlockingIOError if another process holds
+    it.
+    """
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

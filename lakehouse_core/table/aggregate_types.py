@@ -1,7 +1,7 @@
-"""Which columns each aggregate function takes.
+"""Aggregate types: the column types that each aggregate function accepts.
 
-Java 2.0.0 checks types at the first write of an aggregation table, and those of min and max at the first merge: there
-BOOLEAN and types with parts fail. Here all of it fails where the table is declared.
+Java 2.0.0 checks types at the first write of an aggregation table, and those of min and max at the first merge, where
+BOOLEAN and nested types fail. Here a wrong type fails when the table is created.
 Source: docs/semantics/merge-engines.md#aggregate-functions; the factories of Java 2.0.0.
 """
 
@@ -31,7 +31,7 @@ NESTED_UPDATE: Final = "nested_update"
 NESTED_PARTIAL_UPDATE: Final = "nested_partial_update"
 MERGE_MAP_WITH_KEYTIME: Final = "merge_map_with_keytime"
 
-# Names that mean another function.
+# Aliases of function names.
 ALIASES: Final[Mapping[str, str]] = {"first_not_null_value": "first_non_null_value"}
 
 _NUMERIC: Final = frozenset({*INTEGER_BITS, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL})
@@ -116,10 +116,10 @@ def check_function_type(column: str, function: str, data_type: DataType) -> None
 
 
 def is_character_string(data_type: DataType) -> bool:
-    """Whether values are texts, CHAR or VARCHAR of any length."""
+    """Return whether the type is CHAR or VARCHAR of any length."""
     return isinstance(data_type, AtomicType) and data_type.root in STRING_ROOTS
 
 
 def is_comparable(data_type: DataType) -> bool:
-    """Whether values have an order here."""
+    """Return whether values of the type can be ordered here."""
     return isinstance(data_type, AtomicType) and data_type.root not in _NO_ORDER

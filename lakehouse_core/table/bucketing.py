@@ -1,7 +1,7 @@
-"""Bucketing: how the rows of a table come to their buckets.
+"""Bucketing: the rule that assigns the rows of a table to buckets.
 
-Rule: here, in options and in rules of a schema the value of the option `bucket` and the number of a bucket are
-compared; elsewhere `match schema.bucketing` decides, and ends in `assert_never`.
+Rule: only this module, `options` and the schema rules compare values of the option `bucket` or bucket numbers. Other
+modules use `match schema.bucketing`, which ends in `assert_never`.
 Source: docs/semantics/tables.md#bucket-modes.
 """
 
@@ -17,7 +17,7 @@ from lakehouse_core.options import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFuncti
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """`count` buckets in each partition; `function` of the bucket key says which one a row belongs to."""
+    """`count` buckets in each partition; `function` of the bucket key gives the bucket of a row."""
 
     count: int
     function: BucketFunction
@@ -30,7 +30,7 @@ class Unaware:
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """The engine that writes keeps an index of the bucket of each key.
+    """The writing engine keeps an index from each key to its bucket.
 
     `crosses_partitions`: a key may move from one partition to another.
     """
@@ -40,7 +40,9 @@ class Dynamic:
 
 @dataclass(frozen=True, slots=True)
 class Postpone:
-    """New rows wait in one bucket of each partition, which batch reads leave out, until a compaction places them."""
+    """New rows wait in one bucket of each partition, which batch reads skip, until a compaction moves them to their
+    buckets.
+    """
 
 
 Bucketing: TypeAlias = Fixed | Unaware | Dynamic | Postpone
@@ -49,7 +51,7 @@ Bucketing: TypeAlias = Fixed | Unaware | Dynamic | Postpone
 def bucketing_of(bucket: int, function: BucketFunction, *, has_key: bool, crosses_partitions: bool) -> Bucketing:
     """Return what the option `bucket` means in a table with or without a primary key.
 
-    Raises InvalidRequest for a value that means nothing.
+    Raises InvalidRequest for a value without a meaning.
     """
     if bucket >= 1:
         return Fixed(bucket, function)
@@ -61,7 +63,7 @@ def bucketing_of(bucket: int, function: BucketFunction, *, has_key: bool, crosse
 
 
 def has_buckets(bucketing: Bucketing) -> bool:
-    """Return whether the files of a bucket belong together; without buckets any files of a partition may."""
+    """Return whether rows are bound to buckets; without buckets, any files of a partition may be rewritten together."""
     match bucketing:
         case Fixed() | Dynamic() | Postpone():
             return True
@@ -72,7 +74,7 @@ def has_buckets(bucketing: Bucketing) -> bool:
 
 
 def total_buckets(bucketing: Bucketing) -> int:
-    """Return how many buckets a partition has, as manifest entries of new files say it."""
+    """Return the bucket count of a partition as manifest entries of new files record it."""
     match bucketing:
         case Fixed(count):
             return count
@@ -85,12 +87,12 @@ def total_buckets(bucketing: Bucketing) -> int:
 
 
 def moves_rows(old: int, new: int) -> bool:
-    """Return whether the rows of a table would be placed by another kind of rule once `bucket` is `new`, not `old`."""
+    """Return whether a change of the option `bucket` from `old` to `new` changes the kind of rule that assigns rows."""
     return DYNAMIC_BUCKET in (old, new)
 
 
 def is_placed(bucket: int) -> bool:
-    """Return whether the rows of a bucket are where they belong; those of a negative one wait to be placed."""
+    """Return whether the rows of a bucket are in their final bucket; those of a negative bucket number are not."""
     return bucket >= 0
 
 
@@ -100,5 +102,5 @@ def are_placed(buckets: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
 
 
 def is_waiting_room(bucket: int) -> bool:
-    """Return whether the bucket is the one in which the rows of a table with postponed buckets wait."""
+    """Return whether the bucket is the one for waiting rows of a table with postponed buckets."""
     return bucket == POSTPONE_BUCKET

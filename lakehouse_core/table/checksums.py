@@ -1,8 +1,8 @@
-"""Checksums of metadata files, kept in the file that names them: a changed byte is found before decoding.
+"""Checksums of metadata files, stored in the file that names them: a reader detects a changed byte before decoding.
 
-Of manifest lists in the properties of the snapshot that names them, of manifests in the header of their list, of
-deletion vectors in that of the index manifest. Avro files of ours carry one of their content; this one also tells when
-a whole file is another. Other engines ignore them; a file without one is taken as it is.
+A snapshot's properties hold those of manifest lists, a list's header those of manifests, an index manifest's header
+those of deletion vectors. Our Avro files have a checksum of their own content, too; this one also detects a file in
+another one's place. Other engines ignore checksums; a file without one is accepted.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ def checksum(data: bytes) -> str:
 
 
 def checksums_to_text(by_name: Mapping[str, str]) -> str:
-    """Return the value of the property for files by their names; it says which algorithm made them."""
+    """Return the value of the property with the checksums by file name and the name of their algorithm."""
     return json.dumps({_ALGORITHM: dict(by_name)}, ensure_ascii=False, separators=(",", ":"))
 
 
 def checksums_from_text(text: str | None, key: str) -> Mapping[str, str]:
-    """Return the checksums by file name; none where the text is None or of an algorithm unknown here.
+    """Return the checksums by file name; empty if the text is None or names an unknown algorithm.
 
     Raises CorruptTable naming `key`, the file that holds the text.
     """
@@ -50,22 +50,22 @@ def checksums_from_text(text: str | None, key: str) -> Mapping[str, str]:
 
 
 def listed_checksums_to_header(checksums: Sequence[str | None]) -> dict[str, bytes]:
-    """Return what the header of a list says of its manifests, in their order; nothing where no checksum is known."""
+    """Return the header entries with the checksums of a list's manifests, in their order; empty if none is known."""
     if not any(checksums):
         return {}
     return {LISTED_CHECKSUMS_KEY: f"{_ALGORITHM}:{','.join(one or '' for one in checksums)}".encode()}
 
 
 def listed_checksums_from_header(header: Mapping[str, bytes], count: int, key: str) -> Sequence[str | None]:
-    """Return the checksums of `count` manifests, None where the header of their list, `key`, has none that is known.
+    """Return the checksums of `count` manifests from the header of their list, `key`; None for an unknown one.
 
-    Raises CorruptTable where the header speaks of another number of manifests.
+    Raises CorruptTable if the header has another number of checksums.
     """
     return _listed(header.get(LISTED_CHECKSUMS_KEY, b""), _ALGORITHM, count, key)
 
 
 def vector_checksums_to_header(checksums: Sequence[int | None]) -> dict[str, bytes]:
-    """Return what the header of an index manifest says of its deletion vectors, in their order; CRC-32 of each."""
+    """Return the header entries of an index manifest with the CRC-32 of its deletion vectors, in their order."""
     if all(one is None for one in checksums):
         return {}
     text = ",".join("" if one is None else f"{one:08x}" for one in checksums)
@@ -73,9 +73,9 @@ def vector_checksums_to_header(checksums: Sequence[int | None]) -> dict[str, byt
 
 
 def vector_checksums_from_header(header: Mapping[str, bytes], count: int, key: str) -> Sequence[int | None]:
-    """Return the checksums of `count` deletion vectors, None where the header of `key` has none that is known.
+    """Return the checksums of `count` deletion vectors from the header of `key`; None for an unknown one.
 
-    Raises CorruptTable where it speaks of another number of vectors, or what it holds is not a checksum.
+    Raises CorruptTable if the header has another number of checksums, or a value that is not a checksum.
     """
     texts = _listed(header.get(VECTOR_CHECKSUMS_KEY, b""), _VECTOR_ALGORITHM, count, key)
     try:

@@ -1,6 +1,6 @@
 """Codecs: how the parts of staged commits and commit messages become JSON and back.
 
-Rule: a text is understood whole or refused. Bytes are base64; a field that has its default is left out.
+Rule: a text is parsed completely or refused. Bytes are base64; a field with its default value is left out.
 """
 
 import base64
@@ -17,8 +17,8 @@ from lakehouse_core.table.commit_message import Append, DynamicOverwrite, Static
 T = TypeVar("T")
 
 # Stored between the steps of pipelines. Raise it when the meaning of a field changes; older versions stay readable.
-# What has no index files is written as version 1, and what has no checksums of deletion vectors as version 2, for a
-# release before them to commit.
+# Messages without index files are written as version 1, messages without checksums of deletion vectors as version 2, so
+# that older releases can commit them.
 VERSION = 3
 WITHOUT_VECTOR_CHECKSUMS = 2
 WITHOUT_INDEX_FILES = 1
@@ -125,7 +125,7 @@ def _text(value: Any, where: str) -> str:
 
 
 def _name(value: Any, where: str) -> str:
-    """Return the name of a file: the last part of a key, so nothing that could leave its folder."""
+    """Return the value as a plain file name, which cannot point outside its folder."""
     text = _text(value, where)
     if not is_file_name(text):
         refuse(where, text, "a plain file name")

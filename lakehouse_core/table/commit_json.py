@@ -1,4 +1,4 @@
-"""Commit messages as JSON: what tasks answer with, and the body of a staged commit.
+"""Commit messages as JSON: the results of tasks, and the body of a staged commit.
 
 Versions 1 to 3. Names follow Paimon's DataFileMeta and commit messages.
 Source: docs/semantics/commit.md#commit-message.
@@ -48,7 +48,7 @@ def messages_from_json(text: str) -> tuple[CommitMessage, ...]:
 
 
 def version_of(messages: Sequence[CommitMessage]) -> int:
-    """Return the lowest version that can say all of the messages."""
+    """Return the lowest version that can hold all of the messages."""
     indexes = [index for message in messages for index in message.index_files]
     vectors = (vector for index in indexes for vector in index.deletion_vectors or ())
     if any(vector.checksum is not None for vector in vectors):

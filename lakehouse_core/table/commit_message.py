@@ -1,6 +1,6 @@
-"""What writers and compactions hand to the committer: messages, and the staged commit that carries them.
+"""Commit messages: the files that writers and compactions pass to the committer.
 
-Everything is plain data with a versioned JSON form; nothing is ever pickled between two steps.
+Rule: all values have a versioned JSON form; nothing is pickled between two steps.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.index_file import IndexFile
 
-# Batch commits carry no batch number of their own. Stored in snapshots. Never change.
+# The identifier of batch commits, which have no number of their own. Stored in snapshots. Never change.
 BATCH_IDENTIFIER = 2**63 - 1
 
 
@@ -25,10 +25,10 @@ class CommitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """What one task did to one bucket. `partition` is a serialized BinaryRow.
+    """The file changes of one task in one bucket. `partition` is a serialized BinaryRow.
 
     To change an index file, a task writes a new one and deletes the old one. `new_index_files` and
-    `deleted_index_files` go with the new files, the other two with the compaction.
+    `deleted_index_files` belong to the new files, the other two to the compaction.
     """
 
     partition: bytes
@@ -47,7 +47,7 @@ class CommitMessage:
 
     @property
     def index_files(self) -> tuple[IndexFile, ...]:
-        """Those that come and those that go."""
+        """All added and deleted index files."""
         return (
             *self.new_index_files,
             *self.deleted_index_files,
@@ -58,7 +58,7 @@ class CommitMessage:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add files to what is there."""
+    """Add files to the live ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ class StaticOverwrite:
 
 @dataclass(frozen=True, slots=True)
 class DynamicOverwrite:
-    """Replace exactly the partitions in which new files lie."""
+    """Replace exactly the partitions that have new files."""
 
 
-# What becomes of a column of the table that the data of a write lacks.
+# The treatment of a table column that the data of a write lacks.
 Missing: TypeAlias = Literal["null", "error"]
 WriteMode: TypeAlias = Append | StaticOverwrite | DynamicOverwrite

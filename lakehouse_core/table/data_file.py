@@ -1,6 +1,6 @@
 """A data file as a manifest describes it.
 
-Keys and statistics stay serialized BinaryRows until somebody compares them: most planning never does.
+Keys and statistics stay serialized BinaryRows until they are compared, which most plans never do.
 Source: docs/format/manifest.md#manifest-record.
 """
 
@@ -34,7 +34,7 @@ EMPTY_STATS = SimpleStats()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One immutable file of rows. Sizes in bytes, `creation_time_millis` local wall clock as if UTC."""
+    """One immutable file of rows. Sizes in bytes, `creation_time_millis` in local wall clock counted as UTC."""
 
     file_name: str
     file_size: int
@@ -61,10 +61,12 @@ class DataFile:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """The file itself, then those that lie beside it, such as its index: they come and go together."""
+        """The name of the file itself, then those of its extra files, such as its index, which are added and removed
+        with it.
+        """
         return (self.file_name, *self.extra_files)
 
     @property
     def format(self) -> str:
-        """The format of the file, which its name ends with, whatever the table's options say now."""
+        """The format of the file by its name's suffix, independent of the table's present options."""
         return segment_format(self.file_name) or self.file_name.rpartition(".")[2]

@@ -1,6 +1,6 @@
 """Data layout: the folders of a table's buckets, relative to the table, by its schema.
 
-A module of its own, for schemas are checked against the keys in `layout`.
+It is apart from `layout` because schemas, which it needs, are checked against the keys in `layout`.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from lakehouse_core.table.schema import TableSchema
 
 
 class DataLayout:
-    """Where the buckets of a table lie. Partitions are serialized BinaryRows; each is decoded once."""
+    """The bucket folders of a table. Partitions are serialized BinaryRows; each is decoded once."""
 
     def __init__(self, schema: TableSchema) -> None:
         options = schema.table_options
@@ -36,7 +36,7 @@ class DataLayout:
         return self._known[partition, bucket]
 
     def index_folder(self, partition: bytes, bucket: int) -> str | None:
-        """Return the folder of a bucket's index files where they lie beside its data, else None."""
+        """Return the folder of a bucket's index files if the table keeps them beside its data files, else None."""
         return self.bucket(partition, bucket) if self._index_beside_data else None
 
 

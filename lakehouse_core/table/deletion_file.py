@@ -1,4 +1,4 @@
-"""Where the deletion vector of a data file lies, as a split carries it. Source: docs/semantics/reading.md#splits."""
+"""The location of a data file's deletion vector, as part of a split. Source: docs/semantics/reading.md#splits."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class DeletionFile:
     """A vector inside an index file. `key` is relative to the table, `length` as the index manifest records it.
 
-    `cardinality`: how many rows it marks as deleted, `checksum`: the CRC-32 that it ends with, None where the writer of
-    the index manifest did not record that.
+    `cardinality`: how many rows it marks as deleted. `checksum`: the CRC-32 at the vector's end. Both None if the
+    writer of the index manifest did not record them.
     """
 
     key: str

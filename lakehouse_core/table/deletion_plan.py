@@ -1,7 +1,7 @@
-"""A deletion on its way: the roots that were unlinked, and how far it has come. Stored as `lakehouse/plan-<uuid>.json`.
+"""Deletion plan: the unlinked roots and the stage of a deletion, stored as `lakehouse/plan-<uuid>.json`.
 
-Order: the plan is written → its roots are unlinked → readers are waited for → nothing else needs the files: they go.
-Source: docs/reliability/deletion.md#order.
+Order: write the plan → unlink its roots → wait for readers → delete the files that no other root needs. Source:
+docs/reliability/deletion.md#order.
 """
 
 from enum import StrEnum
@@ -17,7 +17,7 @@ PLAN_VERSION = 1
 
 
 class DeletionStage(StrEnum):
-    """How far a deletion has come. Stored in plans. Never rename."""
+    """The stage of a deletion. Stored in plans. Never rename."""
 
     UNLINKING = "unlinking"
     WAITING = "waiting"
@@ -25,14 +25,15 @@ class DeletionStage(StrEnum):
 
 
 class DeletionPlan(BaseModel):
-    """The files that `roots` name may go as soon as readers of them have ended and no other root needs them.
+    """The files that `roots` name may be deleted once their readers have ended and no other root needs them.
 
-    `roots` have rising ids. `successor` is the first snapshot kept: its delta names the last of the files that died.
-    `made_changelog_ids`: these snapshots live on as changelogs, which must exist before their snapshots go.
-    `waiting_since_millis` is the storage's clock; `file_count` and `size_bytes` are what was found to go then.
+    `roots` have rising ids. `successor`: the first kept snapshot, whose delta names the last unreachable files.
+    `made_changelog_ids`: the snapshots whose long-lived changelogs must exist before they are unlinked.
+    `waiting_since_millis`: by the storage's clock; `file_count` and `size_bytes`: those of the files found unreachable
+    then.
     """
 
-    # A plan of a newer version is refused by its number, so unknown fields mean damage.
+    # A plan of a newer version is refused by its version number, so an unknown field means damage.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int = PLAN_VERSION
@@ -52,7 +53,7 @@ class DeletionPlan(BaseModel):
 
     @property
     def first_kept_id(self) -> int:
-        """The id below which a plan for snapshots unlinks."""
+        """The first snapshot id that a plan for snapshots keeps."""
         return self.roots[-1].snapshot_id + 1
 
 
@@ -74,9 +75,12 @@ def parse_plan(data: bytes, key: str) -> DeletionPlan:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise CorruptTable(
-            f"{key}: field {field} is {first['input']!r:.100}: {first['msg']}. Nothing is deleted while it is there. "
-            "Keep a copy as evidence, remove it, then remove orphan files."
+            f"{key}: field {field} is {first['input']!r:.100}: {first['msg']}. While it exists, nothing is "
+            "deleted. Keep a copy as evidence, remove the plan, then remove orphan files."
         ) from error
     if key != plan.key or not plan.roots:
-        raise CorruptTable(f"{key}: the plan is {plan.uuid} with {len(plan.roots)} roots: it was put there by hand.")
+        raise CorruptTable(
+            f"{key}: the plan is {plan.uuid} with {len(plan.roots)} roots, which does not fit its "
+            "name. Keep a copy as evidence, and remove the file."
+        )
     return plan

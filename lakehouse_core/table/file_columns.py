@@ -1,6 +1,6 @@
-"""The columns of a data file: keys, sequence number, kind, then the table's own.
+"""File columns: the columns of a data file, which are keys, sequence number, row kind, then the table's columns.
 
-Between tasks and files rows travel as *records*: the table's columns, in key tables followed by the two system columns.
+Tasks and files exchange rows as *records*: the table's columns, in key tables followed by the two system columns.
 Source: docs/format/data-files.md#columns-and-order.
 """
 
@@ -32,7 +32,7 @@ _VALUE_KIND_FIELD: Final = DataField(2147483645, VALUE_KIND, AtomicType(TypeRoot
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """The columns of a data file, its Arrow schema with field ids, and for each the record column that it holds."""
+    """The columns of a data file: their Arrow schema with field ids, and for each the record column that it stores."""
 
     fields: tuple[DataField, ...]
     schema: pa.Schema
@@ -65,9 +65,9 @@ def _key_field(field: DataField) -> DataField:
 
 
 def uses_int96(schema: TableSchema) -> bool:
-    """Whether timestamps in Parquet are INT96, which its Arrow writer chooses for all of a file or none.
+    """Return whether timestamps in Parquet are INT96, which Arrow's writer applies to a whole file.
 
-    Raises UnsupportedFeature when the timestamps of the table cannot share a Parquet file that every Paimon reads.
+    Raises UnsupportedFeature if no Parquet file that all Paimon versions read can hold the table's timestamps.
     """
     precisions = {
         part.precision or 0
@@ -77,7 +77,7 @@ def uses_int96(schema: TableSchema) -> bool:
     }
     if precisions and max(precisions) > 6 and min(precisions) <= 6:
         raise UnsupportedFeature(
-            f"the table has timestamps of precisions {min(precisions)} and {max(precisions)}: in Parquet files those "
-            "above 6 cannot stand beside others. Use precisions up to 6 for all of them."
+            f"the table has timestamps of precisions {min(precisions)} and {max(precisions)}: a Parquet file "
+            "cannot hold those above 6 together with others. Use precisions up to 6 for all of them."
         )
     return bool(precisions) and max(precisions) > 6

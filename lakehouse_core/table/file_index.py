@@ -1,6 +1,6 @@
-"""The indexes of one data file, asked which of its rows a condition may hold for.
+"""File indexes: find the rows of one data file that may satisfy a condition.
 
-A column whose type has changed so that its keys may have, or that has no index, is unknown: any row may match.
+For a column without an index, or with a type change that may change its index keys, any row may match.
 Source: docs/format/file-index.md#container, docs/semantics/reading.md#raw-reads.
 """
 
@@ -43,13 +43,13 @@ from lakehouse_core.table.predicate import (
 )
 from lakehouse_core.table.schema import TableSchema
 
-# A side file is called after its data file. Stored in every table.
+# The suffix of a side file's name, after the data file's name. Stored in every table.
 INDEX_SUFFIX: Final = ".index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileIndex:
-    """The indexes of one file: where each lies, and how to fetch it. `what` names the file in errors."""
+    """The indexes of one file: their positions, and a function that reads them. `what` names the file in errors."""
 
     directory: Directory
     fetch: Callable[[Place], bytes]
@@ -64,16 +64,16 @@ def embedded_index(data: bytes, file: DataFile) -> FileIndex:
 
 
 def index_file_name(file: DataFile) -> str | None:
-    """Return the name of the file beside the data file that holds its index, None when there is none."""
+    """Return the name of the side file with the data file's index, None if it has none."""
     return next((name for name in file.extra_files if name.endswith(INDEX_SUFFIX)), None)
 
 
 def matching_rows(
     predicate: Predicate, index: FileIndex, file: DataFile, file_schema: TableSchema, fields: Iterable[DataField]
 ) -> BitMap | None:
-    """Return the rows of the file that may satisfy the predicate, None when any row may.
+    """Return the rows of the file that may satisfy the predicate, None if all rows may.
 
-    `predicate` is bound to `fields`, those of the schema that is read. Raises CorruptTable, UnsupportedFeature.
+    `predicate` is bound to `fields`, the columns of the read's schema. Raises CorruptTable, UnsupportedFeature.
     """
     question = _Question(index, file, file_schema, {field.name: field for field in fields})
     rows = possible_rows(predicate, question.rows)
@@ -81,7 +81,7 @@ def matching_rows(
 
 
 def open_every_index(index: FileIndex, file: DataFile, file_schema: TableSchema) -> None:
-    """Fetch every index of the file, decode those that a read would ask, and keep nothing. Raises CorruptTable."""
+    """Read every index of the file, and decode those that a scan would use. Raises CorruptTable."""
     question = _Question(index, file, file_schema, {})
     fields = {field.name: field for field in file_schema.fields}
     for column, places in index.directory.items():
@@ -96,7 +96,7 @@ def open_every_index(index: FileIndex, file: DataFile, file_schema: TableSchema)
 
 
 class _Question:
-    """One condition asked of one file; indexes are opened when a leaf needs them."""
+    """One condition on one file; an index is opened when a leaf of the condition needs it."""
 
     def __init__(
         self, index: FileIndex, file: DataFile, file_schema: TableSchema, fields: Mapping[str, DataField]
@@ -155,12 +155,12 @@ class _Question:
 
 
 def _rows_without_values(leaf: Leaf, wanted: bool) -> BitMap | None:
-    """Where all is null, IS NULL is true and everything else unknown."""
+    """Return the rows of a leaf on a column of nulls only: IS NULL is true, any other condition unknown."""
     return None if isinstance(leaf, IsNull) and wanted else BitMap()
 
 
 def _bloom_rows(leaf: Leaf, wanted: bool, index: BloomFilter, kind: AtomicType) -> BitMap | None:
-    """No row, where the filter denies every value that the answer needs; it says nothing else."""
+    """Return no rows if the filter excludes every value that the leaf needs, else None: all rows may match."""
     match leaf:
         case Compare(_, Comparison.EQUAL, value) if wanted:
             values: Sequence[Any] = (value,)
@@ -179,7 +179,7 @@ def _spellings(value: Any) -> tuple[Any, ...]:
 
 
 def _key_ranges(leaf: Compare | In | StartsWith, form: KeyForm) -> tuple[list[KeyRange], list[KeyRange]]:
-    """Return the keys of which the leaf may be true, and those of which it is for certain."""
+    """Return the ranges of index keys for which the leaf may be true, and those for which it certainly is."""
     match leaf:
         case StartsWith(_, prefix):
             start = prefix.encode("utf-8", "surrogatepass")
@@ -198,7 +198,7 @@ def _comparison_ranges(comparison: Comparison, value: Any, form: KeyForm) -> tup
         return everything, everything
     low, after = _equal(value, form)
     below, above = (None, low), (after, form.nan)
-    # Of keys that stand for several values, the literal's own may be on either side.
+    # If a key stands for several values, rows with the literal's own key may satisfy the leaf or not.
     upto, onwards = (None, after), (low, form.nan)
     exact = form.is_exact
     match comparison:
@@ -218,23 +218,23 @@ def _comparison_ranges(comparison: Comparison, value: Any, form: KeyForm) -> tup
 
 
 def _equal(value: Any, form: KeyForm) -> KeyRange:
-    """The keys of values that equal this one: both zeros, of floating-point numbers."""
+    """Return the range of keys of the values equal to this one: for a floating-point zero, both zeros."""
     spelled = [literal_key(each, form) for each in _spellings(value)]
     return min(spelled), successor(max(spelled))
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:
-    """Return the smallest text above all that begin with the prefix. UTF-8 has no byte 255."""
+    """Return the smallest text above all texts with the prefix. UTF-8 has no byte 255."""
     return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else None
 
 
 def _loses_blanks(kind: DataType, file: DataFile) -> bool:
-    """Whether values come without the blanks that their keys may have: CHAR of ORC files does."""
+    """Return whether values of the file lack trailing blanks that their index keys may have: CHAR in ORC files."""
     return isinstance(kind, AtomicType) and kind.root is TypeRoot.CHAR and file.file_name.endswith(".orc")
 
 
 def _has_same_keys(source: DataType, target: DataType) -> bool:
-    """Whether a value keeps its key when the column is read as `target`."""
+    """Return whether values keep their index keys when the column is read as `target`."""
     if has_same_kind(source, target):
         return True
     if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):

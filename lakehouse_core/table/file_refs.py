@@ -16,7 +16,7 @@ from lakehouse_core.table.layout import TableLayout
 
 
 class FileKind(StrEnum):
-    """What a file is, in the order in which files are deleted: what is named goes before what names it."""
+    """The kind of a file, in deletion order: a file is deleted before the files that name it."""
 
     DATA = "data"
     CHANGELOG = "changelog"
@@ -30,9 +30,9 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRef:
-    """A file of the table by its key; `size` is what its manifest records, None where nothing does.
+    """A file of the table by its key. `size`: the recorded size in bytes, None if no size is recorded.
 
-    Of an object that several changelog files share no entry tells the whole size, but each a least one.
+    For an object that several changelog files share, `size` is only a lower bound.
     """
 
     key: str
@@ -41,7 +41,7 @@ class FileRef:
     least_size: int = 0
 
     def size_fault(self, found: int) -> str | None:
-        """Return which size was expected where `found` bytes are wrong, else None."""
+        """Return the expected size as text if `found` bytes are wrong, else None."""
         if self.size is not None and found != self.size:
             return str(self.size)
         return f"{self.least_size} at least" if found < self.least_size else None
@@ -52,7 +52,7 @@ def manifest_file(name: str, size: int, *, named_by: str) -> FileRef:
 
 
 def index_file(name: str, size: int, *, folder: str | None, named_by: str) -> FileRef:
-    """Return an index file; `folder` is its bucket's where the table keeps index files beside data files."""
+    """Return an index file. `folder`: the bucket's index folder, None for the table's `index` folder."""
     plain = plain_name(name, named_by)
     key = TableLayout.index(plain) if folder is None else f"{folder}/{plain}"
     return FileRef(key=key, kind=FileKind.INDEX, size=size)
@@ -61,7 +61,7 @@ def index_file(name: str, size: int, *, folder: str | None, named_by: str) -> Fi
 def data_files(
     name: str, size: int, extra_files: Sequence[str], *, kind: FileKind, folder: str, named_by: str
 ) -> tuple[FileRef, ...]:
-    """Return a data or changelog file, or the object that it shares with others, and the files that belong to it."""
+    """Return a data or changelog file, or the object that it shares with others, and its extra files."""
     found = [stored_file(f"{folder}/{plain_name(name, named_by)}", kind, size)]
     for extra in extra_files:
         found.append(FileRef(key=f"{folder}/{plain_name(extra, named_by)}", kind=FileKind.EXTRA, size=None))
@@ -69,7 +69,9 @@ def data_files(
 
 
 def stored_file(key: str, kind: FileKind, size: int | None) -> FileRef:
-    """Return the object that holds the file at `key`: the file itself, but for changelog files that share an object."""
+    """Return the object that holds the file at `key`: the file itself, except for changelog files that share an
+    object.
+    """
     segment = segment_of(key)
     if segment is None:
         return FileRef(key=key, kind=kind, size=size)
@@ -77,7 +79,9 @@ def stored_file(key: str, kind: FileKind, size: int | None) -> FileRef:
 
 
 def message_files(message: CommitMessage, folders: "DataLayout", *, named_by: str) -> Iterator[FileRef]:
-    """Yield the files that a commit of the message would add, upgraded ones too; none that lies outside the table."""
+    """Yield the files that a commit of the message would add, including upgraded ones, except files outside the
+    table.
+    """
     data = (*message.new_files, *message.compact_after)
     changelog = (*message.changelog_files, *message.compact_changelog_files)
     folder = folders.bucket(message.partition, message.bucket)
@@ -93,10 +97,10 @@ def message_files(message: CommitMessage, folders: "DataLayout", *, named_by: st
 
 
 def plain_name(name: str, named_by: str) -> str:
-    """Return `name`. Raises CorruptTable when it is anything but one plain file name."""
+    """Return `name`. Raises CorruptTable unless it is a plain file name."""
     if not is_file_name(name):
         raise CorruptTable(
-            f"{named_by} names the file {name!r}, expected a plain name without a path. "
-            "Nothing of it is deleted; run `lakehouse verify` and keep its report."
+            f"{named_by} names the file {name!r}, expected a plain name without a path. Nothing was deleted; run "
+            "`lakehouse verify` and keep its report."
         )
     return name

@@ -1,4 +1,4 @@
-"""File statistics: what the statistics of a data file say of columns as a later schema reads them."""
+"""File statistics: value ranges of a data file's columns, converted to the schema of a read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,9 +14,9 @@ from lakehouse_core.table.stats import decode_stats
 
 
 def file_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataField]) -> dict[str, ColumnRange]:
-    """Return what the file's statistics say of the `wanted` columns, which are those of the schema that is read.
+    """Return the value ranges of the `wanted` columns of the read's schema, from the file's statistics.
 
-    A column that the file lacks is all null; one whose type changed so that order or equality may have, is unknown.
+    A column that the file lacks is all null. A column is unknown if its type change may change order or equality.
     """
     by_id = {each.id: each for each in file_schema.fields}
     ranges: dict[str, ColumnRange] = {}
@@ -32,14 +32,14 @@ def file_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataF
 
 
 def _as_read(stored: ColumnRange, kind: DataType) -> ColumnRange:
-    """Return the range of the values as reads give them: CHAR may come without the blanks that its bounds have."""
+    """Return the range of the values as reads return them: CHAR values may lack the trailing blanks of the bounds."""
     if isinstance(kind, AtomicType) and kind.root is TypeRoot.CHAR and stored.minimum is not None:
         return replace(stored, minimum=stored.minimum.rstrip(" "))
     return stored
 
 
 def keeps_order(source: DataType, target: DataType) -> bool:
-    """Return whether comparable values of `source` are, after the cast to `target`, the very same values."""
+    """Return whether the cast to `target` leaves comparable values of `source` unchanged."""
     if has_same_kind(source, target):
         return True
     if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
@@ -64,7 +64,7 @@ _WIDENING: Final = frozenset(
 
 
 def stored_ranges(file: DataFile, file_schema: TableSchema) -> Mapping[str, ColumnRange]:
-    """Return what the file's statistics say of its columns, by the names and in the types that it was written with."""
+    """Return the value ranges of the file's columns, by the names and in the types of its own schema."""
     stored = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
     names = [each.name for each in file_schema.fields] if stored is None else list(stored)
     known = [name for name in names if file_schema.has_field(name)]
@@ -78,7 +78,7 @@ def stored_ranges(file: DataFile, file_schema: TableSchema) -> Mapping[str, Colu
 
 
 def key_ranges(file: DataFile, file_schema: TableSchema, wanted: Sequence[DataField]) -> dict[str, ColumnRange]:
-    """As `file_ranges`, of key columns; they are never null."""
+    """Return the value ranges as `file_ranges` does, for key columns, which are never null."""
     fields = file_schema.key_fields
     lows, highs, _ = decode_stats(file.key_stats, [each.type for each in fields])
     found = {each.id: (each, low, high) for each, low, high in zip(fields, lows, highs, strict=False)}

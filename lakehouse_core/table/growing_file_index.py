@@ -1,4 +1,6 @@
-"""The indexes of one data file, which grow while its rows pass. Source: docs/format/file-index.md#container."""
+"""Growing file index: build the indexes of one data file while its rows are written. Source:
+docs/format/file-index.md#container.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,10 +22,10 @@ from lakehouse_core.table.schema import TableSchema
 
 
 class GrowingFileIndex:
-    """Takes the rows of a file in their order; `bodies` gives its indexes.
+    """Takes the rows of a file in order; `bodies` returns its indexes.
 
-    Bloom filters take their size in memory, times eight while they are small; the others four bytes a row, and each
-    distinct value.
+    Memory: a bloom filter takes its size, eight times that while it is small; another index takes four bytes per row,
+    and each distinct value.
     """
 
     def __init__(self, schema: TableSchema) -> None:
@@ -36,14 +38,14 @@ class GrowingFileIndex:
         self._order = indexed
 
     def add(self, records: pa.Table) -> None:
-        """Take the next rows; `records` has the table's columns under their names."""
+        """Add the next rows; `records` has the table's columns by name."""
         for bloom in self._blooms:
             bloom.add(records)
         for dictionary in self._dictionaries:
             dictionary.add(records)
 
     def bodies(self) -> Mapping[str, Mapping[str, bytes | None]]:
-        """Return the indexes of all rows taken, by column and kind."""
+        """Return the indexes of all added rows, by column and kind."""
         bodies = {(bloom.column, str(IndexKind.BLOOM_FILTER)): bloom.to_bytes() for bloom in self._blooms}
         for dictionary in self._dictionaries:
             bodies |= dictionary.to_bytes()

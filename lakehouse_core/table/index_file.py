@@ -1,4 +1,4 @@
-"""Index files as commit messages carry them: what an index manifest says of one, without its place.
+"""Index files in commit messages: the fields of an index manifest entry without partition and bucket.
 
 Source: docs/format/manifest.md#index-manifest-record.
 """
@@ -10,7 +10,7 @@ from lakehouse_core.table.manifest import DeletionVectorRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFile:
-    """A file that says something about the data files of its bucket, or of its partition where there are no buckets.
+    """An index of the data files of its bucket, or of its partition in a table without buckets.
 
     `index_type` is `DELETION_VECTORS` or `HASH`. `row_count`: how many vectors or hashes it holds; size in bytes.
     """

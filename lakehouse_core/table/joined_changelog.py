@@ -1,8 +1,7 @@
-"""Changelog files that share one object: their names say where in it the bytes of each lie.
+"""Joined changelogs: changelog files that share one object; the name of each gives its byte range in the object.
 
-What was a file of its own is a segment, as it was, byte for byte. The name of the first, which begins the object, is
-the object's own; the others name it, its bucket and their range. Manifest entries are those of the single files but for
-the name.
+A segment holds the bytes of one file, unchanged. The name of the first segment is the object's; the other names contain
+it, its bucket and their range. Only names distinguish the manifest entries from those of single files.
 Source: docs/semantics/compaction.md#pre-commit-compaction; `CompactedChangelogPathResolver`, `ChangelogCompactTask` of
 Java 2.0.0.
 """
@@ -36,9 +35,9 @@ class Segment:
 
 
 def segment_of(key: str) -> Segment | None:
-    """Return where the bytes of the changelog file at `key` lie, None when it is an object of its own.
+    """Return the segment of the changelog file at `key`, None if the file is an object of its own.
 
-    The object lies in the bucket of its first segment, beside the bucket that `key` is in.
+    The object is in the bucket folder of its first segment, in the same partition as `key`.
     """
     folder, slash, name = key.rpartition("/")
     match = _match(name)
@@ -55,7 +54,7 @@ def segment_of(key: str) -> Segment | None:
 
 
 def object_name(name: str) -> str:
-    """Return the name of the object in which the bytes of a file lie: its own unless it is a later segment."""
+    """Return the name of the object that holds a file: the file's own name unless it is a later segment."""
     match = _match(name)
     return name if match is None else _object_name(match)
 
@@ -67,12 +66,14 @@ def segment_format(name: str) -> str | None:
 
 
 def first_segment_name(uuid: str, *, bucket: int, length: int, file_format: str) -> str:
-    """Return the name of an object that begins with `length` bytes of a file of `bucket`, in whose folder it lies."""
+    """Return the name of an object whose first segment has `length` bytes and belongs to `bucket`, the object's
+    folder.
+    """
     return f"{_PREFIX}{uuid}${bucket}-{length}.{_FORMAT_PREFIX}{file_format}"
 
 
 def segment_names(first: str, lengths: Iterable[int]) -> Iterator[str]:
-    """Yield the names of the segments of the object `first`, whose lengths in bytes follow each other in `lengths`."""
+    """Yield the names of the segments of the object `first`. `lengths`: the segments' lengths in bytes, in order."""
     stem, dot, ending = first.rpartition(".")
     offset = 0
     for length in lengths:
@@ -81,7 +82,7 @@ def segment_names(first: str, lengths: Iterable[int]) -> Iterator[str]:
 
 
 def _match(name: str) -> re.Match[str] | None:
-    # Asked of every file of a table, of which hardly any is one.
+    # This is called for every file of a table, and hardly any is a segment.
     return _NAME.fullmatch(name) if name.startswith(_PREFIX) else None
 
 

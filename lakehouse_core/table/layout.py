@@ -22,13 +22,13 @@ _STATISTICS: Final = "statistics"
 
 INDEX_FOLDER: Final = "index"
 BRANCH_FOLDER: Final = "branch"
-# What we keep for ourselves, under one prefix that other engines leave alone.
+# Files of this package only, below one folder that other engines ignore.
 OWN_FOLDER: Final = "lakehouse"
 PENDING_FOLDER: Final = f"{OWN_FOLDER}/pending"
 PINS_FOLDER: Final = f"{OWN_FOLDER}/pins"
 QUEUE_FOLDER: Final = f"{OWN_FOLDER}/queue"
 
-# What a table keeps beside its data files.
+# The folders beside a table's data files.
 TABLE_FOLDERS: Final = frozenset(
     {
         _SNAPSHOT,
@@ -56,8 +56,8 @@ _LONGEST_USER: Final = 150
 class TableLayout:
     """The keys of a table's metadata on one branch; `branch` None is the main one.
 
-    A branch has snapshots, changelogs, schemas, tags, consumers and a boundary of its own. What those name, deletion
-    plans and staged commits belong to the table: their keys are the same on every branch.
+    A branch has its own snapshots, changelogs, schemas, tags, consumers and boundary. The files that these name,
+    deletion plans and staged commits belong to the table: their keys are the same on every branch.
     """
 
     branch: str | None = None
@@ -145,7 +145,7 @@ class TableLayout:
         if len(name) > _LONGEST_USER:
             digest = hashlib.blake2b(commit_user.encode(), digest_size=16).hexdigest()
             name = f"{name[: _LONGEST_USER - 33]}-{digest}"
-        # A user may be named "..", which is not a part of a key.
+        # A user may be named "..", which must not be a part of a key.
         return f"{PENDING_FOLDER}/commit-{name}-{commit_identifier}.json"
 
 

@@ -1,4 +1,4 @@
-"""The LSM tree of one bucket: every level-0 file a run of its own, each level above one run.
+"""Levels: the LSM tree of one bucket, in which each level-0 file is a run and each higher level is one run.
 
 Source: docs/semantics/compaction.md#levels.
 """
@@ -16,7 +16,7 @@ from lakehouse_core.table.sorted_run import SortedRun, keyed_files
 
 @dataclass(frozen=True, slots=True)
 class LevelSortedRun:
-    """A sorted run and the level that it makes up, or at level 0 is a part of."""
+    """A sorted run and its level; a level above 0 has one run."""
 
     level: int
     run: SortedRun
@@ -31,7 +31,7 @@ class Levels:
 
     @property
     def max_level(self) -> int:
-        """The level that holds what is oldest; nothing lies below it."""
+        """The level of the oldest records; no level is below it."""
         return self.level_count - 1
 
     @property
@@ -45,7 +45,7 @@ class Levels:
 
 
 def levels_of(files: Iterable[DataFile], key_types: Sequence[DataType], *, level_count: int) -> Levels:
-    """Arrange the live files of one bucket. Raises CorruptTable when files of a level above 0 overlap."""
+    """Return the levels of the live files of one bucket. Raises CorruptTable if files of a level above 0 overlap."""
     by_level: dict[int, list[DataFile]] = defaultdict(list)
     for file in files:
         by_level[file.level].append(file)
@@ -59,13 +59,13 @@ def levels_of(files: Iterable[DataFile], key_types: Sequence[DataType], *, level
 
 
 def run_count(files: Iterable[DataFile]) -> int:
-    """Return how many sorted runs the files of a bucket make up."""
+    """Return the number of sorted runs of a bucket's files."""
     levels = [file.level for file in files]
     return levels.count(0) + len(set(levels) - {0})
 
 
 def newest_first(file: DataFile) -> tuple[int, int, int, str]:
-    """The order of level-0 files, newest first."""
+    """Return the sort key of level-0 files for the order newest first."""
     return (-file.max_sequence_number, file.min_sequence_number, file.creation_time_millis or 0, file.file_name)
 
 

@@ -1,6 +1,6 @@
-"""The time that the values of a partition stand for, and whether it is over.
+"""Partition times: the time that a partition's values mean, and whether the partition has expired.
 
-All times are of the local wall clock.
+All times are in local wall clock.
 Source: docs/semantics/maintenance.md#partition-expiry.
 """
 
@@ -20,7 +20,7 @@ _MILLI_NANOS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTimes:
-    """How to read the time of a partition: `pattern` puts its values together, None: the first value is the time."""
+    """The rule for a partition's time. `pattern` combines its values; None: the first value is the time."""
 
     names: tuple[str, ...]
     types: tuple[DataType, ...]
@@ -30,9 +30,9 @@ class PartitionTimes:
     def time_nanos(self, values: Sequence[Any]) -> int | None:
         """Return the time of a partition with these comparable values, nanoseconds since 1970 of the local clock.
 
-        None where the values are not such a time, and where one is null.
+        None if the values are not a time, or one is null.
         """
-        # Java's own texts of values: of a DATE its number, so that none is a time without a formatter for numbers.
+        # The values as Java's texts: a DATE is its number of days, which is a time only with a formatter for numbers.
         texts = {
             name: None if value is None else value_text(value, data_type, legacy=True)
             for name, data_type, value in zip(self.names, self.types, values, strict=True)
@@ -43,7 +43,7 @@ class PartitionTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExpiry:
-    """Partitions whose time lies before `deadline_nanos` are over; those without a time never are."""
+    """Partitions with a time before `deadline_nanos` have expired; partitions without a time never expire."""
 
     times: PartitionTimes
     deadline_nanos: int
@@ -54,7 +54,7 @@ class PartitionExpiry:
 
 
 def partition_times(schema: TableSchema) -> PartitionTimes | None:
-    """Return how a table says the times of its partitions; None where it has none."""
+    """Return the rule for the times of a table's partitions; None if the table has none."""
     if not schema.partition_keys:
         return None
     options = schema.table_options.partition_times
@@ -67,7 +67,7 @@ def partition_times(schema: TableSchema) -> PartitionTimes | None:
 
 
 def skipped_by_compaction(schema: TableSchema, *, local_now_millis: int) -> PartitionExpiry | None:
-    """Return which partitions a compaction passes over, because they are about to go; None where it takes all."""
+    """Return which partitions a compaction skips because they have expired; None if it skips none."""
     times, options = partition_times(schema), schema.table_options.partition_times
     if times is None or options.age_millis is None or not options.compaction_skips:
         return None
@@ -75,9 +75,9 @@ def skipped_by_compaction(schema: TableSchema, *, local_now_millis: int) -> Part
 
 
 def check_partition_time(values: Sequence[Any], schema: TableSchema) -> None:
-    """Raise InvalidRequest where the table wants partitions with times and these values are none.
+    """Raise InvalidRequest if the table requires partitions with times and these values are not a time.
 
-    It says what times look like by a formatter or a pattern; without either, everything goes.
+    A formatter or a pattern defines the form of times; without either, all values are allowed.
     """
     times, options = partition_times(schema), schema.table_options.partition_times
     is_told = options.formatter is not None or options.pattern is not None
@@ -92,7 +92,9 @@ def check_partition_time(values: Sequence[Any], schema: TableSchema) -> None:
 
 
 def _filled(pattern: str, texts: Sequence[tuple[str, str | None]]) -> str | None:
-    """Put the values in the places of `$name`, the longest name that fits; None where a value is null."""
+    """Return the pattern with each `$name` replaced by its value, the longest name that fits; None if a value is
+    null.
+    """
     present = {name: text for name, text in texts if text is not None}
     if len(present) < len(texts):
         return None

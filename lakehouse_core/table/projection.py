@@ -1,4 +1,4 @@
-"""How the columns of a file become the columns of a read, by field id.
+"""Projection: map the columns of a file to the columns of a read, by field id.
 
 Source: docs/semantics/tables.md#reading-old-files.
 """
@@ -27,8 +27,8 @@ class ColumnProjection:
 def file_projection(file_schema: TableSchema, read_fields: Sequence[DataField]) -> tuple[ColumnProjection, ...]:
     """Return, for each field of the read and in its order, the column of a file of `file_schema` that holds it.
 
-    Columns meet by id, whatever they are called: a dropped column that was added again is another one. Raises
-    UnsupportedFeature naming the column when its values cannot be cast.
+    Columns are matched by id, not by name: a column that was dropped and added again is another column. Raises
+    UnsupportedFeature naming a column whose values cannot be cast.
     """
     by_id = {field.id: field for field in file_schema.fields}
     projections = []
@@ -37,8 +37,8 @@ def file_projection(file_schema: TableSchema, read_fields: Sequence[DataField]) 
         if source is not None and not can_cast(source.type, target.type, explicit=True):
             raise UnsupportedFeature(
                 f"Column {target.name}: files of schema {file_schema.id} hold {type_to_sql(source.type)} and cannot be "
-                f"read as {type_to_sql(target.type)}: there is no such cast. Leave the column out, "
-                "or read a snapshot of before the change."
+                f"read as {type_to_sql(target.type)}: there is no such cast. Leave the column out, or read a "
+                "snapshot from before the change."
             )
         projections.append(ColumnProjection(target=target, source=source))
     return tuple(projections)

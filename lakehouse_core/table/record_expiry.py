@@ -1,4 +1,4 @@
-"""Rows whose time is over: they go when a compaction reads them, before any merge, and reads still show them till then.
+"""Record expiry: a compaction drops expired records when it reads them, before any merge. Until then reads return them.
 
 Java counts in whole seconds, and TIMESTAMP as if it were UTC.
 Source: docs/semantics/compaction.md#record-expiry.
@@ -16,21 +16,25 @@ from lakehouse_core.table.schema import TableSchema, time_field
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-# A BIGINT of as much or more holds milliseconds, a smaller one seconds.
+# A BIGINT of this value or more is in milliseconds, a smaller one in seconds.
 _LEAST_MILLIS: Final = 1_000_000_000_000
 _PER_MILLI: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordExpiry:
-    """Rows whose `field` lies before `deadline_seconds`, in seconds since 1970, are over; null never is."""
+    """Rows with a `field` before `deadline_seconds`, in seconds since 1970, have expired; rows with null never
+    expire.
+    """
 
     field: DataField
     deadline_seconds: int
 
 
 def record_expiry(schema: TableSchema, *, now_millis: int) -> RecordExpiry | None:
-    """Return which rows of a table are over now, None where it keeps them all. Raises InvalidRequest."""
+    """Return which rows of a table have expired at `now_millis`, None if its rows never expire. Raises
+    InvalidRequest.
+    """
     options = schema.table_options.record_expiry
     if options is None or schema.is_append:
         return None
@@ -38,7 +42,7 @@ def record_expiry(schema: TableSchema, *, now_millis: int) -> RecordExpiry | Non
 
 
 def is_expired(value: Any, expiry: RecordExpiry) -> bool:
-    """Say whether a comparable value of the time column is over."""
+    """Return whether a comparable value of the time column has expired."""
     match value:
         case None:
             return False
@@ -50,7 +54,7 @@ def is_expired(value: Any, expiry: RecordExpiry) -> bool:
 
 
 def expired_rows(batch: pa.RecordBatch, expiry: RecordExpiry) -> Mask:
-    """Return for each row whether its time is over."""
+    """Return a mask of the expired rows."""
     column = batch.column(expiry.field.name)
     if pa.types.is_timestamp(column.type):
         millis = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // _PER_MILLI[column.type.unit]
@@ -63,13 +67,13 @@ def expired_rows(batch: pa.RecordBatch, expiry: RecordExpiry) -> Mask:
 
 
 def _is_millis(value: Any, field: DataField) -> Any:
-    """Of one value or of many."""
+    """Return whether one value, or each of many, is in milliseconds."""
     assert isinstance(field.type, AtomicType)
     return (value >= _LEAST_MILLIS) & (field.type.root is TypeRoot.BIGINT)
 
 
 def _whole_seconds(millis: int) -> int:
-    """Java's division: towards zero."""
+    """Return whole seconds, rounded towards zero as in Java."""
     return abs(millis) // 1000 * (1 if millis >= 0 else -1)
 
 

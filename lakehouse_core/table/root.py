@@ -1,4 +1,4 @@
-"""Which files a root keeps alive, and where each of them lies.
+"""Roots: the files that a root keeps, and their keys.
 
 Rule: names from manifests are hostile input. A name that could leave its folder stops the deletion.
 Source: docs/reliability/deletion.md#what-keeps-files.
@@ -15,7 +15,7 @@ from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 
 class RootKind(StrEnum):
-    """What sort of root it is decides what it needs."""
+    """The kind of a root, which decides the files that it needs."""
 
     SNAPSHOT = "snapshot"
     TAG = "tag"
@@ -24,9 +24,9 @@ class RootKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """What a root names. `key` is the object that makes it one ("snapshot/snapshot-3", or the plan that unlinked it).
+    """The files that a root names. `key`: the root's object ("snapshot/snapshot-3", or the plan that unlinked it).
 
-    Roots of one `lineage` with consecutive ids continue each other: each one's delta changes the one before it.
+    In one `lineage`, the delta of each root is the difference to the root with the previous id.
     """
 
     key: str
@@ -45,12 +45,12 @@ class Root:
         return tuple(named for named in (self.base, self.delta, self.changelog) if named is not None)
 
     def same_files(self, other: "Root") -> bool:
-        """True when both name the same state of the same table."""
+        """Return whether both name the same state of the same table."""
         return (self.base, self.delta, self.index_manifest) == (other.base, other.delta, other.index_manifest)
 
 
 def root_of(snapshot: Snapshot, key: str, kind: RootKind, *, lineage: str = "") -> Root:
-    """Return everything that the file at `key` names, needed or not. Raises CorruptTable."""
+    """Return all files that the object at `key` names, needed or not. Raises CorruptTable."""
     checksums = snapshot_checksums(snapshot, key)
 
     def named(name: str, size: int | None) -> ManifestListRef:
@@ -74,11 +74,11 @@ def root_of(snapshot: Snapshot, key: str, kind: RootKind, *, lineage: str = "") 
 
 
 def needed(root: Root, *, delta_is_changelog: bool) -> Root:
-    """Return `root` with only what a reader of it can ask for, which therefore must exist.
+    """Return `root` with only the files that its readers can need, which must exist.
 
-    A tag is read as a state, so the changelog of its snapshot is not its own. Of a long-lived changelog only the
-    changelog is left: its changelog files, or, when the table has no changelog producer (`delta_is_changelog`), the
-    files that its delta added.
+    A tag is read as a state, so it does not keep the changelog of its snapshot. A long-lived changelog keeps only
+    changes: its changelog files, or, when the table has no changelog producer (`delta_is_changelog`), the files that
+    its delta added.
     """
     match root.kind:
         case RootKind.SNAPSHOT:
@@ -90,7 +90,7 @@ def needed(root: Root, *, delta_is_changelog: bool) -> Root:
             if root.changelog is not None:
                 return replace(without_state, base=None, delta=None)
             if delta_is_changelog:
-                # Nobody reads the base, but Java keeps it until the changelog goes, and looks for it then.
+                # No reader needs the base, but Java keeps it until the changelog expires, and reads it then.
                 return without_state
             return replace(without_state, base=None, delta=None)
 
@@ -108,7 +108,7 @@ def lineages(roots: Iterable[Root]) -> Iterator[tuple[Root, ...]]:
 
 
 def metadata_files(root: Root) -> tuple[FileRef, ...]:
-    """Return the files that `root` names itself; manifests, data and index files are named one step further."""
+    """Return the files that `root` names directly; those files name manifests, data files and index files."""
     found = [
         FileRef(
             key=TableLayout.manifest(plain_name(named.name, root.key)), kind=FileKind.MANIFEST_LIST, size=named.size

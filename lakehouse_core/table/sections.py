@@ -1,6 +1,6 @@
-"""Sections: parts of a bucket's key range that share no key, so that each is merged, copied or kept alone.
+"""Sections: parts of a bucket's files with disjoint key ranges, so that each part is merged, copied or kept separately.
 
-Only the exact smallest and greatest keys of the metadata decide, never statistics, which may be truncated.
+Rule: the exact smallest and greatest keys in the metadata decide, never statistics, which may be truncated.
 Source: docs/semantics/compaction.md#compaction-task.
 """
 
@@ -30,11 +30,11 @@ def sections(files: Iterable[KeyedFile]) -> tuple[Section, ...]:
 
 
 def oldest_first(section: Section) -> tuple[Section, bool]:
-    """Return the runs by age, and whether that order alone says which version of a key is the newest.
+    """Return the runs, oldest first, and whether this order alone tells which version of a key is the newest.
 
-    It does when the ranges of the runs' sequence numbers are disjoint; where they are not (concurrent writers, a run
-    packed from files of several levels), sequence numbers must be read and compared. Writers that did not know of each
-    other give equal ones: of such versions the one in the later run is the newer, in reads, compactions and lookups.
+    It does if the ranges of the runs' sequence numbers are disjoint. Otherwise (concurrent writers, a run packed from
+    files of several levels) sequence numbers must be read and compared. Concurrent writers may give equal numbers: then
+    the version in the later run is the newer one, in reads, compactions and lookups.
     """
     ranges = []
     for run in section:
@@ -47,14 +47,16 @@ def oldest_first(section: Section) -> tuple[Section, bool]:
 
 
 def _age(keyed: KeyedFile) -> tuple[int, int, int, int, str]:
-    """What tells files of one key range apart, always alike: the older comes first."""
+    """Return the sort key for the age of files, oldest first, the same in every run of the code."""
     file = keyed.file
     created = file.creation_time_millis or 0
     return (file.min_sequence_number, file.max_sequence_number, -file.level, created, file.file_name)
 
 
 def _fewest_runs(files: list[KeyedFile]) -> Section:
-    """Greedy: a file continues the run that ended first, if that ended before the file begins."""
+    """Return the fewest runs, by a greedy rule: a file continues the run that ends first, if that run ends before the
+    file begins.
+    """
     runs: list[list[KeyedFile]] = []
     by_end: list[tuple[Key, int]] = []
     for keyed in files:

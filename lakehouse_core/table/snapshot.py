@@ -30,7 +30,7 @@ _Count: TypeAlias = Annotated[int, Field(ge=0)]
 
 
 def _last_part_of_a_key(name: str) -> str:
-    """Refuse whatever could leave its folder."""
+    """Return the name. Raises ValueError for a name that could point outside its folder."""
     if not is_file_name(name):
         raise ValueError("expected a file name without a path")
     return name
@@ -43,7 +43,7 @@ _KEYED_BY_ID = re.compile(r"(?:^|/)(?:snapshot/snapshot|changelog/changelog)-(\d
 class Snapshot(BaseModel):
     """One committed state of a table. Written once, never changed.
 
-    Fields stand in the order in which they are written. A field that is None (for `properties`: empty) is not written.
+    Fields are in the order of the file. A field that is None (for `properties`: empty) is not written.
     """
 
     # Unknown fields come from newer writers; a snapshot is never rewritten, so ignoring them is safe.
@@ -85,11 +85,12 @@ class Snapshot(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """A named snapshot, complete in itself: it outlives `snapshot-<id>`. Without retention both times are None.
+    """A named snapshot with all its fields, independent of the file `snapshot-<id>`. Without retention both times are
+    None.
 
     `tag_create_time` is (year, month, day, hour, minute, second, nanos) on the writer's local clock;
-    `tag_time_retained` is in seconds with nine digits after the point. `name`: under which it was created; no part of
-    what it is, and None where another engine wrote it.
+    `tag_time_retained` is in seconds with nine digits after the point. `name`: the name at creation, not part of
+    equality, None if another engine wrote the tag.
     """
 
     snapshot: Snapshot
@@ -99,7 +100,7 @@ class Tag:
 
     @property
     def create_time_millis(self) -> int | None:
-        """The local wall clock at creation, encoded as if it were UTC."""
+        """The creation time in local wall clock, counted as UTC."""
         if self.tag_create_time is None:
             return None
         *until_second, nanos = self.tag_create_time
@@ -112,7 +113,7 @@ class Tag:
 
 
 def new_tag(snapshot: Snapshot, *, name: str, local_now_millis: int, retained_millis: int | None) -> Tag:
-    """Return the tag of `snapshot` made now; without retention it carries no times, as Java writes it."""
+    """Return a tag of `snapshot` created now; without retention it has no times, as in Java."""
     if retained_millis is None:
         return Tag(snapshot=snapshot, name=name)
     moment = _EPOCH + timedelta(milliseconds=local_now_millis)
@@ -133,7 +134,7 @@ def new_tag(snapshot: Snapshot, *, name: str, local_now_millis: int, retained_mi
 
 
 def parse_snapshot(data: bytes, key: str) -> Snapshot:
-    """Return the snapshot or changelog in `data`; `key` names the file in errors and must carry the snapshot's id.
+    """Return the snapshot or changelog in `data`; `key` names the file in errors and must end with the snapshot's id.
 
     Raises CorruptTable, or UnsupportedFeature for a version newer than 3.
     """
@@ -146,7 +147,7 @@ def serialize_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def snapshot_checksums(snapshot: Snapshot, key: str) -> Mapping[str, str]:
-    """Return what the snapshot's writer recorded of the files that it names, by their names; `key` names it in errors.
+    """Return the checksums that the snapshot's writer recorded, by file name; `key` names the snapshot in errors.
 
     Raises CorruptTable.
     """
@@ -192,7 +193,7 @@ _NANO = Decimal("1.000000000")
 
 
 def _snapshot(document: dict[str, Any], key: str) -> Snapshot:
-    # Files of the first releases carry no version.
+    # Files of the first releases have no version.
     version = document.get("version") or 1
     if isinstance(version, int) and version > SNAPSHOT_VERSION:
         raise UnsupportedFeature(
@@ -212,7 +213,8 @@ def _snapshot(document: dict[str, Any], key: str) -> Snapshot:
     named = _KEYED_BY_ID.search(key)
     if named and int(named[1]) != snapshot.id:
         raise CorruptTable(
-            f"{key}: the file holds snapshot {snapshot.id}, expected {named[1]}. It was put there by hand."
+            f"{key}: the file holds snapshot {snapshot.id}, expected {named[1]}. The file was renamed or copied: "
+            "restore it from a copy of the table."
         )
     return snapshot
 

@@ -1,4 +1,4 @@
-"""Files whose keys do not overlap, in key order. Source: docs/semantics/compaction.md#levels."""
+"""Sorted runs: files in key order with disjoint key ranges. Source: docs/semantics/compaction.md#levels."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Key: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyedFile:
-    """A data file of a key table with its exact key range, both ends included, as Python orders keys."""
+    """A data file of a key table with its exact key range, both ends included, as tuples that Python compares."""
 
     file: DataFile
     min_key: Key
@@ -51,7 +51,7 @@ class SortedRun:
 
 def key_values(key: Key) -> Key:
     """Return the values of a key in a `KeyedFile` as they are stored."""
-    # A pair that a timestamp is begins with a number, never with a flag.
+    # A timestamp is a pair that begins with a number, a comparable float a pair that begins with a flag.
     return tuple(
         (nan if value[0] else value[1]) if isinstance(value, tuple) and isinstance(value[0], bool) else value
         for value in key
@@ -59,7 +59,9 @@ def key_values(key: Key) -> Key:
 
 
 def keyed_files(files: Iterable[DataFile], key_types: Sequence[DataType]) -> tuple[KeyedFile, ...]:
-    """Decode the key ranges. Raises CorruptTable when one cannot be decoded, or ends before it begins."""
+    """Return the files with their decoded key ranges. Raises CorruptTable if one cannot be decoded, or ends before it
+    begins.
+    """
     return tuple(_keyed(file, key_types) for file in files)
 
 
@@ -70,14 +72,14 @@ def _keyed(file: DataFile, key_types: Sequence[DataType]) -> KeyedFile:
         raise CorruptTable(f"{file.file_name}: its smallest or greatest key cannot be decoded: {error}") from error
     if low > high:
         raise CorruptTable(
-            f"{file.file_name}: its smallest key {low} lies above its greatest {high}. "
+            f"{file.file_name}: its smallest key {low} is greater than its greatest key {high}. "
             "Do not compact or expire; run `lakehouse verify` and keep its report."
         )
     return KeyedFile(file, low, high)
 
 
 def _comparable(key: Key) -> Key:
-    """Floats become pairs: NaN equals itself and comes last, as the merge orders it."""
+    """Return the key with floats as pairs, so that NaN equals itself and is last, as in a merge."""
     if not any(isinstance(value, float) for value in key):
         return key
     return tuple(

@@ -1,4 +1,4 @@
-"""What one read task reads: some files of one bucket. Source: docs/semantics/reading.md#splits."""
+"""Splits: the files of one bucket that one task reads. Source: docs/semantics/reading.md#splits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,10 @@ from lakehouse_core.table.deletion_file import DeletionFile
 class Split:
     """Files of one bucket that are read together, in manifest order.
 
-    `raw`: the files hold disjoint keys and no deletes, so their rows are the answer; otherwise they must be merged.
-    `partition` is a serialized BinaryRow, `folder` the bucket's folder relative to the table. `deletions` tells, by the
-    names of files, where the vectors of rows that are marked as deleted lie. `before`: these files are the bucket's
-    earlier state, with `deletions_before`, and the rows are those of `files` that differ from it; None: there is no
-    such state.
+    `raw`: the files hold disjoint keys and no deletes, so their rows are the result; otherwise they must be merged.
+    `partition` is a serialized BinaryRow, `folder` the bucket's folder relative to the table. `deletions`: by file
+    name, the location of the file's deletion vector. `before`: the files of the bucket's earlier state, with
+    `deletions_before`; the result is the difference of the two states. None: the split is not a diff.
     """
 
     snapshot_id: int
@@ -31,12 +30,12 @@ class Split:
 
     @property
     def row_count(self) -> int:
-        """Rows in the files, before any merge, those marked as deleted included."""
+        """The number of rows in the files, before any merge, including rows marked as deleted."""
         return sum(file.row_count for file in (*self.files, *(self.before or ())))
 
     @property
     def exact_row_count(self) -> int | None:
-        """How many rows reading it gives, None where only reading tells."""
+        """The number of rows that a read of the split gives, None if only reading shows it."""
         marked = [deletion.cardinality for deletion in self.deletions.values()]
         known = all(
             # Files of append tables, which have no keys, hold no deletes; older writers did not count them.

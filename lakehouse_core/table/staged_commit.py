@@ -1,6 +1,6 @@
 """A staged commit: files that are written and not yet in a snapshot, and the JSON text that a pipeline stores.
 
-Rule: the text is versioned, and understood whole or refused, for a commit built on half of it would lose files.
+Rule: the text is versioned, and parsed completely or refused, because a partly parsed commit would lose files.
 Source: docs/semantics/commit.md#commit-message.
 """
 
@@ -35,7 +35,7 @@ class StagedCommit:
     mode: WriteMode
     messages: tuple[CommitMessage, ...]
     schema_id: int
-    # The snapshot that the writer saw (None: an empty table); an overwrite removes nothing newer unseen.
+    # The snapshot that the writer saw (None: an empty table); an overwrite never removes files added after it.
     base_snapshot_id: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
@@ -54,7 +54,7 @@ class StagedCommit:
     def from_json(text: str) -> "StagedCommit":
         """Return the staged commit in `text`. Raises InvalidRequest naming the field, or UnsupportedFeature."""
         if not isinstance(text, str):
-            raise InvalidRequest(f"staged commit: expected the text that to_json gave, found {type(text).__name__}.")
+            raise InvalidRequest(f"staged commit: expected the text of to_json, found {type(text).__name__}.")
         return _STAGED.decode(load(text, "staged commit"), "staged commit")
 
     def _facts(self) -> dict[str, object]:

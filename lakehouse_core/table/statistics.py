@@ -1,6 +1,6 @@
 """Table statistics as ANALYZE stores them: a file that a snapshot names.
 
-They describe the merged table and help to order joins; no result ever depends on them.
+They describe the merged table and help to order joins; no result depends on them.
 Source: docs/format/statistics.md#table-statistics-file.
 """
 
@@ -20,7 +20,7 @@ _CONFIG = ConfigDict(
 
 
 class ColumnStatistics(BaseModel):
-    """What is known of one column; None is unknown. `min` and `max` are text, lengths are bytes."""
+    """The statistics of one column; None: unknown. `min` and `max` are text, lengths are bytes."""
 
     model_config = _CONFIG
 

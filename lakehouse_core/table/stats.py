@@ -13,7 +13,7 @@ from lakehouse_core.format.binary_row import deserialize_row, serialize_row
 from lakehouse_core.format.data_types import DataType, with_nullable
 from lakehouse_core.table.data_file import EMPTY_STATS, SimpleStats
 
-# How exactly keys are described, whatever the table's own mode.
+# The statistics mode of keys, independent of the table's mode.
 KEY_MODE: Final = "truncate(128)"
 _MAX_CODE_POINT: Final = 0x10FFFF
 _LONGEST_BOUND: Final = 65_536
@@ -24,7 +24,7 @@ DecodedStats: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...], tuple[int | No
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """Comparable values, both ends included; None where all rows are null or nothing can be said."""
+    """Minimum and maximum as comparable values, both included; None if all rows are null or the bound is unknown."""
 
     minimum: Any
     maximum: Any
@@ -33,12 +33,12 @@ class ColumnBounds:
 
 NOTHING_KNOWN: Final = ColumnBounds(None, None, None)
 
-# Stands for statistics that a manifest holds and nobody asked for. Compare with `is`.
+# The value for statistics that are in a manifest but were not decoded. Compare with `is`.
 UNREAD_STATS = SimpleStats(min_values=b"", max_values=b"", null_counts=None)
 
 
 def unknown_stats(arity: int) -> SimpleStats:
-    """Return statistics of `arity` columns of which nothing is known."""
+    """Return statistics of `arity` columns with unknown bounds."""
     null_bits = bytearray((arity + 63 + 8) // 64 * 8)
     for index in range(8, 8 + arity):
         null_bits[index // 8] |= 1 << index % 8
@@ -47,9 +47,9 @@ def unknown_stats(arity: int) -> SimpleStats:
 
 
 def decode_stats(stats: SimpleStats, types: Sequence[DataType]) -> DecodedStats:
-    """Return minima, maxima and null counts, one each for every column of `types`; None where nothing is known.
+    """Return minima, maxima and null counts, one each for every column of `types`; None: unknown.
 
-    Statistics without any column stand for columns of which nothing is known. Raises CorruptTable.
+    Empty statistics mean that every column is unknown. Raises CorruptTable.
     """
     nothing = (None,) * len(types)
     if stats is UNREAD_STATS or stats == EMPTY_STATS:
@@ -67,7 +67,7 @@ def decode_stats(stats: SimpleStats, types: Sequence[DataType]) -> DecodedStats:
 
 
 def encode_stats(bounds: Sequence[ColumnBounds], types: Sequence[DataType]) -> SimpleStats:
-    """Return statistics of all columns of `types`, in their order: as keys and partitions have them."""
+    """Return statistics of all columns of `types`, in their order, as for keys and partitions."""
     nullable = [with_nullable(type_, True) for type_ in types]
     return SimpleStats(
         min_values=serialize_row([one.minimum for one in bounds], nullable),
@@ -81,7 +81,7 @@ def value_stats(
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """Return the statistics of a file's value columns and the names they cover (None: all of them).
 
-    Dense statistics leave out the columns of which nothing is known.
+    Dense statistics leave out unknown columns.
     """
     if not is_dense:
         return encode_stats(bounds, types), None
@@ -91,9 +91,9 @@ def value_stats(
 
 
 def reduce_bounds(bounds: ColumnBounds, mode: str) -> ColumnBounds:
-    """Return what a statistics mode keeps: `none`, `counts`, `full` or `truncate(n)`.
+    """Return the bounds that a statistics mode keeps: `none`, `counts`, `full` or `truncate(n)`.
 
-    No bound is longer than 65,536 characters or bytes, whatever the mode says: manifests must stay readable.
+    In every mode a bound has at most 65,536 characters or bytes, so that manifests stay readable.
     """
     match mode:
         case "none":
@@ -120,13 +120,13 @@ def _truncated(bounds: ColumnBounds, length: int) -> ColumnBounds:
 
 
 def _cut_text(maximum: str, length: int) -> str | None:
-    """Return a text of at most `length` characters that is not below `maximum`, or None when there is none."""
+    """Return a text of at most `length` characters that is not below `maximum`, None if there is none."""
     if len(maximum) <= length:
         return maximum
     for end in range(length, 0, -1):
         code = ord(maximum[end - 1]) + 1
         if code <= _MAX_CODE_POINT:
-            # Java steps onto a surrogate here, which it then writes as "?": a wrong bound.
+            # Java's increment gives a surrogate here, which Java writes as "?", a wrong bound.
             return maximum[: end - 1] + chr(_SURROGATES[1] + 1 if code == _SURROGATES[0] else code)
     return None
 

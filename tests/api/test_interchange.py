@@ -334,11 +334,11 @@ def test_a_frame_in_the_place_of_a_schema_is_refused_with_what_to_pass(catalog: 
     given = FRAMES[kind]
 
     with pytest.raises(
-        lc.InvalidRequest, match=r"db\.made: schema is a .*, which has a schema but is none: pass"
+        lc.InvalidRequest, match=r"db\.made: schema is a .*, which has a schema but is not one: pass"
     ) as told:
         catalog.create_table("db.made", given)
 
-    advice = str(told.value).rpartition("none: pass ")[2].removesuffix(".")
+    advice = str(told.value).rpartition("not one: pass ")[2].removesuffix(".")
     schema = eval(advice, {"pyarrow": pa, "polars": pl, "df": given, "table": given, "schema": given})
     made = catalog.create_table("db.made", schema)
     assert [(field.name, type_to_sql(field.type)) for field in made.schema.fields] == [

@@ -301,8 +301,8 @@ def test_a_table_with_dynamic_buckets_says_what_it_is_and_is_read(catalog, tmp_p
         with pytest.raises(lc.UnsupportedFeature) as refused:
             use()
         assert str(refused.value).replace(": Option", ": option") == (
-            "sales.orders: option bucket is -1 (dynamic buckets: the engine that writes keeps an index of where each "
-            "key lies). Such a table can be read here and not written: write it with Apache Paimon on Spark or Flink, "
+            "sales.orders: option bucket is -1 (dynamic buckets: the writing engine keeps an index from keys to "
+            "buckets). Such a table can be read here but not written: write it with Apache Paimon on Spark or Flink, "
             "or create another with bucket = 1 or more and copy the rows. While it has no rows, alter may set bucket."
         )
     with pytest.raises(lc.InvalidRequest, match=r"-1 and cannot become 2 once there are rows.*with the other number"):

@@ -150,9 +150,9 @@ aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-key= x ,
 aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-key=z
   later nested-key names 'z', which is not a field of the column's rows: they have x, y
 aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-sequence-field=y
-  later fields.r.nested-sequence-field says nothing without fields.r.nested-key
+  later fields.r.nested-sequence-field has no effect without fields.r.nested-key
 aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-key-null-strategy=merge
-  later fields.r.nested-key-null-strategy says nothing without fields.r.nested-key
+  later fields.r.nested-key-null-strategy has no effect without fields.r.nested-key
 aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-key=x; fields.r.nested-sequence-field=z
   later nested-sequence-field names 'z'
 aggregation: fields.r.aggregate-function=nested_update; fields.r.nested-key=x; fields.r.nested-key-null-strategy=IGNORE
@@ -210,7 +210,7 @@ partial-update: fields.s.sequence-group=a,s
 partial-update: fields.s.sequence-group=a,a
   refused names the column a twice
 partial-update: fields.s.sequence-group=a; fields.t.sequence-group=a
-  refused names the column a and fields.s.sequence-group does, too
+  refused names the column a and fields.s.sequence-group names it, too
 partial-update: fields.s.sequence-group=a; fields.s,t.sequence-group=b
   here Column s is in 2 sequence groups, as a sequence field of one
 partial-update: fields.s.sequence-group=a; fields.t.sequence-group=s

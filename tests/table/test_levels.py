@@ -86,7 +86,7 @@ def test_files_of_one_level_above_0_that_share_a_key_are_corrupt(second):
 
 
 def test_a_key_range_that_ends_before_it_begins_is_corrupt():
-    with pytest.raises(CorruptTable, match=r"odd: its smallest key \('z',\) lies above its greatest \('a',\)"):
+    with pytest.raises(CorruptTable, match=r"odd: its smallest key \('z',\) is greater than its greatest key \('a',\)"):
         keyed_files([file("odd", "z", "a")], KEY)
 
 

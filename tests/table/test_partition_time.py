@@ -88,7 +88,8 @@ def test_none_is_over_unless_the_table_says_when_and_that_compactions_care(missi
 def test_partitions_that_expire_are_refused_where_compactions_do_not_care() -> None:
     write_supported(schema_of({"dt": "STRING"}, **SKIPPING))
 
-    with pytest.raises(UnsupportedFeature, match=r"nothing here drops partitions yet: remove it, or set compaction\."):
+    message = r"this package does not drop partitions yet: remove the option, or set compaction\."
+    with pytest.raises(UnsupportedFeature, match=message):
         schema_of({"dt": "STRING"}, **{"partition.expiration-time": "7 d"})
 
 

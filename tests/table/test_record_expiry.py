@@ -100,7 +100,7 @@ def test_the_deadline_is_the_age_before_now():
             "record-level.time-field names 't', which is not a col",
         ),
         ({"k": "INT", "t": "STRING"}, ["k"], {"record-level.time-field": "t"}, "names t, a STRING: expected INT or"),
-        ({"k": "INT"}, [], {"record-level.time-field": "k", "bucket": "-1"}, "is for tables with a primary key"),
+        ({"k": "INT"}, [], {"record-level.time-field": "k", "bucket": "-1"}, "needs a primary key"),
     ],
 )
 def test_a_table_that_cannot_tell_a_rows_age_is_not_made(fields, keys, options, says):

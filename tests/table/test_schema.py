@@ -277,7 +277,7 @@ REFUSED = [
     (orders, {"options": {"bucket-key": "nope"}}, "is not a column"),
     (orders, {"options": {"bucket-key": "id,id"}}, "more than once"),
     (appended, {"options": {"bucket": "2"}}, "set bucket-key, or bucket to -1"),
-    (appended, {"options": {"bucket-key": "id"}}, "which needs none"),
+    (appended, {"options": {"bucket-key": "id"}}, "which needs no bucket key"),
     (appended, {"options": {"bucket": "2", "bucket-key": "tags"}}, "only types without parts"),
     (
         appended,

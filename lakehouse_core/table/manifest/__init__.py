@@ -1,4 +1,4 @@
-"""Manifests: which files a table is made of, as values, as Avro files and as columns."""
+"""Manifests: the lists of a table's files, as values, as Avro files and as columns."""
 
 from lakehouse_core.table.manifest.columns import ABSENT, EntryColumns, RareFields, columns_of, concatenate
 from lakehouse_core.table.manifest.decoding import FEW_ENTRIES, decode_manifest, decode_manifest_columns

@@ -26,7 +26,7 @@ def _record_type(name: str, fields: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _root(fields: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    # Names as Java writes them. Its readers match fields only.
+    # The record names that Java writes. Java's readers match fields only.
     return {
         "type": "record",
         "name": "record",
@@ -72,7 +72,7 @@ _DATA_FILE_FIELDS = [
     _nullable("_FIRST_ROW_ID", "long"),
     _nullable("_WRITE_COLS", _array_of("string")),
 ]
-# Written only where an entry has it: it came with Java 2.1, and what older engines write lacks it too.
+# Written only if an entry has a value: the field came with Java 2.1, and older engines do not write it.
 _SEQUENCES_FIELD = _nullable("_WRITE_COLS_SEQUENCES", _array_of("long"))
 
 

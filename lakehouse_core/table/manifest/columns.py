@@ -1,7 +1,7 @@
-"""Manifest entries by the hundred thousand: one array per field, objects only for the entries somebody asks for.
+"""Entry columns: manifest entries as one array per field, with objects only for entries that are needed.
 
-An object per entry costs 600 bytes and 5 µs, a row of these columns 150 bytes and 1 µs. Few entries, and files with
-an unusual schema, are decoded record by record and turned into columns afterwards, with the same result.
+An object per entry costs 600 bytes and 5 µs, a row of these columns 150 bytes and 1 µs. Files with few entries or an
+unusual schema are decoded record by record and then converted, with the same result.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource, Simp
 from lakehouse_core.table.manifest.entry import EntryKind, ManifestEntry
 from lakehouse_core.table.stats import UNREAD_STATS
 
-# Stands for null in columns of integers.
+# The value for null in integer columns.
 ABSENT = -(2**63)
 
 _Ints: TypeAlias = npt.NDArray[np.int32]
@@ -44,8 +44,8 @@ class EntryColumns:
     """Manifest entries in commit order, entry i in row i of each column. Columns are never changed in place.
 
     `partition_codes` and `rare_codes` are indices into `partitions` and `rares`, which are distinct and may hold
-    values that no row uses. Integer columns hold ABSENT for null, `file_sources` -1. Keys are None when each is the
-    empty row, statistics when they were not read.
+    values that no row uses. Integer columns hold ABSENT for null, `file_sources` -1. Keys are None if each is the empty
+    row, statistics if they were not read.
     """
 
     kinds: _Bytes
@@ -85,7 +85,7 @@ class EntryColumns:
         return replace(self, **changed)
 
     def entries(self) -> Iterator[ManifestEntry]:
-        """Yield the entries as objects, in order. Equal keys of neighbours share one object."""
+        """Yield the entries as objects, in order. Equal keys of adjacent entries share one object."""
         count = len(self)
         no_keys = [EMPTY_ROW] * count
         for (
@@ -136,14 +136,14 @@ class EntryColumns:
 
 
 def one_value(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a column that takes no memory when all its values are equal, as those of some columns mostly are."""
+    """Return the column; if all its values are equal, in a form that stores one value."""
     if len(column) and (column == column[0]).all():
         return np.broadcast_to(column[0], column.shape)
     return column
 
 
 def columns_of(entries: Sequence[ManifestEntry]) -> EntryColumns:
-    """Return `entries` as columns, statistics too when none of them is unread."""
+    """Return `entries` as columns, with statistics unless those of an entry were not read."""
     files = [entry.file for entry in entries]
     partitions: dict[bytes, int] = {}
     rares: dict[RareFields, int] = {NOTHING_RARE: 0}
@@ -176,7 +176,7 @@ def columns_of(entries: Sequence[ManifestEntry]) -> EntryColumns:
 
 
 def concatenate(parts: Iterable[EntryColumns]) -> EntryColumns:
-    """Return the entries of all parts, one after the other. Each part is let go of as soon as it is copied."""
+    """Return the entries of all parts, in order. Each part is freed as soon as it is copied."""
     listed = [part for part in parts if len(part)]
     if not listed:
         return columns_of([])
@@ -201,7 +201,7 @@ def concatenate(parts: Iterable[EntryColumns]) -> EntryColumns:
         elif name not in joined:
             # Text and keys, the larger half, are not copied at all.
             joined[name] = _joined_chunks(pieces) if name == "file_names" else _joined_numbers(pieces)
-        # What is copied is freed before the next column is.
+        # Each column is freed before the next one is copied.
         pieces.clear()
     return EntryColumns(partitions=tuple(partitions), rares=tuple(rares), **joined)
 
@@ -225,7 +225,7 @@ def _codes(values: Sequence[Any], known: dict[Any, int]) -> _Ints:
 
 
 def _recoded(codes: _Ints, values: Sequence[Any], known: dict[Any, int]) -> _Ints:
-    """Return codes into the keys of `known`, which grows by those of `values` that it lacks."""
+    """Return `codes` as codes into the keys of `known`, to which missing `values` are added."""
     translation: _Ints = _codes(values, known)
     recoded: _Ints = translation[codes]
     return recoded

@@ -1,7 +1,8 @@
-"""Manifest files into columns, or into objects: vectorised where the file allows it, record by record elsewhere.
+"""Manifest decoding: read manifest files into columns or objects, vectorised if the file allows it, else record by
+record.
 
-Both ways accept and refuse the same files; whatever surprises the fast one is left to the slow one, which says what
-is wrong and where.
+Rule: both ways accept and refuse the same files. The fast way leaves every unusual file to the slow one, which names
+the fault and its place.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,11 +40,12 @@ from lakehouse_core.table.manifest.entry import ManifestEntry
 from lakehouse_core.table.manifest.record_decoding import Keep, decode_entries
 from lakehouse_core.table.manifest.usual_schema import USUAL_TYPES, is_usual
 
-# Below this a decoder that goes record by record is done before the vectors are set up (measured: 3 ms each way).
+# Below this size, in bytes, decoding record by record takes less time than setting up the vectors (measured: 3 ms
+# each).
 FEW_ENTRIES = 48
-# Below it lie the names of a folder itself, of the one above it, and no name.
+# Shorter names are "", "." and "..", which are not file names.
 _SHORTEST_NAME = 3
-# Decoded bytes that are worked on at a time: the working arrays take three times as much.
+# Decoded bytes that are processed at a time: the working arrays take three times this memory.
 GROUP_BYTES = 8 * 1024 * 1024
 
 
@@ -52,9 +54,9 @@ def decode_manifest(
 ) -> list[ManifestEntry]:
     """Return the entries of a manifest in order; `name` stands for the file in errors.
 
-    `keep(partition, bucket, level)` sees each combination at least once; entries that it refuses are never made.
-    Without `with_stats` both statistics are UNREAD_STATS and `value_stats_cols` is None: enough to plan, and to write
-    DELETEs. Raises CorruptTable, UnsupportedFeature.
+    `keep(partition, bucket, level)` is called at least once for each combination; entries for which it is false are
+    skipped. Without `with_stats` both statistics are UNREAD_STATS and `value_stats_cols` is None: enough to plan, and
+    to write DELETEs. Raises CorruptTable, UnsupportedFeature.
     """
     container = open_container(data, name)
     columns = _vectorised(container, keep, with_stats)
@@ -142,7 +144,7 @@ def _proposed_starts(buffer: npt.NDArray[np.uint8], size: int) -> Longs | None:
 
 
 class _Unusual(Exception):
-    """Something that the record-wise decoder must look at."""
+    """The vectorised decoder cannot decode the file; the record-wise decoder must."""
 
 
 class _Group:
@@ -248,7 +250,7 @@ class _Group:
             _, offsets, data = chunk.buffers()
             sizes = np.diff(np.frombuffer(offsets, np.int32, len(chunk) + 1))
             characters = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-            # Which name is wrong, and why, the record-wise decoder says.
+            # The record-wise decoder then names the wrong file name and the reason.
             if (
                 any((characters == character).any() for character in b"/\\\0")
                 or sizes.max(initial=0) > LONGEST_NAME_BYTES
@@ -302,7 +304,7 @@ def _kept(
 ) -> Flags:
     """Return which rows `keep` accepts, asking it once for each combination."""
     places = codes.astype(np.int64) << 32 | (buckets & 0xFFFFFFFF)
-    # One number per place first: sorting rows of numbers is many times slower than sorting numbers.
+    # Each combination becomes one number first: sorting rows of numbers is many times slower than sorting numbers.
     _, place_of_row = np.unique(places, return_inverse=True)
     level_count = int(levels.max(initial=0)) + 1
     _, rows, inverse = np.unique(place_of_row * level_count + levels, return_index=True, return_inverse=True)

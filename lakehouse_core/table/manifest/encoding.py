@@ -1,6 +1,6 @@
 """Manifests, manifest lists and index manifests as Avro files that Java 0.9 to 2.x and pypaimon read.
 
-Rule: entries keep their order, and an ADD its statistics.
+Rule: entries keep their order, and an ADD keeps its statistics.
 Source: docs/format/manifest.md#avro-conventions.
 """
 
@@ -104,7 +104,7 @@ def _stats_record(stats: SimpleStats) -> Record:
 
 
 def _listed(values: tuple[_T, ...] | None) -> list[_T] | None:
-    """Return a list: fastavro takes a tuple in a union for the name of a branch and its value."""
+    """Return a list, because fastavro reads a tuple in a union as the name of a branch and its value."""
     return None if values is None else list(values)
 
 

@@ -1,6 +1,7 @@
-"""What manifests, manifest lists and index manifests hold, and how later entries undo earlier ones.
+"""Entries of manifests, manifest lists and index manifests, and how later entries undo earlier ones.
 
-Rule: a file is known by its identifier, not by its name; a DELETE must repeat it byte for byte.
+Rule: entries belong to the same file if their identifiers are equal, not their names; a DELETE must repeat the
+identifier byte for byte.
 Source: docs/format/manifest.md#manifest-record, docs/format/manifest.md#live-files.
 """
 
@@ -22,7 +23,7 @@ class EntryKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """A file that comes or goes. `partition` is a serialized BinaryRow; `total_buckets` is -1 where there are none."""
+    """A file that is added or deleted. `partition` is a serialized BinaryRow; `total_buckets` is -1 without buckets."""
 
     kind: EntryKind
     partition: bytes
@@ -33,7 +34,7 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """A manifest as its list describes it. Sizes in bytes; nothing follows from what is None: it was not recorded."""
+    """A manifest as its list describes it. Sizes in bytes; None: not recorded, so unknown."""
 
     file_name: str
     file_size: int
@@ -49,7 +50,7 @@ class ManifestFile:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
-    # Of the manifest's bytes, as `table.checksums` makes it; lists of other engines have none.
+    # The checksum of the manifest's bytes by `table.checksums`; lists of other engines have none.
     checksum: str | None = None
 
 
@@ -60,22 +61,23 @@ HASH_INDEX: Final = "HASH"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorRange:
-    """Where the deletion vector of `data_file_name` lies in its index file; `length` as the vector's format counts.
+    """The position of the deletion vector of `data_file_name` in its index file; `length` as the vector's format counts
+    it.
 
-    `checksum`: the CRC-32 that the vector ends with, for another may lie in its place; other engines record none.
+    `checksum`: the CRC-32 at the vector's end, which detects another vector in its place; other engines record none.
     """
 
     data_file_name: str
     offset: int
     length: int
     cardinality: int | None = None
-    # No part of what it is: the same vector, recorded by another engine, has none.
+    # Not part of equality: the same vector, recorded by another engine, has no checksum.
     checksum: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalIndex:
-    """What a global index file covers. The two `meta` values belong to the index."""
+    """The rows and columns that a global index file covers. The two `meta` values belong to the index."""
 
     row_range_start: int
     row_range_end: int
@@ -105,7 +107,9 @@ Identifier: TypeAlias = tuple[bytes, int, int, str, tuple[str, ...], bytes | Non
 
 
 def file_identifier(entry: ManifestEntry) -> Identifier:
-    """Return what makes two entries speak of the same file: partition, bucket, level, names, index, path."""
+    """Return the file's identifier, equal for two entries of the same file: partition, bucket, level, names, index,
+    path.
+    """
     file = entry.file
     return (
         entry.partition,
@@ -119,10 +123,10 @@ def file_identifier(entry: ManifestEntry) -> Identifier:
 
 
 def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return what is left of `entries`, which are in commit order: first the DELETEs whose ADD is not among them,
-    then the files that are live.
+    """Return the net effect of `entries`, which are in commit order: first the DELETEs without their ADD, then the live
+    files.
 
-    Of a whole table nothing but ADDs is left. Raises CorruptTable when a live file is added again.
+    For all entries of a table, only ADDs remain. Raises CorruptTable if a live file is added again.
     """
     live: dict[Identifier, ManifestEntry] = {}
     deleted: dict[Identifier, ManifestEntry] = {}

@@ -1,6 +1,6 @@
-"""One record of a manifest, asked field by field.
+"""Record fields: typed access to the fields of one manifest record.
 
-Rule: a field that a file lacks is None; a field of another type than the format's is CorruptTable.
+Rule: a missing field is None; a field of a type that the format does not have raises CorruptTable.
 """
 
 from typing import TypeVar
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class Fields:
-    """One record, asked field by field; a wrong answer is CorruptTable naming file, record and field."""
+    """The fields of one record. A wrong value raises CorruptTable, which names file, record and field."""
 
     __slots__ = ("_record", "_where")
 
@@ -40,7 +40,7 @@ class Fields:
         return value
 
     def file_name(self, name: str) -> str:
-        """Return the name of a file: hostile until it is known to stay in its folder."""
+        """Return the field as a plain file name. Raises CorruptTable for a name that could point outside its folder."""
         value = self.text(name)
         if not is_file_name(value):
             raise self.wrong(name, value, "a plain file name without a path")

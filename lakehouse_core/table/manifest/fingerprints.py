@@ -1,4 +1,4 @@
-"""Fingerprints of many values at once: 64 bits each, equal where the values are, elsewhere different but for chance."""
+"""Fingerprints of many values at once: 64-bit hashes, which are equal for equal values and rarely for others."""
 
 from typing import TypeAlias
 
@@ -24,13 +24,13 @@ def text_fingerprints(texts: pa.StringArray) -> Prints:
     for position in range(0, int(lengths.max()), 8):
         left = np.clip(lengths - position, 0, 8)
         word = words[np.minimum(starts + position, len(words) - 1)]
-        # The bytes beyond a text's end are another's.
+        # The bytes after the end of a text belong to the next one.
         word <<= (8 * (8 - np.maximum(left, 1))).astype(np.uint64)
         prints = np.where(left > 0, stirred(prints ^ word), prints)
     return stirred(prints ^ lengths.astype(np.uint64))
 
 
 def stirred(prints: Prints) -> Prints:
-    """Return `prints` mixed, so that what is put in next falls on other bits."""
+    """Return `prints` with mixed bits, so that the next value to combine affects other bits."""
     prints = prints * np.uint64(0x9E3779B97F4A7C15)
     return prints ^ (prints >> np.uint64(29))

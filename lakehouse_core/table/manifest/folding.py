@@ -1,7 +1,7 @@
-"""What is left of many entries, found in columns: `merge_entries` for hundreds of thousands of them.
+"""Folding: the net effect of many entries in columns, as `merge_entries` for hundreds of thousands of entries.
 
-Entries of one file get one fingerprint, so those whose fingerprint is unique need no further look. Equal fingerprints
-are compared in full; no decision rests on a hash.
+Entries of one file have the same fingerprint, so an entry with a unique fingerprint needs no comparison. Entries with
+equal fingerprints are compared in full; no decision depends on a hash.
 """
 
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ class BucketRows:
 
 
 def merge_columns(columns: EntryColumns) -> EntryColumns:
-    """Return what is left of entries in commit order: the DELETEs whose ADD is not among them, then the live files.
+    """Return the net effect of entries in commit order: the DELETEs without their ADD, then the live files.
 
-    The same as `merge_entries`. Raises CorruptTable when a live file is added again.
+    The result equals that of `merge_entries`. Raises CorruptTable if a live file is added again.
     """
     gone = _gone(columns)
     deletes = columns.kinds == EntryKind.DELETE
@@ -40,7 +40,7 @@ def merge_columns(columns: EntryColumns) -> EntryColumns:
 
 
 def live_rows(columns: EntryColumns) -> Flags:
-    """Return for each entry whether it is a live file: what `merge_columns` leaves but for DELETEs, without a copy.
+    """Return a mask of the entries of live files: the ADDs that `merge_columns` returns, without a copy.
 
     Raises CorruptTable when a live file is added again.
     """
@@ -63,7 +63,7 @@ def bucket_rows(columns: EntryColumns) -> Iterator[BucketRows]:
 
 
 def _gone(columns: EntryColumns) -> Flags:
-    """Return which entries a later one undoes, or undo an earlier one."""
+    """Return a mask of the entries that a later entry undoes, or that undo an earlier one."""
     gone = np.zeros(len(columns), np.bool_)
     codes = _rare_identities(columns)
     prints = _fingerprints(columns, codes)
@@ -78,7 +78,7 @@ def _gone(columns: EntryColumns) -> Flags:
     undone = (columns.kinds[first] == EntryKind.ADD) & (columns.kinds[second] == EntryKind.DELETE)
     undone &= _same_file(columns, codes, first, second)
     gone[first[undone]] = gone[second[undone]] = True
-    # Whatever else shares a fingerprint: files that come back, deletes before adds, adds that must not be, chance.
+    # All other equal fingerprints: files that are added again, deletes before adds, forbidden adds, hash collisions.
     odd = sizes > 2
     odd[np.flatnonzero(sizes == 2)[~undone]] = True
     rows = [order[start : start + size] for start, size in zip(starts[odd], sizes[odd], strict=True)]

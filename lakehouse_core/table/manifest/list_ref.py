@@ -1,11 +1,11 @@
-"""The reference to a manifest list, in a snapshot and wherever else one is named."""
+"""Reference to a manifest list, in snapshots, roots and deletion plans."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-# Not part of what a root is: plans are written without it, as earlier releases read them.
+# Not part of a root's equality: plans are written without the checksum, because earlier releases read them.
 UnstoredChecksum: TypeAlias = Annotated[str | None, Field(exclude=True)]
 
 

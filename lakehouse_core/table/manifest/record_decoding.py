@@ -1,6 +1,6 @@
 """Manifests, manifest lists and index manifests from Avro files of Java 0.9 to 2.x and pypaimon, record by record.
 
-Rule: right for few entries and for odd files; what is wrong is CorruptTable, naming the file, the record and the field.
+Rule: used for few entries and for unusual files. A fault raises CorruptTable, which names file, record and field.
 Source: docs/format/manifest.md#avro-conventions.
 """
 
@@ -51,7 +51,7 @@ def decode_index_manifest(data: bytes, name: str) -> list[IndexManifestEntry]:
 
 
 def decode_entries(container: AvroContainer, *, keep: Keep | None, with_stats: bool) -> list[ManifestEntry]:
-    """Return the entries of an opened manifest, record by record: right for few entries and for odd files."""
+    """Return the entries of an opened manifest, decoded record by record."""
     shared: dict[bytes, bytes] = {}
 
     def entry(fields: Fields) -> ManifestEntry | None:

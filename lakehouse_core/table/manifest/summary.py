@@ -1,4 +1,4 @@
-"""What a manifest list says of a manifest, so that most manifests need not be opened."""
+"""Manifest summary: the description of a manifest in its list, by which a reader skips manifests."""
 
 from collections.abc import Sequence
 from math import isnan
@@ -18,7 +18,9 @@ def summarize_manifest(
     file_size: int,
     checksum: str | None = None,
 ) -> ManifestFile:
-    """Describe a manifest of `entries` (at least one), stored under `file_name` with `file_size` bytes."""
+    """Return the description of a manifest of `entries` (at least one), stored as `file_name` with `file_size`
+    bytes.
+    """
     levels = [entry.file.level for entry in entries]
     buckets = [entry.bucket for entry in entries]
     first_row_ids = [entry.file.first_row_id for entry in entries]
@@ -45,7 +47,7 @@ def summarize_manifest(
 
 
 def _partition_stats(entries: Sequence[ManifestEntry], types: Sequence[DataType]) -> SimpleStats:
-    """Full bounds of the partition columns over all entries: partitions are few, entries many."""
+    """Return exact bounds of the partition columns over all entries, computed from distinct partitions."""
     if not types:
         return EMPTY_STATS
     counts: dict[bytes, int] = {}
@@ -56,7 +58,7 @@ def _partition_stats(entries: Sequence[ManifestEntry], types: Sequence[DataType]
     for column in range(len(types)):
         known = [row[column] for row, _ in rows if row[column] is not None]
         if any(isinstance(value, float) and isnan(value) for value in known):
-            # Engines disagree on which side of the others a NaN lies, so nothing bounds it.
+            # Engines order NaN differently, so a column with NaN gets no bounds.
             known = []
         nulls = sum(count for row, count in rows if row[column] is None)
         bounds.append(ColumnBounds(min(known, default=None), max(known, default=None), nulls))

@@ -1,4 +1,4 @@
-"""What manifests come to, however they are ordered and split: enough to see that a merge of them changed nothing."""
+"""Tally: totals of manifests that do not depend on order and division, which show that a merge changed nothing."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Tally:
     of the files that were added, less those of the files deleted.
 
     Two runs of manifests with equal nets add and delete the same files in the end, but for a chance of 1 in 2^64.
-    Fingerprints hold in one process only. `is_plain`: no file has two entries.
+    Fingerprints are valid in one process only. `is_plain`: no file has two entries.
     """
 
     added: int
@@ -28,7 +28,7 @@ class Tally:
 
 
 def tally(columns: EntryColumns) -> Tally:
-    """Return what the entries of one manifest come to."""
+    """Return the tally of one manifest's entries."""
     prints = _fingerprints(columns)
     deletes = columns.kinds == EntryKind.DELETE
     net = int(prints[~deletes].sum(dtype=np.uint64)) - int(prints[deletes].sum(dtype=np.uint64))
@@ -43,12 +43,12 @@ def tally(columns: EntryColumns) -> Tally:
 
 
 def net_of(*tallies: Tally) -> int:
-    """Return the net of several manifests together."""
+    """Return the combined net of several manifests."""
     return sum(one.net for one in tallies) % _WORD
 
 
 def _fingerprints(columns: EntryColumns) -> Prints:
-    """Return a fingerprint of what `file_identifier` tells of each entry."""
+    """Return a fingerprint of each entry's `file_identifier`."""
     prints = np.empty(len(columns), np.uint64)
     start = 0
     for names in columns.file_names.chunks:

@@ -1,6 +1,6 @@
-"""Which manifests the vectorised decoder takes: those whose fields have the types that we know.
+"""Usual schema: the check whether the vectorised decoder can read a manifest, by the types of its known fields.
 
-Rule: what a type holds counts, not its name, its default or its logical type.
+Rule: only the encoding of a type counts, not its name, default or logical type.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA_2_1
 
 
 def is_usual(schema: Mapping[str, Any]) -> bool:
-    """True when each field that we know has the type that we know it with; what else there is does not matter."""
+    """Return whether each known field has its known type; other fields do not matter."""
     found = _types(schema)
     return all(found.get(path, type_) == type_ for path, type_ in USUAL_TYPES.items()) and set(found) >= _REQUIRED
 
@@ -29,7 +29,7 @@ def _types(schema: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _plain(type_: Any) -> Any:
-    """Return a type without what does not change its bytes: names, defaults, logical types."""
+    """Return a type without parts that do not change its encoding: names, defaults, logical types."""
     match type_:
         case [*branches]:
             return tuple(_plain(branch) for branch in branches)

@@ -1,4 +1,4 @@
-"""What a table's options say about merging the records of one key."""
+"""Merge spec: how the records of one key are merged, by the table's options."""
 
 from lakehouse_core.table.merge_spec.spec import REMOVE_ON_SEQUENCE_GROUP, merge_spec
 from lakehouse_core.table.merge_spec.values import AggregateFunction, Mergeable, MergeSpec, SequenceGroup

@@ -1,4 +1,4 @@
-"""Aggregate functions of columns: which one, with which settings, from `fields.<column>.…`.
+"""Aggregate functions of columns and their settings, from the options `fields.<column>.…`.
 
 Source: docs/semantics/merge-engines.md#aggregate-functions.
 """
@@ -27,7 +27,7 @@ _NULL_STRATEGIES: Final = ("merge", "ignore", "error")
 
 
 def named_function(schema: Mergeable, column: str) -> str | None:
-    """Return the function that the column's own option names, else the default one; None where neither is set."""
+    """Return the function that the column's own option names, else the default function; None if neither is set."""
     for key in (f"{FIELD_PREFIX}{column}.aggregate-function", DEFAULT_FUNCTION):
         if (name := schema.options.get(key)) is not None:
             return function_named(key, name)
@@ -77,7 +77,7 @@ def _check_nested(function: AggregateFunction, *, has_strategy: bool) -> None:
             ("nested-key-null-strategy", has_strategy),
         ):
             if needs:
-                raise InvalidRequest(f"Option {prefix}{ending} says nothing without {prefix}nested-key: set it too.")
+                raise InvalidRequest(f"Option {prefix}{ending} has no effect without {prefix}nested-key: set that too.")
         if function.name == NESTED_PARTIAL_UPDATE:
             raise InvalidRequest(
                 f"Column {function.column} has the aggregate function {function.name}, which needs a key: set "
@@ -120,7 +120,7 @@ def _check_time_field(function: AggregateFunction) -> None:
 
 
 def _count_limit(options: Mapping[str, str], key: str) -> int:
-    """Return a whole number of 32 bits; one below 1 keeps nothing, as in Java."""
+    """Return a 32-bit integer; a value below 1 keeps no rows, as in Java."""
     limit = parse_int(key, options.get(key, str(MAX_COUNT)))
     if not -MAX_COUNT <= limit <= MAX_COUNT:
         raise InvalidRequest(f"Option {key} is {limit}: it is at most {MAX_COUNT}.")

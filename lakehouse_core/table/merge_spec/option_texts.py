@@ -1,6 +1,6 @@
-"""The texts of options about merging.
+"""Option texts: parse lists and flags of merge options.
 
-Rule: lists are split as Java splits them; those of sequence groups keep their blanks.
+Rule: lists are split as in Java; names in lists of sequence groups keep their blanks.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ FIELD_PREFIX: Final = "fields."
 
 
 def split_names(text: str | None) -> tuple[str, ...]:
-    """Split at commas as Java's String.split does: blanks stay, empty names at the end go."""
+    """Return the names between commas as Java's String.split does: blanks stay, trailing empty names are dropped."""
     if not text:
         return () if text is None else ("",)
     names = text.split(",")
@@ -22,5 +22,5 @@ def split_names(text: str | None) -> tuple[str, ...]:
 
 
 def flag(schema: Mergeable, key: str) -> bool:
-    """Return what an option that is true or false says; unset is false."""
+    """Return the value of a true/false option; unset is false."""
     return parse_bool(key, schema.options.get(key, "false"))

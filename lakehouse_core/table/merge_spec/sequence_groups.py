@@ -1,6 +1,6 @@
 """Sequence groups: columns that change together, from `fields.<sequence columns>.sequence-group`.
 
-Rule: a column belongs to one group, in one part; where it depends on chance in Java, it is refused.
+Rule: a column belongs to one part of one group. Options for which Java's result is undefined are refused.
 Source: docs/semantics/merge-engines.md#sequence-groups.
 """
 
@@ -30,7 +30,7 @@ def sequence_groups(schema: Mergeable) -> tuple[SequenceGroup, ...]:
             _check_group_column(schema, key, name)
         for name in protected:
             if (other := protectors.get(name)) is not None:
-                where = "twice" if other == key else f"and {other} does, too"
+                where = "twice" if other == key else f"and {other} names it, too"
                 raise InvalidRequest(f"Option {key} names the column {name} {where}: a column follows one order only.")
             protectors[name] = key
         for name in fields:
@@ -42,7 +42,9 @@ def sequence_groups(schema: Mergeable) -> tuple[SequenceGroup, ...]:
 
 
 def _check_apart(groups: Sequence[SequenceGroup]) -> None:
-    """A column in two groups, one of them as sequence field, belongs in Java to whichever its hash map holds."""
+    """Raise InvalidRequest for a column in two groups, in one of them as sequence field: Java's hash map decides its
+    group.
+    """
     twice = Counter(name for group in groups for name in (*group.fields, *group.protected))
     for name, count in twice.items():
         if count > 1:

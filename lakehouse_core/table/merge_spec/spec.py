@@ -1,7 +1,7 @@
-"""What a table's options say about merging the records of one key.
+"""Merge spec: parse the options about merging the records of one key.
 
-Everything that a merge engine must know is in one `MergeSpec`, parsed and checked once; a table whose spec can be made
-is one that can be merged.
+Rule: a `MergeSpec` holds all settings of a merge engine, parsed and checked once. A table can be merged if its spec can
+be made.
 Source: docs/semantics/merge-engines.md#merge-engines, docs/semantics/writing.md#lone-records.
 """
 
@@ -22,10 +22,9 @@ REMOVE_ON_SEQUENCE_GROUP: Final = "partial-update.remove-record-on-sequence-grou
 
 
 def merge_spec(schema: Mergeable) -> MergeSpec:
-    """Return how records of one key are merged.
+    """Return the merge spec of the schema.
 
-    Raises InvalidRequest naming the option or the column that is wrong, UnsupportedFeature where Java's answer depends
-    on chance.
+    Raises InvalidRequest naming the wrong option or column, UnsupportedFeature if Java's result is undefined.
     """
     options = schema.table_options
     match options.merge_engine:

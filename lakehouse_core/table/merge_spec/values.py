@@ -1,4 +1,4 @@
-"""How the records of one key become one, as values: a spec, its aggregate functions, its sequence groups.
+"""Values of a merge spec: the spec, its aggregate functions and its sequence groups.
 
 Source: docs/semantics/merge-engines.md#merge-engines.
 """
@@ -14,7 +14,7 @@ MAX_COUNT: Final = 2**31 - 1
 
 
 class Mergeable(Protocol):
-    """What merging asks of a table's schema."""
+    """The members of a table's schema that a merge spec needs."""
 
     @property
     def fields(self) -> tuple[DataField, ...]: ...
@@ -30,10 +30,10 @@ class Mergeable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateFunction:
-    """How the values of one column are combined. `name` is never an alias.
+    """The aggregate function of one column. `name` is never an alias.
 
-    Beside the name and `ignore_retract`, a function looks only at the settings that are its own: `distinct` (listagg,
-    collect), `delimiter` (listagg), `nested_…` and `count_limit` (nested_update, nested_partial_update), `time_field`
+    Beside `name` and `ignore_retract`, a function uses only its own settings: `distinct` (listagg, collect),
+    `delimiter` (listagg), `nested_…` and `count_limit` (nested_update, nested_partial_update), `time_field`
     (merge_map_with_keytime; None: the last field of the rows).
     """
 
@@ -54,7 +54,7 @@ class AggregateFunction:
 class SequenceGroup:
     """Columns that change together, by an order of their own.
 
-    `fields` in the order in which they are compared; `protected` in schema order, without the `fields` themselves.
+    `fields`: the sequence fields, in the order of comparison; `protected`: the other columns, in schema order.
     """
 
     fields: tuple[str, ...]
@@ -63,12 +63,12 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """How the records of one key become one.
+    """The rule that merges the records of one key.
 
     `key_columns` is the trimmed primary key. `functions`, by column in schema order: in the aggregation engine every
-    column has one, in partial-update those that are not plainly overwritten, in the others none. `groups` are in schema
-    order of their first sequence field. `ignore_delete`: merging skips retracts; never in the aggregation engine, whose
-    writers alone drop them. `removes_on_delete`: a `-D` removes the row, in the aggregation engine or partial-update.
+    column has one, in partial-update only the aggregated columns, in the others none. `groups` are in schema order of
+    their first sequence field. `ignore_delete`: merging skips retracts; never in the aggregation engine, whose writers
+    alone drop them. `removes_on_delete`: a `-D` removes the row, in the aggregation engine or partial-update.
     `removing_fields`: sequence fields whose group removes the row at a `-D`.
     """
 

@@ -1,4 +1,4 @@
-"""Conditions: made, bound to a schema, tested against statistics and rows."""
+"""Conditions: values that are bound to a schema and tested against statistics and rows."""
 
 from lakehouse_core.table.predicate.binding import bind
 from lakehouse_core.table.predicate.bounds import ColumnRange, may_match

@@ -1,8 +1,8 @@
-"""Binding: a condition as the user wrote it meets the schema, and its literals become comparable values.
+"""Binding: check a user's condition against the schema, and convert its literals to comparable values.
 
-A number that the column cannot hold is moved to its nearest neighbour in the column, so that `id > 10.5` keeps what
-SQL keeps; every other literal that does not fit is refused. To the user NaN is greater than every number and equal to
-itself; what is bound compares as IEEE 754 does and has no NaN, so that whatever tests it needs no rule of its own.
+A number that the column cannot hold is replaced by the nearest value of the column, so that `id > 10.5` has the result
+of SQL; any other literal that does not fit is refused. For users NaN is greater than every number and equal to itself;
+a bound condition compares by IEEE 754 and has no NaN literals, so that code that tests it needs no rule for NaN.
 """
 
 import difflib
@@ -44,7 +44,7 @@ def bind(predicate: Predicate, fields: Sequence[DataField]) -> Predicate:
 
 
 def _bind(predicate: Predicate, fields: Mapping[str, DataField], numbers: frozenset[str]) -> Predicate:
-    """`numbers`: columns where a NaN makes the whole condition false anyway."""
+    """Return the bound condition. `numbers`: columns for which a NaN makes the whole condition false anyway."""
     match predicate:
         case IsNull(column):
             _field(column, fields)
@@ -124,7 +124,7 @@ def _bind_in(column: str, values: tuple[Any, ...], kind: AtomicType) -> Predicat
 
 
 def _numbers(condition: And) -> frozenset[str]:
-    """Return the columns of which a part says that they are at most some number."""
+    """Return the columns that a conjunct limits to at most some number."""
     found: set[str] = set()
     for part in condition.parts:
         match part:
@@ -136,7 +136,7 @@ def _numbers(condition: And) -> frozenset[str]:
 
 
 def _with_nan(bound: Predicate) -> Predicate:
-    """Return the condition with the answers of IEEE 754 where NaN is to be the greatest."""
+    """Return the condition in IEEE 754 comparisons that has the result of NaN as the greatest value."""
     if not isinstance(bound, Compare) or not isinstance(bound.value, float):
         return bound
     column, never = bound.column, In(bound.column, ())
@@ -158,7 +158,7 @@ def _with_nan(bound: Predicate) -> Predicate:
 
 
 def _is_number(column: str) -> Compare:
-    """The condition that a floating-point column is not NaN; unknown for NULL."""
+    """Return the condition that a floating-point column is not NaN; unknown for NULL."""
     return Compare(column, Comparison.LESS_OR_EQUAL, math.inf)
 
 
@@ -176,12 +176,12 @@ def _literal(column: str, value: Any, kind: AtomicType) -> Any:
 
 
 def _exact(value: Any, kind: AtomicType) -> Decimal | None:
-    """Return a finite number meant for an integer or decimal column exactly, None for anything else."""
+    """Return the exact value of a finite number for an integer or decimal column, None for any other value."""
     if kind.root not in INTEGER_BITS and kind.root is not TypeRoot.DECIMAL:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or not math.isfinite(value):
         return None
-    # The shortest text that means the float is what the user typed.
+    # The shortest text of the float is the number that the user typed.
     return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 

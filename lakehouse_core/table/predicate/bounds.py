@@ -1,4 +1,4 @@
-"""What a bound condition may give over rows of which only the bounds are known: statistics of files and manifests.
+"""Bounds: decide by statistics of files and manifests whether rows may satisfy a bound condition.
 
 Tested against its row-wise meaning in tests/table/test_predicate.py.
 Source: docs/semantics/reading.md#pruning-by-statistics.
@@ -24,7 +24,9 @@ from lakehouse_core.table.predicate.conditions import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRange:
-    """What is known of one column of some rows. None: unknown. Bounds may be looser than the values, never tighter."""
+    """The value range of one column over some rows. None: unknown. Bounds may be wider than the values, never
+    narrower.
+    """
 
     minimum: Any = None
     maximum: Any = None
@@ -32,7 +34,7 @@ class ColumnRange:
     row_count: int
 
 
-# Which truth values a condition may have over some rows, as a set of bits.
+# The truth values that a condition may have over some rows, as a bit set.
 _TRUE, _FALSE, _UNKNOWN = 1, 2, 4
 
 
@@ -105,7 +107,7 @@ def _compare_outcomes(comparison: Comparison, literal: Any, low: Any, high: Any)
         case _:
             assert_never(comparison)
     if isinstance(literal, float):
-        # Statistics leave NaN out: such a row may always be there, and fails every comparison but `<>`.
+        # Statistics do not cover NaN: a row with NaN may always exist, and fails every comparison except `<>`.
         yes, no = (True, no) if comparison is Comparison.NOT_EQUAL else (yes, True)
     return (_TRUE if yes else 0) | (_FALSE if no else 0)
 

@@ -1,9 +1,9 @@
-"""Conditions on columns as values, made by `col(...)` or from SQL.
+"""Conditions on columns, as values, made by `col(...)` or from SQL.
 
 Literals are kept as the caller gave them until a schema binds them (`bind`), which turns them into comparable values
-and refuses what the column cannot hold. SQL's three-valued logic: a comparison with NULL is unknown, and unknown
-keeps nothing. To the user NaN is greater than every number and equal to itself, as for Paimon and Spark; `bind` says so
-in comparisons of IEEE 754, where NaN is unequal to everything and neither less nor greater.
+and refuses what the column cannot hold. SQL's three-valued logic: a comparison with NULL is unknown, and an unknown
+result keeps no row. For users NaN is greater than every number and equal to itself, as in Paimon and Spark; `bind`
+expresses that in comparisons of IEEE 754, where NaN is unequal to everything and neither less nor greater.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ class Comparison(StrEnum):
 
 
 class _Condition:
-    """What every condition can do: be joined by `&` and `|`, and be negated by `~`."""
+    """The operators of every condition: `&` and `|` join conditions, `~` negates one."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class _Condition:
         return Not(cast("Predicate", self))
 
     def __bool__(self) -> bool:
-        # `a > 1 and b < 2` would silently be `b < 2`.
+        # Otherwise Python would silently evaluate `a > 1 and b < 2` as `b < 2`.
         raise InvalidRequest("A condition has no truth value: join conditions with & and |, negate with ~.")
 
 
@@ -113,7 +113,9 @@ class Column:
     __hash__ = None  # type: ignore[assignment]
 
     def isin(self, values: Iterable[Any]) -> In:
-        """Return the condition that the column is one of the values. Raises InvalidRequest for what is not a list."""
+        """Return the condition that the column is one of the values. Raises InvalidRequest unless `values` is a list of
+        values.
+        """
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise InvalidRequest(f"col({shown(self.name)}).isin({shown(values)}): expected a list of values.")
         try:
@@ -122,7 +124,7 @@ class Column:
             raise InvalidRequest(f"col({shown(self.name)}).isin: the values end with {shown(error)}.") from error
 
     def between(self, low: Any, high: Any) -> And:
-        """Return the condition that the column lies between both ends, ends included."""
+        """Return the condition that the column is between `low` and `high`, both included."""
         return And((self >= low, self <= high))
 
     def is_null(self) -> IsNull:
@@ -143,7 +145,7 @@ def col(name: str) -> Column:
 
 
 def is_predicate(value: object) -> bool:
-    """Return whether `value` is a condition at all."""
+    """Return whether `value` is a condition."""
     return isinstance(value, _Condition)
 
 
@@ -176,7 +178,7 @@ def all_of(parts: Iterable[Predicate]) -> Predicate | None:
 
 
 def only_columns(predicate: Predicate | None, columns: Iterable[str]) -> Predicate | None:
-    """Return those conjuncts that speak of `columns` only. Dropping the others keeps more rows, never fewer."""
+    """Return the conjuncts on `columns` only, None without any. Dropping the others keeps more rows, never fewer."""
     allowed = frozenset(columns)
     return all_of(part for part in conjuncts(predicate) if columns_of(part) <= allowed)
 

@@ -1,4 +1,4 @@
-"""A bound condition as an Arrow expression, for rows and for the row groups of files."""
+"""Expressions: convert a bound condition to an Arrow expression, for rows and for row groups of files."""
 
 from collections.abc import Mapping
 from typing import Any, assert_never
@@ -21,7 +21,8 @@ from lakehouse_core.table.predicate.conditions import (
 
 
 def to_expression(predicate: Predicate, types: Mapping[str, DataType]) -> pc.Expression:
-    """Return the expression that is true for the rows to keep; `types` are the columns' types in the data.
+    """Return the expression that is true for rows that satisfy the condition; `types` are the columns' types in the
+    data.
 
     Rows for which the condition is unknown are null or false in it: a filter drops both.
     """
@@ -45,13 +46,13 @@ def scalar(value: Any, data_type: AtomicType) -> pa.Scalar:
 
 
 def _expression(predicate: Predicate, types: Mapping[str, DataType], *, exact: bool) -> pc.Expression:
-    """`exact`: unknown must be null, not false, because a negation stands above."""
+    """Return the expression. `exact`: an unknown result must be null, not false, because a negation applies to it."""
     match predicate:
         case Compare(column, comparison, value):
             return _comparison(pc.field(column), comparison, pc.scalar(scalar(value, _atomic(types, column))))
         case In(column, values):
             kind = _atomic(types, column)
-            # Arrow's `isin` tells the two zeros apart, which are equal.
+            # Arrow's `isin` distinguishes the two zeros, which are equal.
             zeros = [-value for value in values if isinstance(value, float) and value == 0]
             options = pa.array([scalar(value, kind) for value in (*values, *zeros)], arrow_type(kind))
             found = pc.field(column).isin(options)
@@ -74,7 +75,7 @@ def _expression(predicate: Predicate, types: Mapping[str, DataType], *, exact: b
 def _fold(
     parts: tuple[Predicate, ...], types: Mapping[str, DataType], *, exact: bool, conjunction: bool
 ) -> pc.Expression:
-    """Join as a balanced tree: Arrow walks expressions recursively."""
+    """Return the parts joined as a balanced tree, because Arrow evaluates expressions recursively."""
     if not parts:
         return pc.scalar(conjunction)
     if len(parts) == 1:

@@ -1,4 +1,4 @@
-"""Conditions with some columns known: what is left of them, their truth for a whole row, the points they allow."""
+"""Points: simplify conditions for known columns, evaluate them for a row, and list the values that they allow."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
@@ -18,7 +18,7 @@ from lakehouse_core.table.predicate.conditions import (
 
 
 def simplify(predicate: Predicate, known: Mapping[str, Any]) -> Predicate | bool | None:
-    """Return the bound predicate with the `known` columns put in: what is left of it, or its truth value."""
+    """Return the bound predicate for the values of the `known` columns: the remaining predicate, or its truth value."""
     match predicate:
         case Compare(column) | In(column) | IsNull(column) | StartsWith(column):
             return _truth(predicate, known[column]) if column in known else predicate
@@ -40,10 +40,10 @@ MAX_BUCKET_COMBINATIONS = 1000
 
 
 def point_values(predicate: Predicate | None, columns: Sequence[str]) -> list[tuple[Any, ...]] | None:
-    """Return every combination of values of `columns` that a matching row may have, or None where it is not bounded.
+    """Return all combinations of values of `columns` that a matching row may have, None if they are not bounded.
 
-    Bounded means: each column is bound by `=`, IN, or OR of those; at most 1000 combinations. Source: Paimon
-    semantics, "Planning a batch scan", bucket pruning.
+    They are bounded if each column is bound by `=`, IN, or OR of those, with at most 1000 combinations. Source:
+    docs/semantics/reading.md#batch-scan.
     """
     bound: dict[str, set[Any]] = {}
     for part in conjuncts(predicate):
@@ -62,7 +62,7 @@ def point_values(predicate: Predicate | None, columns: Sequence[str]) -> list[tu
 
 
 def _spellings(value: Any) -> tuple[Any, ...]:
-    """The values that equal `value`: the two zeros of a floating-point column lie in buckets of their own."""
+    """Return the values equal to `value`: the two floating-point zeros hash to different buckets."""
     return (0.0, -0.0) if isinstance(value, float) and value == 0 else (value,)
 
 
@@ -85,7 +85,7 @@ def _points(part: Predicate) -> tuple[str, set[Any]] | None:
 def _simplify_parts(
     parts: Iterable[Predicate], known: Mapping[str, Any], *, absorbing: bool
 ) -> Predicate | bool | None:
-    """AND (absorbed by False) or OR (absorbed by True) of the simplified parts."""
+    """Return the simplified parts joined by AND (`absorbing` False) or OR (`absorbing` True)."""
     left: list[Predicate] = []
     unknown: list[Predicate] = []
     for part in parts:
@@ -98,7 +98,7 @@ def _simplify_parts(
             left.append(result)
     if not left:
         return None if unknown else not absorbing
-    # An unknown part stays as it was: whether "unknown AND x" is false or unknown still hangs on x.
+    # An unknown part stays as it was, because "unknown AND x" may be false or unknown.
     left += unknown
     return left[0] if len(left) == 1 else Or(tuple(left)) if absorbing else And(tuple(left))
 

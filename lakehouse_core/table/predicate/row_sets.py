@@ -1,6 +1,6 @@
-"""Which rows of a file a bound condition may hold for, where something is known of the rows of its leaves.
+"""Row sets: the rows of a file that may satisfy a bound condition, from the rows that may satisfy its leaves.
 
-Nothing that may match is left out: what is not known stays possible. Tested against the row-wise meaning.
+Rule: a row that may match is never left out; if nothing is known of a row, it may match.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,17 +11,17 @@ from pyroaring import BitMap
 from lakehouse_core.table.predicate.conditions import And, Compare, In, IsNull, Not, Or, Predicate, StartsWith
 
 Leaf: TypeAlias = Compare | In | IsNull | StartsWith
-# The rows for which a leaf may be true (or, asked with False, may be false); None: any.
+# A function from a leaf and a truth value to the rows for which the leaf may have that value; None: all rows.
 LeafRows: TypeAlias = Callable[[Leaf, bool], BitMap | None]
 
 
 def possible_rows(predicate: Predicate, leaf_rows: LeafRows) -> BitMap | None:
-    """Return the rows for which the condition may be true, None when it may be for any."""
+    """Return the rows for which the condition may be true, None: all rows."""
     return _rows(predicate, leaf_rows, wanted=True)
 
 
 def _rows(predicate: Predicate, leaf_rows: LeafRows, *, wanted: bool) -> BitMap | None:
-    """Return the rows for which the truth may be `wanted`. Rows for which it is unknown are in neither set."""
+    """Return the rows for which the condition may be `wanted`. Rows with an unknown result are in neither set."""
     match predicate:
         case Compare() | In() | IsNull() | StartsWith():
             return leaf_rows(predicate, wanted)
@@ -29,7 +29,7 @@ def _rows(predicate: Predicate, leaf_rows: LeafRows, *, wanted: bool) -> BitMap 
             return _rows(part, leaf_rows, wanted=not wanted)
         case And(parts) | Or(parts):
             found = (_rows(part, leaf_rows, wanted=wanted) for part in parts)
-            # A conjunction is true where all parts are, and false where any is.
+            # A conjunction is true if all parts are true, and false if any part is false.
             return _common(found) if isinstance(predicate, And) is wanted else _joined(found)
         case _:
             assert_never(predicate)

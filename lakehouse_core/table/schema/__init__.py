@@ -1,4 +1,4 @@
-"""The schema of a table: its record and file, how one is made, and what may be read and written."""
+"""Table schemas: the record and its file, creation, rules, and checks of supported features."""
 
 from lakehouse_core.table.schema.columns import (
     RESERVED_NAMES,

@@ -1,4 +1,4 @@
-"""What a schema must fulfil for its buckets.
+"""Bucket rules: the rules of a schema for its buckets.
 
 Source: docs/semantics/tables.md#constraints, rules 3 to 6; docs/semantics/tables.md#bucket-functions.
 """
@@ -11,12 +11,13 @@ from lakehouse_core.table.schema.record import TableSchema
 
 
 def check_buckets(schema: TableSchema) -> None:
-    """Rules 3 to 6, and what the bucket function takes."""
+    """Check rules 3 to 6, and the column types of the bucket function."""
     options, explicit = schema.table_options, schema.table_options.bucket_key
     if options.bucket == DYNAMIC_BUCKET:
         if explicit:
             raise InvalidRequest(
-                f"bucket-key is {','.join(explicit)}, and bucket is -1, which needs none: set bucket to 1 or more, or "
+                f"bucket-key is {','.join(explicit)}, and bucket is -1, which needs no bucket key: set bucket to "
+                "1 or more, or "
                 "remove bucket-key."
             )
         return
@@ -31,12 +32,13 @@ def check_buckets(schema: TableSchema) -> None:
     for field in (named_column(schema, "bucket-key", name) for name in schema.bucket_keys):
         if field.name in schema.partition_keys:
             raise InvalidRequest(
-                f"bucket-key names {field.name}, a partition column: it says nothing inside a partition."
+                f"bucket-key names {field.name}, a partition column, which has one value in each partition. Take "
+                "other columns."
             )
         if schema.primary_keys and field.name not in schema.primary_keys:
             raise InvalidRequest(
                 f"bucket-key names {field.name}, which is not in the primary key ({', '.join(schema.primary_keys)}): "
-                "versions of one row would lie in different buckets. Take columns of "
+                "versions of one row would be in different buckets. Take columns of "
                 "the primary key."
             )
         if not isinstance(field.type, AtomicType):

@@ -1,6 +1,6 @@
-"""Columns of a schema: which names, types and how many a table may have, nested fields included.
+"""Column rules: the names, types and number of columns that a table may have, nested fields included.
 
-Rule: what other engines made is read and altered as it is; only new columns must pass the checks of new ones.
+Rule: columns that other engines made are read and altered as they are; only new columns must pass the checks of names.
 Source: docs/semantics/tables.md#constraints.
 """
 
@@ -28,14 +28,14 @@ from lakehouse_core.table.schema.record import TableSchema
 RESERVED_PREFIX: Final = "_KEY_"
 RESERVED_NAMES: Final = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "_ROW_ID", "rowkind"})
 
-# A schema is read with every snapshot, and Parquet keeps a footer entry for each column and row group.
+# The maximum: a schema is read with every snapshot, and Parquet has a footer entry for each column and row group.
 _MOST_FIELDS: Final = 10_000
-# Their values may lie in several columns or in other files.
+# Values of these types may be stored in several columns or in other files.
 _UNSUPPORTED_ROOTS: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 
 
 def check_columns(fields: Sequence[DataField]) -> None:
-    """Check that there are columns and that each can be named so (rule 15), nested fields included."""
+    """Raise InvalidRequest without columns, and for forbidden names (rule 15), nested fields included."""
     if not fields:
         raise InvalidRequest("A table needs at least one column.")
     _check_names([field.name for field in fields], "The table")
@@ -64,7 +64,7 @@ def _check_names(names: Sequence[str], owner: str) -> None:
 
 
 def check_new_fields(fields: Iterable[DataField]) -> None:
-    """Refuse new columns whose names or descriptions, nested ones too, no file or message can carry.
+    """Raise InvalidRequest for new columns whose names or comments, nested ones too, cannot be stored or printed.
 
     Tables of other engines that have them are read and altered as they are.
     """
@@ -77,7 +77,9 @@ def check_new_fields(fields: Iterable[DataField]) -> None:
 
 
 def check_new_name(name: str) -> None:
-    """Refuse the name of a new column that breaks a line, is not Unicode or does not fit the name of a folder."""
+    """Raise InvalidRequest for the name of a new column that has control characters, is not Unicode or is too long for
+    a folder name.
+    """
     check_text("The name of a column", name, longest=LONGEST_NAME_BYTES)
     if (character := control_character(name)) is not None:
         raise InvalidRequest(
@@ -86,7 +88,7 @@ def check_new_name(name: str) -> None:
 
 
 def check_count(fields: Sequence[DataField]) -> None:
-    """Refuse more columns than a table may get, nested fields included."""
+    """Raise InvalidRequest for too many columns, nested fields included."""
     if (count := len(field_ids(fields))) > _MOST_FIELDS:
         raise InvalidRequest(
             f"The table would have {count} columns, nested fields included: at most {_MOST_FIELDS} are allowed. "
@@ -95,7 +97,8 @@ def check_count(fields: Sequence[DataField]) -> None:
 
 
 def check_no_twin(name: str, others: Iterable[str]) -> None:
-    """Refuse a new column that differs from another only by case: Spark takes the two for one and reads neither.
+    """Raise InvalidRequest for a new column that differs from another only by case: Spark finds both ambiguous and
+    reads neither.
 
     Tables of other engines that have such columns are read and altered as they are.
     """
@@ -117,14 +120,16 @@ def _check_nested(data_type: DataType, path: str) -> None:
             _check_nested(value, path)
         case RowType(fields):
             if not fields:
-                raise InvalidRequest(f"Column {path}: a ROW needs at least one field; Parquet holds no empty ones.")
+                raise InvalidRequest(
+                    f"Column {path}: a ROW needs at least one field, because Parquet has no empty groups."
+                )
             _check_names([field.name for field in fields], f"Column {path}")
             for field in fields:
                 _check_nested(field.type, f"{path}.{field.name}")
 
 
 def check_types(fields: Sequence[DataField]) -> None:
-    """Raise UnsupportedFeature naming the first column whose type no data file here can hold for Java to read."""
+    """Raise UnsupportedFeature naming the first column of a type that our data files cannot hold for Java."""
     for field in fields:
         for part in atomic_parts(field.type):
             if part.root in _UNSUPPORTED_ROOTS:

@@ -1,4 +1,6 @@
-"""The first schema of a table, from what a user declares. Source: docs/semantics/tables.md#constraints."""
+"""Schema creation: make the first schema of a table from the user's declaration. Source:
+docs/semantics/tables.md#constraints.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -40,8 +42,9 @@ def new_schema(
     """Return the schema 0 of a new table.
 
     `fields` maps column names to SQL types, or is an Arrow schema, or fields whose ids are assigned anew. Primary-key
-    columns become NOT NULL; with `nullable` all others, and what is in them, may be null. Raises InvalidRequest for
-    what no table may be, UnsupportedFeature for what is not supported yet, naming the column or the option.
+    columns become NOT NULL; with `nullable` all others, and what is in them, may be null. Raises InvalidRequest for a
+    declaration that breaks a rule, UnsupportedFeature for unsupported types or options, naming the column or the
+    option.
     """
     columns = _columns(fields)
     if nullable:
@@ -83,7 +86,7 @@ def new_schema(
     if schema.is_cross_partition:
         raise InvalidRequest(
             f"The primary key ({', '.join(primary_keys)}) lacks a partition column of ({', '.join(partition_keys)}): "
-            "each partition would have rows of the same key. Add the partition columns to the primary key."
+            "the same key could be in several partitions. Add the partition columns to the primary key."
         )
     return schema
 
@@ -93,7 +96,7 @@ def _columns(fields: ColumnDeclarations) -> list[DataField]:
         return [field_from_arrow(field) for field in fields]
     if (hint := _SCHEMA_OF.get(_kind(fields))) is not None:
         module, name = _kind(fields)
-        raise InvalidRequest(f"schema is a {module} {name}, which has a schema but is none: pass {hint}.")
+        raise InvalidRequest(f"schema is a {module} {name}, which has a schema but is not one: pass {hint}.")
     if isinstance(fields, Mapping):
         return [DataField(UNASSIGNED, name, _declared(name, text)) for name, text in fields.items()]
     if isinstance(fields, Sequence) and all(isinstance(field, DataField) for field in fields):
@@ -104,7 +107,7 @@ def _columns(fields: ColumnDeclarations) -> list[DataField]:
     )
 
 
-# By module and class: what holds columns, and how they are passed. None of the modules is loaded for it.
+# By module and class, objects with a schema, and how to pass the schema. None of the modules is imported for it.
 _SCHEMA_OF: Final = {
     ("pandas", "DataFrame"): "pyarrow.Schema.from_pandas(df, preserve_index=False)",
     ("polars", "DataFrame"): "df.to_arrow().schema",
@@ -124,7 +127,7 @@ def _kind(given: object) -> tuple[str, str]:
 
 
 def _check_no_twins(names: Sequence[str]) -> None:
-    """Refuse names as `check_no_twin` does, each by one look: there may be thousands."""
+    """Raise as `check_no_twin` does, in one pass over the names, because there may be thousands."""
     first: dict[str, str] = {}
     for name in names:
         check_no_twin(name, (first.setdefault(name.casefold(), name),))
@@ -138,7 +141,7 @@ def _declared(name: str, text: str) -> DataType:
 
 
 def _key(option: str, names: Sequence[str], options: dict[str, str]) -> tuple[str, ...]:
-    """Take the key from the declaration or, removing it there, from the option of that name."""
+    """Return the key from the declaration, else from the option of that name, which is removed."""
     if isinstance(names, str):
         raise InvalidRequest(f"The {option} is the text {shown(names)}: give a list of column names.")
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):

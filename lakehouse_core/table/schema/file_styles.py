@@ -1,4 +1,4 @@
-"""In which formats and compressions the files of a table can be written, and which types each format holds.
+"""File styles: the file formats and compressions that can be written, and the types that each format holds.
 
 Source: docs/format/data-files.md#file-formats; what Java 1.0.1 to 2.0.0 write for each name, tried.
 """
@@ -29,7 +29,7 @@ _COMPRESSIONS: Final = {
     "orc": ("zstd", "snappy", "zlib", "lz4", "none"),
     "avro": ("zstd", "zstandard", "snappy", "deflate", "null"),
 }
-# What Arrow's ORC writer can be told.
+# The zstd levels that Arrow's ORC writer supports.
 _ORC_ZSTD_LEVELS: Final = (1, 3)
 _AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -60,7 +60,7 @@ def check_file_styles(schema: TableSchema, *, table: str) -> None:
 
 
 def _styles(schema: TableSchema) -> Iterator[tuple[tuple[str, str], FileStyle]]:
-    """Each style of files that the table may get, with the options that say its format and its compression."""
+    """Yield each style of the table's future files, with the option keys of its format and its compression."""
     options = schema.table_options
     yield ("file.format", "file.compression"), options.style
     if schema.is_append:
@@ -85,8 +85,8 @@ def _check_orc(schema: TableSchema) -> None:
     for field in schema.fields:
         if any(part.root is TypeRoot.CHAR for key in _map_keys(field.type) for part in atomic_parts(key)):
             raise UnsupportedFeature(
-                f"Column {field.name} has CHAR for the keys of a map: ORC files drop the blanks at its end, which may "
-                "make one of two. Declare them as VARCHAR, or set another format."
+                f"Column {field.name} has CHAR as key type of a map: ORC files drop trailing blanks, which may "
+                "make two keys equal. Declare them as VARCHAR, or set another format."
             )
 
 

@@ -1,4 +1,4 @@
-"""What a schema must fulfil for merging and its changelog.
+"""Merge rules: the rules of a schema for merging and changelogs.
 
 Source: docs/semantics/tables.md#constraints, rules 3, 8 to 13, and 18 to 20.
 """
@@ -53,8 +53,8 @@ def check_rowkind_and_changelog(schema: TableSchema) -> None:
     if _DELTA_COMMITS in schema.options:
         if options.changelog_producer is ChangelogProducer.LOOKUP:
             raise InvalidRequest(
-                f"changelog-producer is lookup and {_DELTA_COMMITS} is set, which Java Paimon 2 refuses to open: "
-                "remove one of the two, or take the producer full-compaction."
+                f"changelog-producer is lookup and {_DELTA_COMMITS} is set, which Java Paimon 2 refuses: remove "
+                "one of the two, or set the producer full-compaction."
             )
         if schema.is_append and options.bucket == DYNAMIC_BUCKET:
             raise InvalidRequest(

@@ -1,7 +1,7 @@
-"""The schema of a table, one immutable version of it.
+"""Schema record: one immutable version of a table's schema.
 
-A schema file is never changed, but each alteration writes a new one from the last, so what is not understood is kept.
-Source: docs/format/schema.md#schema-file.
+Rule: a schema file is never changed, but each alteration writes a new one from the latest, so unknown attributes are
+kept. Source: docs/format/schema.md#schema-file.
 """
 
 import difflib
@@ -47,8 +47,8 @@ T = TypeVar("T", bound=str | int)
 class TableSchema:
     """One version of a table's schema. Names of columns are in table order, key names in key order.
 
-    `options` is the string map as stored, former versions' defaults filled in; `table_options` is what it means.
-    `extra`: what a newer writer added at the top of the file, kept as it is.
+    `options`: the stored string map, with the defaults of older file versions filled in; `table_options`: its parsed
+    form. `extra`: unknown top-level attributes of newer writers, kept unchanged.
     """
 
     version: int = SCHEMA_VERSION
@@ -61,17 +61,17 @@ class TableSchema:
     comment: str | None = None
     time_millis: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
-    # Attributes of fields that are not understood, and therefore would be lost by an alteration.
+    # Unknown attributes of fields, which an alteration would lose.
     foreign_attributes: tuple[str, ...] = ()
 
     @cached_property
     def table_options(self) -> TableOptions:
-        """The options, parsed. Raises InvalidRequest when one that is carried out has a value that does not parse."""
+        """The parsed options. Raises InvalidRequest if the value of a supported option cannot be parsed."""
         return TableOptions.parse(self.options)
 
     @cached_property
     def bucketing(self) -> Bucketing:
-        """How rows come to their buckets. Raises InvalidRequest when the option `bucket` means nothing."""
+        """The rule that assigns rows to buckets. Raises InvalidRequest for a wrong value of the option `bucket`."""
         options = self.table_options
         return bucketing_of(
             options.bucket,
@@ -82,7 +82,9 @@ class TableSchema:
 
     @property
     def bucket_setting(self) -> str:
-        """The option `bucket` as it is written; of a schema that is only compared, nothing else need parse."""
+        """The text of the option `bucket`. Reading it does not parse the other options, which a comparison does not
+        need.
+        """
         return self.options.get("bucket", "-1")
 
     @cached_property
@@ -195,7 +197,7 @@ def serialize_schema(schema: TableSchema) -> bytes:
 
 
 def _former_defaults(version: int) -> dict[str, str]:
-    """Defaults that held when the file was written and have changed since."""
+    """Return the defaults of this file version that have changed since."""
     defaults = {"bucket": "1"} if version == 1 else {}
     return defaults | ({"file.format": "orc"} if version <= 2 else {})
 

@@ -1,6 +1,6 @@
-"""What a schema must fulfil, at its creation and after every alteration.
+"""Schema rules, checked at creation and after every alteration.
 
-The rules of features that are refused altogether (see `support`) are not repeated here.
+`support` refuses unsupported features, so their rules are not checked here.
 Source: docs/semantics/tables.md#constraints; functions name the rules by number.
 """
 
@@ -28,7 +28,9 @@ from lakehouse_core.table.schema.time_rules import check_partition_times, check_
 
 
 def check_schema(schema: TableSchema) -> None:
-    """Raise InvalidRequest for what no table may be, UnsupportedFeature for types that files here cannot hold."""
+    """Raise InvalidRequest if the schema breaks a rule, UnsupportedFeature for types that our data files cannot
+    hold.
+    """
     check_columns(schema.fields)
     check_types(schema.fields)
     check_consistent(schema.options, schema.column_names)
@@ -45,7 +47,7 @@ def check_schema(schema: TableSchema) -> None:
 
 
 def _check_keys(schema: TableSchema) -> None:
-    """Rule 1, and that key columns exist once."""
+    """Check rule 1, and that each key column exists and is named once."""
     for what, names in (("primary", schema.primary_keys), ("partition", schema.partition_keys)):
         for name, count in Counter(names).items():
             if not schema.has_field(name):
@@ -63,8 +65,8 @@ def _check_keys(schema: TableSchema) -> None:
                 )
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise InvalidRequest(
-            f"The primary key ({', '.join(schema.primary_keys)}) has partition columns only, so that a partition could "
-            "hold one row: add the column that tells rows of a partition apart."
+            f"The primary key ({', '.join(schema.primary_keys)}) has partition columns only, so a partition could "
+            "hold only one row: add the column that distinguishes rows of a partition."
         )
     if schema.table_options.partition_legacy_name:
         for field in schema.partition_fields:
@@ -118,7 +120,9 @@ def _check_file_indexes(schema: TableSchema) -> None:
 
 
 def _check_data_folder(schema: TableSchema) -> None:
-    """Refuse a folder for data files that leaves the table's, that listings pass over, or that holds other files."""
+    """Raise InvalidRequest for a data folder that is outside the table's, that listings skip, or that holds other
+    files.
+    """
     option, folder = "data-file.path-directory", schema.table_options.data_file_directory
     if folder is None:
         return
@@ -129,7 +133,7 @@ def _check_data_folder(schema: TableSchema) -> None:
         raise InvalidRequest(f"Option {option} is {shown(folder)}: expected plain, visible names of folders.")
     if any(len(part.encode()) > LONGEST_NAME_BYTES for part in parts):
         raise InvalidRequest(f"Option {option} is {shown(folder)}: a name has {LONGEST_NAME_BYTES} bytes at most.")
-    # Some file systems take names for the same that differ by case only.
+    # On some file systems, names that differ only by case are the same.
     if parts[0].casefold() in TABLE_FOLDERS:
         raise InvalidRequest(
             f"Option {option} is {shown(folder)}: the folder {shown(parts[0])} holds other files of the table. "

@@ -1,4 +1,4 @@
-"""Which tables are written and read, and which are refused because the answer could be wrong.
+"""Support: refuse tables with unsupported features, whose reads or writes could be wrong.
 
 Source: docs/semantics/options.md#treatment.
 """
@@ -40,9 +40,10 @@ _READ_SETTINGS: Final = (
 
 
 def check_new(schema: TableSchema) -> None:
-    """Raise UnsupportedFeature, naming option or column, where a promise of a new table could not be kept."""
+    """Raise UnsupportedFeature, naming option or column, if a new table has an unsupported feature."""
     check_writable(schema.options, table="")
-    # Other engines know none of these: a value beyond its bounds comes from an older release of this package.
+    # Other engines do not know these options, so an old value out of bounds comes from an older release of this
+    # package.
     check_bounds({key: value for key, value in schema.options.items() if key.startswith("lakehouse.")})
     check_writable_indexes(schema.options, about=about_option(""))
     check_types(schema.fields)
@@ -56,15 +57,16 @@ def check_new(schema: TableSchema) -> None:
 
 
 def write_supported(schema: TableSchema, *, table: str = "") -> None:
-    """Raise UnsupportedFeature unless every promise of a table that is there can be kept when writing.
+    """Raise UnsupportedFeature if an existing table has a feature that our writers do not support.
 
-    The message says what the table is, whether it can be read here, and what it can be written with. `table` begins it;
-    leave it out where the caller names the table.
+    The message names the feature, whether the table can be read here, and the engine that can write it. `table`: the
+    start of the message, None if the caller adds the table's name.
     """
     if _has_dynamic_buckets(schema):
         raise UnsupportedFeature(
-            f"{about_option(table)} bucket is -1 (dynamic buckets: the engine that writes keeps an index of where each "
-            "key lies). Such a table can be read here and not written: write it with Apache Paimon on Spark or Flink, "
+            f"{about_option(table)} bucket is -1 (dynamic buckets: the writing engine keeps an index from keys to "
+            "buckets). Such a table can be read here but not written: write it with Apache Paimon on Spark or "
+            "Flink, "
             "or create another with bucket = 1 or more and copy the rows. While it has no rows, alter may set bucket."
         )
     try:
@@ -95,16 +97,17 @@ def _check_written(schema: TableSchema, table: str) -> None:
         raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
     if options.partition_times.age_millis is not None and not options.partition_times.compaction_skips:
         raise UnsupportedFeature(
-            f"{about_option(table)} partition.expiration-time is set, and nothing here drops partitions yet: remove "
-            "it, or set compaction.skip-expired-partitions to have compactions pass over those whose time is over."
+            f"{about_option(table)} partition.expiration-time is set, and this package does not drop partitions "
+            "yet: remove the option, or set compaction.skip-expired-partitions, which makes compactions skip "
+            "expired partitions."
         )
 
 
 def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "") -> None:
-    """Raise UnsupportedFeature, naming option or column, where reading `columns` (None: all) could answer wrongly.
+    """Raise UnsupportedFeature, naming option or column, if a read of `columns` (None: all) could be wrong.
 
-    Tables that only Java may write read fine as long as their files say all: other changelog producers, dynamic
-    buckets, row tracking. Formats of single files are the file's matter, see `tasks.data_file`.
+    Some tables that only Java can write can be read here: those with dynamic buckets or row tracking. File formats are
+    checked for each file (`planning/readable`).
     """
     options = schema.table_options
     if options.bucket == POSTPONE_BUCKET:
@@ -120,7 +123,7 @@ def read_supported(schema: TableSchema, *, columns: Collection[str] | None = Non
         if columns is not None and field.name not in columns:
             continue
         for part in atomic_parts(field.type):
-            # A VARIANT may be shredded into columns of its own, a BLOB lies in files of its own.
+            # A VARIANT may be stored in several columns, a BLOB in separate files.
             if part.root in (TypeRoot.VARIANT, TypeRoot.BLOB):
                 subject = f"{table}: column" if table else "Column"
                 raise UnsupportedFeature(f"{subject} {field.name} is a {part.root}, which is not supported yet.")

@@ -1,4 +1,4 @@
-"""What a schema must fulfil for the times of its rows and partitions.
+"""Time rules: the rules of a schema for the times of its rows and partitions.
 
 Source: docs/semantics/compaction.md#record-expiry, docs/semantics/maintenance.md#partition-expiry.
 """
@@ -13,7 +13,7 @@ from lakehouse_core.table.schema.columns import named_column
 from lakehouse_core.table.schema.record import TableSchema
 
 _TIME_FIELD: Final = "record-level.time-field"
-# What a row's time may be, by which it expires.
+# The column types of a row's time, by which it expires.
 _TIME_ROOTS: Final = (TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
@@ -24,14 +24,14 @@ def check_record_expiry(schema: TableSchema) -> None:
             _time_field(schema, named)
         return
     if not schema.primary_keys:
-        raise InvalidRequest("record-level.expire-time is for tables with a primary key: declare one, or remove it.")
+        raise InvalidRequest("record-level.expire-time needs a primary key: declare one, or remove the option.")
     time_field(schema)
 
 
 def check_partition_times(schema: TableSchema) -> None:
-    """Raise InvalidRequest unless the pattern names partition columns, and the formatter is one."""
+    """Raise InvalidRequest unless the pattern names partition columns and the formatter is valid."""
     options = schema.table_options.partition_times
-    # Java puts values into the places of names wherever they stand and leaves the rest as it is, for the formatter.
+    # Java replaces names by values anywhere in the pattern and passes the rest unchanged to the formatter.
     longest_first = sorted(schema.partition_keys, key=len, reverse=True)
     left = re.sub("|".join(re.escape(f"${name}") for name in longest_first) or "(?!)", "", options.pattern or "")
     unknown = re.search(r"\$\w+", left)
@@ -52,7 +52,7 @@ def check_partition_times(schema: TableSchema) -> None:
 
 
 def time_field(schema: TableSchema) -> DataField:
-    """Return the column that says how old a row is. Raises InvalidRequest unless there is one that holds a time."""
+    """Return the column with a row's time. Raises InvalidRequest unless the option names a column of a time type."""
     options = schema.table_options.record_expiry
     if options is None or options.time_field is None:
         raise InvalidRequest(f"record-level.expire-time is set and {_TIME_FIELD} is not: name the column of the time.")
