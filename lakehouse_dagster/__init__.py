@@ -37,6 +37,7 @@ from lakehouse_dagster.automation import (
 from lakehouse_dagster.checks import table_checks
 from lakehouse_dagster.component import LakehouseTableComponent
 from lakehouse_dagster.definitions import lake_definitions, location_definitions, table_definitions
+from lakehouse_dagster.external import external_table, external_tables_sensor
 from lakehouse_dagster.feed import Batch, Feed, batches_of
 from lakehouse_dagster.instance import (
     ProcessRunLauncher,
@@ -52,6 +53,7 @@ from lakehouse_dagster.pipeline import TableState, last_identifier, open_table, 
 from lakehouse_dagster.resources import FeedResource, LakehouseResource, SparkRuntime
 from lakehouse_dagster.sources import changes_user, unapplied
 from lakehouse_dagster.specs import TableSpec, load_specs
+from lakehouse_dagster.translator import LakehouseTranslator, TableFacts
 
 __all__ = [
     "Batch",
@@ -63,8 +65,10 @@ __all__ = [
     "LakehouseIOManager",
     "LakehouseResource",
     "LakehouseTableComponent",
+    "LakehouseTranslator",
     "ProcessRunLauncher",
     "SparkRuntime",
+    "TableFacts",
     "TableRunCoordinator",
     "TableSpec",
     "TableState",
@@ -77,6 +81,8 @@ __all__ = [
     "compact_manifests_asset",
     "executed_here",
     "expire_asset",
+    "external_table",
+    "external_tables_sensor",
     "ingest_asset",
     "ingest_job",
     "instance_settings",
