@@ -125,10 +125,30 @@ def test_the_image_gets_every_package_and_nothing_that_is_not_there(compose: Any
     assert {"lakehouse_core", "lakehouse_dagster", "resources", "assets", "orchestration"} <= set(sources)
 
 
-def test_java_is_only_where_runs_are_executed():
+def test_java_is_only_where_runs_are_executed(compose: Any):
+    """Runs are processes of the container that has the daemon."""
     stages = (SHARED / "Dockerfile").read_text().split("\nFROM ")
 
     assert ["jre" in stage for stage in stages] == [False, False, True]
+    targets = {name: service["build"]["target"] for name, service in compose["services"].items() if "build" in service}
+    assert [name for name, target in targets.items() if target == "runs"] == ["daemon"]
+    assert compose["services"]["daemon"]["init"], "nobody else takes leave of processes whose parent has gone"
+
+
+@pytest.mark.parametrize("file", ["lakehouse_dagster/instance/dagster.yaml", "deploy/shared/dagster.yaml"])
+def test_an_instance_notices_dead_runs_within_half_a_minute(file: str):
+    settings = read(ROOT / file)
+
+    assert settings["run_launcher"] == {"module": "lakehouse_dagster", "class": "ProcessRunLauncher"}
+    assert settings["run_coordinator"] == {"module": "lakehouse_dagster", "class": "TableRunCoordinator"}
+    monitoring = {name: value for name, value in settings["run_monitoring"].items() if name != "max_runtime_seconds"}
+    assert monitoring == {
+        "enabled": True,
+        "poll_interval_seconds": 15,
+        "start_timeout_seconds": 60,
+        "cancel_timeout_seconds": 60,
+        "free_slots_after_run_end_seconds": 10,
+    }
 
 
 def test_the_workspace_of_a_developer_names_our_definitions():
