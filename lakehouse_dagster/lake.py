@@ -12,6 +12,7 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Feed
 from lakehouse_dagster.specs import TableSpec
+from lakehouse_dagster.translator import LakehouseTranslator, TableFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +21,9 @@ class Lake:
 
     `name` is the first part of the asset keys, `feeds` has the source of each specification's `feed.source`, and
     `resource` is the key under which the code location has the `LakehouseResource` that opens the warehouse. `prefix`
-    begins the names of its jobs, schedules and sensors; None means the name of the lake. Raises
-    InvalidRequest when two tables have one name, or when a specification names a feed or table that the lake lacks.
+    begins the names of its jobs, schedules and sensors; None means the name of the lake. `translator` says how its
+    tables appear: keys, groups, owners, tags, kinds, descriptions. Raises InvalidRequest when two tables have one name
+    or one key, or when a specification names a feed or table that the lake lacks.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Lake:
     feeds: Mapping[str, Feed] = field(default_factory=dict)
     resource: str = "lakehouse"
     prefix: str | None = None
+    translator: LakehouseTranslator = field(default_factory=LakehouseTranslator, compare=False)
     _by_identifier: Mapping[str, TableSpec] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -44,6 +47,13 @@ class Lake:
                 )
             if table.changes_of is not None:
                 self.table(table.changes_of.table)
+        keys: dict[dg.AssetKey, TableSpec] = {}
+        for table in self.tables:
+            if (other := keys.setdefault(key := self.table_key(table), table)) is not table:
+                raise lc.InvalidRequest(
+                    f"lake {self.name}: its translator gives {other.identifier} and {table.identifier} one key, "
+                    f"{key.to_user_string()}. Give each table a key of its own."
+                )
 
     def table(self, identifier: str) -> TableSpec:
         """Return the specification of the table `database.name`. Raises InvalidRequest when the lake has none."""
@@ -59,16 +69,34 @@ class Lake:
         return f"{self.name if self.prefix is None else self.prefix}_{name}"
 
     def table_key(self, table: TableSpec) -> dg.AssetKey:
-        """Return the key of the asset that is the table: `<lake>/<database>/<table>`.
+        """Return the key of the asset that is the table: `<lake>/<database>/<table>`, or that of the translator.
 
         Raises InvalidRequest for a table of another lake.
         """
+        return self.translator.key(self.facts(table))
+
+    def facts(self, table: TableSpec) -> TableFacts:
+        """Return what a translator is told of a table. Raises InvalidRequest for a table of another lake."""
         own = self.table(table.identifier)
         if own is not table and own != table:
             raise lc.InvalidRequest(
                 f"lake {self.name}: it specifies {table.identifier} differently. Pass the specification that it has."
             )
-        return dg.AssetKey([self.name, table.database, table.name])
+        return TableFacts(
+            lake=self.name,
+            database=table.database,
+            name=table.name,
+            comment=table.comment,
+            owners=table.owners,
+            tags=table.tags,
+        )
+
+    def identity(self, table: TableSpec) -> dg.AssetKey:
+        """Return the key by which a table's commits are known: the same whatever the translator.
+
+        Raises InvalidRequest for a table of another lake.
+        """
+        return LakehouseTranslator().key(self.facts(table))
 
     def operation_key(self, table: TableSpec, operation: str) -> dg.AssetKey:
         """Return the key of one of the table's operations: `ingest`, or one of `OPERATIONS`."""

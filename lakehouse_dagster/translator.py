@@ -35,7 +35,7 @@ class LakehouseTranslator:
 
     def group_name(self, table: TableFacts) -> str:
         """Return the group of the table's assets."""
-        # One box a table in the lineage. The pages of groups within groups are empty in Dagster 1.13, so no `/`.
+        # The pages of groups within groups are empty in Dagster 1.13, so no `/`.
         return f"{table.database}_{table.name}"
 
     def owners(self, table: TableFacts) -> Sequence[str]:

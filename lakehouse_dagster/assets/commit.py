@@ -26,8 +26,9 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
     @defined_asset(
         key=assets.key,
         deps=[assets.operation("ingest")],
-        description=table.comment,
-        metadata=definition_metadata(table),
+        description=lake.translator.description(lake.facts(table)),
+        # By these an IO manager finds the table under any key.
+        metadata={**definition_metadata(table), "paimon/lake": lake.name},
         **assets.batched("commit"),
     )
     def commit(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:

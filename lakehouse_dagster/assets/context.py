@@ -46,17 +46,17 @@ class TableAssets:
 
     def common(self, operation: str) -> dict[str, Any]:
         """Return the arguments that every asset of the table has."""
+        translator, facts = self.lake.translator, self.lake.facts(self.spec)
         tags = {"lakehouse/table": self.spec.identifier, "lakehouse/operation": operation}
         return {
             # One box a table in the lineage: inside a database's, five assets named `ingest` would look alike.
-            # The pages of groups within groups are empty in Dagster 1.13, so no `/`.
-            "group_name": f"{self.spec.database}_{self.spec.name}",
-            "kinds": {"paimon", "spark" if self.in_spark else "python"},
-            "owners": list(self.spec.owners) or None,
-            "tags": {**tags, "lakehouse/database": self.spec.database, **self.spec.tags},
+            "group_name": translator.group_name(facts),
+            "kinds": {*translator.kinds(facts), "spark" if self.in_spark else "python"},
+            "owners": list(translator.owners(facts)) or None,
+            "tags": {**tags, **translator.tags(facts)},
             "op_tags": tags,
             # Two runs never commit to one table at a time. The table would refuse the loser; this saves its work.
-            "pool": "/".join(self.key.path),
+            "pool": "/".join(self.lake.identity(self.spec).path),
             "code_version": f"{FACTORY_VERSION}-{self.spec.digest}",
             "required_resource_keys": {self.lake.resource},
         }

@@ -10,7 +10,7 @@ from lakehouse_dagster.specs import TableSpec
 
 def row_source(lake: Lake, table: TableSpec) -> RowSource:
     """Return the row source of a table of `lake`."""
-    key = lake.table_key(table)
+    key = lake.identity(table)
     if table.changes_of is not None:
         return ChangelogSource(
             spec=table.changes_of,

@@ -1,6 +1,7 @@
 """A lake owns the keys of its assets, and refuses tables that it cannot fill."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -8,6 +9,8 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster import (
+    LakehouseTranslator,
+    TableFacts,
     TableSpec,
     commit_asset,
     compact_full_asset,
@@ -15,7 +18,8 @@ from lakehouse_dagster import (
     ingest_asset,
     table_checks,
 )
-from tests.lakehouse_dagster.shop import orders, shop_lake
+from lakehouse_dagster.testing import ready_lake
+from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
 
 def test_the_keys_of_a_table_begin_with_the_name_of_its_lake():
@@ -70,3 +74,70 @@ def test_a_lake_that_cannot_be_filled_is_refused(changes: list[dict[str, Any]], 
         shop_lake(*(orders(**change) for change in changes))
 
     assert str(refused.value) == fault
+
+
+class Flat(LakehouseTranslator):
+    """Another team's names."""
+
+    def key(self, table: TableFacts) -> dg.AssetKey:
+        return dg.AssetKey([f"{table.lake}_{table.name}"])
+
+    def group_name(self, table: TableFacts) -> str:
+        return "imported"
+
+    def owners(self, table: TableFacts) -> list[str]:
+        return [*table.owners, "team:data"]
+
+    def tags(self, table: TableFacts) -> dict[str, str]:
+        return {"source": table.lake}
+
+    def kinds(self, table: TableFacts) -> set[str]:
+        return {"table"}
+
+    def description(self, table: TableFacts) -> str:
+        return f"{table.comment} From {table.identifier}."
+
+
+class OneKey(LakehouseTranslator):
+    def key(self, table: TableFacts) -> dg.AssetKey:
+        return dg.AssetKey(table.database)
+
+
+@pytest.mark.dagster
+def test_a_translator_names_the_assets_of_a_lake_and_changes_no_commit():
+    lake = replace(shop_lake(orders(owners=["team:shop"])), translator=Flat())
+
+    with ready_lake(lake, resources={"shop": ShopFeed()}) as ready:
+        ready.ingest("2013-01-01", "2013-01-02")
+        ready.maintain()
+        users = {each.commit_user for each in ready.table("sales.orders").committers() if "feed" in each.commit_user}
+
+        assert ready.table("sales.orders").scan().count() == 3
+        ready.assert_metadata("sales.orders", {"dagster/row_count": 3})
+        assert all(ready.checks("sales.orders").values())
+        assert users == {"feed/shop/orders@v1/mine/sales/orders"}
+        graph = ready.definitions.resolve_asset_graph()
+        table, expire = graph.get(dg.AssetKey("mine_orders")), graph.get(dg.AssetKey(["mine_orders", "expire"]))
+        assert (table.description, table.group_name, expire.group_name) == (
+            "Orders. From sales.orders.",
+            "imported",
+            "imported",
+        )
+        assert (table.owners, table.kinds, table.tags["source"]) == (
+            ["team:shop", "team:data"],
+            {"table", "python"},
+            "mine",
+        )
+        assert table.tags["lakehouse/table"] == "sales.orders"
+        assert table.pools == {"mine/sales/orders"}
+
+
+def test_a_translator_that_gives_two_tables_one_key_is_refused():
+    lake = shop_lake(orders(), orders(name="carts"))
+
+    with pytest.raises(lc.InvalidRequest) as refused:
+        replace(lake, translator=OneKey())
+
+    assert str(refused.value) == (
+        "lake mine: its translator gives sales.orders and sales.carts one key, sales. Give each table a key of its own."
+    )
