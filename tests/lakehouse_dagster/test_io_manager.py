@@ -13,6 +13,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster import (
+    Dimensions,
     KeyColumn,
     LakehouseIOManager,
     LakehouseResource,
@@ -274,6 +275,42 @@ def test_a_run_over_a_range_reads_all_its_partitions_and_says_so(
     assert {row["dt"].day for row in SEEN[0].to_pylist()} == {2}
     assert inputs_read(result)[0]["paimon/partitions_read"] == 3
     assert inputs_read(result)[0]["paimon/snapshot_id"] == 1
+
+
+def test_an_asset_without_partitions_reads_all_partitions_of_its_input_and_no_others(
+    orders: lc.Table, tmp_path: Path, instance: dg.DagsterInstance
+):
+    orders.write([order(9, 1)])
+    external = dg.AssetSpec(ORDERS, partitions_def=DAYS, metadata=table_metadata(partition_map=BY_DAY))
+
+    result = run(tmp_path, reader(pa.Table), external, instance=instance)
+
+    assert sorted({row["dt"].day for row in SEEN[0].to_pylist()}) == [1, 2]
+    assert inputs_read(result)[0]["paimon/partitions_read"] == 5
+
+
+def test_partitions_of_several_dimensions_and_dynamic_ones_are_read_and_written(
+    catalog: lc.Catalog, tmp_path: Path, instance: dg.DagsterInstance
+):
+    regions = dg.DynamicPartitionsDefinition(name="regions")
+    both = dg.MultiPartitionsDefinition({"day": DAYS, "region": regions})
+    mapped = Dimensions(maps={"day": BY_DAY, "region": KeyColumn(column="region")})
+    types = {"dt": "DATE", "region": "STRING", "id": "BIGINT"}
+    table = catalog.create_table("sales.orders", types, partition_keys=["dt", "region"], options={"bucket": "-1"})
+    place = {"dt": dt.date(2013, 1, 2), "region": "it's"}
+    table.write([{**place, "id": 1}, {**place, "region": "north", "id": 2}])
+    asset = writer(
+        lambda _: pa.Table.from_pylist([{**place, "id": 3}]),
+        metadata=table_metadata(write_mode="overwrite", partition_map=mapped),
+        partitions_def=both,
+    )
+    key = dg.MultiPartitionKey({"day": "2013-01-02", "region": "it's"})
+    instance.add_dynamic_partitions("regions", ["it's", "north"])
+
+    run(tmp_path, asset, reader(pa.Table, partitions_def=both), instance=instance, partition=key)
+
+    assert SEEN[0].to_pylist() == [{**place, "id": 3}]
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [2, 3]
 
 
 @pytest.mark.usefixtures("orders")
