@@ -1,6 +1,6 @@
 """Clock: time, sleep, random numbers and UUIDs behind one seam, of the system or virtual and seeded.
 
-Rule: no other module asks the machine for any of them.
+Rule: no other module reads time or random numbers from the machine.
 """
 
 import random
@@ -18,7 +18,7 @@ class Clock(Protocol):
         ...
 
     def local_now_millis(self) -> int:
-        """Return the local wall clock, encoded as if it were UTC, as `_CREATION_TIME` needs it."""
+        """Return the local wall clock in milliseconds, counted as UTC, as in `_CREATION_TIME`."""
         ...
 
     def monotonic_seconds(self) -> float:

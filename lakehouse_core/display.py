@@ -64,7 +64,7 @@ def readable(name: str, value: Any) -> str:
             age = timedelta(milliseconds=value)
             return f"{age.days} days" if age == timedelta(days=age.days) else str(age)
     except (OverflowError, ValueError, OSError):
-        # Python has no such time; whoever wrote it has.
+        # Python has no such time, but the table's writer had.
         return str(value)
     if name == "fields":
         return ", ".join(f"{field['name']} {field['type']}" for field in value)
@@ -74,7 +74,7 @@ def readable(name: str, value: Any) -> str:
 def plain_text(value: Any) -> str:
     """Return a JSON value as text for people."""
     if isinstance(value, Mapping):
-        # What has no partition says nothing of one.
+        # Without a partition, the column is empty.
         return ", ".join(f"{key}={plain_text(item)}" for key, item in value.items() if item != {})
     if isinstance(value, list | tuple):
         return ", ".join(map(plain_text, value))

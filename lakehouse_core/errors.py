@@ -52,7 +52,7 @@ def written_as(value: object) -> str:
 
 
 class _Values(reprlib.Repr):
-    """What `repr` says, cut inside long and deep values, also where the value's own cannot be asked."""
+    """The `repr` of a value, shortened inside long and deep values; a failing `repr` of the value is replaced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ class CorruptTable(LakehouseError):
 
     @classmethod
     def missing(cls, uri: str) -> "CorruptTable":
-        """Return the error for a file that is gone while a snapshot, as far as is known, still names it."""
+        """Return the error for a missing file that a snapshot still names, as far as is known."""
         return cls(
             f"{uri}: it is missing, but a snapshot names it. If that snapshot is expired, start again; else "
             "run `lakehouse verify` and keep its report."

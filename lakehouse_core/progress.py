@@ -92,7 +92,7 @@ def unfailing(listener: Listener) -> Listener:
         try:
             listener(progress)
         except Exception as error:
-            # The rows matter more than whoever is told of them.
+            # A failing listener must not stop the verb.
             listens = False
             logging.getLogger(LOGGER).warning(
                 "%s: progress= raised %s. The verb continues without calling it again.", progress.table, shown(error)
@@ -102,7 +102,7 @@ def unfailing(listener: Listener) -> Listener:
 
 
 class _Nobody(Watch):
-    """For steps of the core that no verb of a user's asked for."""
+    """The watch of steps that run outside a user's verb: it reports nothing."""
 
     def __init__(self) -> None:
         super().__init__("", "", None)

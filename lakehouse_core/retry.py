@@ -15,9 +15,9 @@ from lakehouse_core.errors import LakehouseError
 
 R = TypeVar("R")
 
-# Each attempt that fails may wait so many times longer than the one before.
+# The factor by which the wait may grow with each failed attempt.
 _GROWTH: Final = 4
-# A power beyond this is longer than any longest wait.
+# Higher powers of the factor exceed every longest wait.
 _MOST_GROWTH: Final = 10
 
 
@@ -121,9 +121,9 @@ class Attempt:
         return self._clock is not None and self._clock.monotonic_seconds() >= self.deadline
 
 
-# A listing and the reading after it race with other processes; in each round something else had to vanish.
+# A listing and the reads after it race with other processes. Each failed attempt means that another file was deleted.
 LISTING: Final = Retry()
-# Alterations are small and quick; so many lost races in a row mean that others alter without pause.
+# Schema changes are short; this many lost races in a row mean that other writers alter the table continuously.
 ALTER: Final = Retry(10)
 # A read point that moves on, such as the latest snapshot, is resolved again when its state expires during planning.
 PLAN: Final = Retry(3)

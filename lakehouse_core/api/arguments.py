@@ -26,7 +26,9 @@ C = TypeVar("C", bound=type)
 
 
 def checks_flags(cls: C) -> C:
-    """Make each verb of the class refuse a flag that is neither True nor False: the text "no" would count as true."""
+    """Make each verb of the class raise InvalidRequest for a flag that is neither True nor False: the text "no" would
+    count as true.
+    """
     for name, verb in list(vars(cls).items()):
         if name.startswith("_") or not inspect.isfunction(verb):
             continue
@@ -91,13 +93,13 @@ def checked_missing(missing: object) -> Missing:
 
 
 def check_staged_commit(verb: str, staged: object) -> None:
-    """Refuse a value that `stage` and `StagedCommit.from_json` did not return."""
+    """Raise InvalidRequest for a value that is not a staged commit."""
     if not isinstance(staged, StagedCommit):
         raise InvalidRequest(f"{verb}({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
 
 
 def check_staged_commits(name: str, given: object) -> None:
-    """Refuse a value that is not a list of staged commits; `name` is the argument's name."""
+    """Raise InvalidRequest for a value that is not a list of staged commits; `name` is the argument's name."""
     if not isinstance(given, Sequence) or not all(isinstance(each, StagedCommit) for each in given):
         raise InvalidRequest(f"{name}={shown(given)}: expected a list of what stage returned.")
 
@@ -130,7 +132,7 @@ def bound_condition(where: Condition) -> Where:
 
 
 def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, schema: TableSchema) -> WriteMode:
-    """Return what an overwrite replaces. When `dynamic` is None, the option of a partitioned table decides."""
+    """Return the mode of an overwrite. When `dynamic` is None, the option of a partitioned table decides."""
     if partition is not None:
         if not mapping_of("partition", partition):
             raise InvalidRequest(

@@ -41,7 +41,7 @@ class Lookups:
     @property
     @names_table
     def snapshot_id(self) -> int | None:
-        """The snapshot whose rows are found; None while the table has no snapshot."""
+        """The id of the snapshot in which rows are looked up; None while the table has no snapshot."""
         return self._opened.snapshot_id
 
     @names_table

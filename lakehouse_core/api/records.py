@@ -16,7 +16,7 @@ from lakehouse_core.interchange.arrow_rows import ArrowRows
 
 T_co = TypeVar("T_co", covariant=True)
 
-# What fits on a screen.
+# The number of records that fit on a screen.
 _MOST_LINES: Final = 5
 _MOST_ROWS: Final = 20
 

@@ -26,7 +26,7 @@ def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteC
     """Return the report of write, overwrite and commit, with the report of the compaction that followed."""
     counts = asdict(effects_of(result.changes))
     del counts["files_upgraded"]
-    # The rows come first; of what was staged with a compaction, that has a snapshot of its own.
+    # The first snapshot has the rows; a compaction staged with them has its own snapshot.
     snapshot_id = result.snapshot_ids[0] if result.snapshot_ids else None
     made = next((snapshot for snapshot in result.snapshots if snapshot.id == snapshot_id), None)
     compacted = None
@@ -163,7 +163,7 @@ def tag_report(
     )
 
 
-# An event of an orchestrator holds a report whole.
+# Lists are limited, because one event of an orchestrator holds a whole report.
 _MOST_BUCKETS: Final = 100
 
 
@@ -178,7 +178,7 @@ def _bucket(one: BucketCompaction) -> dict[str, Any]:
 
 
 def _why_not_compacted(result: CommitResult) -> str | None:
-    """Why a compaction that was staged with the rows is not applied, or not everywhere."""
+    """Return why a compaction that was staged with the rows is not applied, or only in some buckets; None if it is."""
     if result.compaction_failure is not None or not result.conflicts:
         return result.compaction_failure
     buckets = len({(conflict.partition, conflict.bucket) for conflict in result.conflicts})

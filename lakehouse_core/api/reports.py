@@ -15,7 +15,7 @@ from lakehouse_core.display import line, page
 from lakehouse_core.errors import LakehouseError, shown
 from lakehouse_core.progress import LOGGER
 
-# Of longer lists a report shows only how long they are.
+# For longer lists a report shows only the length.
 _FEW: Final = 3
 
 
@@ -49,7 +49,7 @@ class Report:
         return page(type(self).__name__, self.table, self._facts())
 
     def _facts(self) -> dict[str, Any]:
-        """What differs from a report of nothing; of long lists how long they are."""
+        """Return the fields that differ from an empty report; for long lists the length."""
         found = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "table"}
         return {
             name: f"{len(value)} entries" if isinstance(value, list | tuple) and len(value) > _FEW else value
@@ -106,7 +106,7 @@ class CompactionReport(Report):
     changelog_files_added: int = 0
     changelog_rows_added: int = 0
     clock_note: str | None = None
-    # What each bucket needs, largest first; of long lists the first hundred.
+    # The compaction of each bucket, largest first, at most a hundred.
     buckets: tuple[Mapping[str, Any], ...] = ()
     error: LakehouseError | None = None
 
@@ -202,12 +202,12 @@ def timed(verb: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R
         try:
             report = verb(table, *args, **kwargs)
         except BaseException as error:
-            # Its message may quote a row, and whoever called gets it whole.
+            # The message may quote a row, so it is not logged; the caller gets the whole error.
             seconds = table.clock.monotonic_seconds() - started
             log.info("%s: failed after %.3f s: %s", table.name, seconds, type(error).__name__)
             raise
         report = replace(report, duration_seconds=table.clock.monotonic_seconds() - started)
-        # What says why nothing was done is a sentence, which a time at its end would seem to belong to.
+        # A reason why nothing was done is a sentence; a duration at its end could seem to belong to it.
         shape = "%s: %s in %.3f s" if report.noop_reason is None else "%s: %s (%.3f s)"
         log.info(shape, table.name, outcome(report), report.duration_seconds)
         return report
@@ -229,7 +229,7 @@ _TOLD: Final = (
 def outcome(report: Report) -> str:
     """Return the outcome of a verb in a few words."""
     if report.noop_reason is not None:
-        # It may quote the user of a commit, who is anything.
+        # The reason may quote a commit user, which may be any text.
         reason = report.noop_reason
         return f"nothing was done: {reason if reason.isprintable() else shown(reason)}"
     told = ["dry run"] if report.dry_run else []

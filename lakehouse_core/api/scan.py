@@ -40,7 +40,7 @@ class Scan(ArrowRows):
         return page("Scan", self.name, self._facts())
 
     def _facts(self) -> dict[str, object]:
-        """What was asked for, and once it is planned, what of. To show itself, nothing is planned."""
+        """Return the request and, if it is planned already, the facts of the plan. Displaying a scan never plans it."""
         plan: ScanPlan | None = self.__dict__.get("_plan")
         if plan is None:
             return self._asked

@@ -51,7 +51,7 @@ class Table:
         return table_records.html(self._context)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By its address. A Spark session stays where it is: in another process tasks run in that process."""
+        """Pickle the address without the Spark session: in another process, tasks run in that process."""
         return _in_this_process, (self.name, self._context.store, self._context.clock)
 
     @property
@@ -402,7 +402,7 @@ class Table:
         return table_maintenance.delete_tag(self._context, name, dry_run=dry_run)
 
     def verify(self, *, data: bool = False, progress: Listener | None = None) -> reports.VerifyReport:
-        """Check the promises of the table, in metadata and files. A finding is part of the report, not an error.
+        """Check the invariants of the table, in metadata and files. A finding is part of the report, not an error.
 
         Reads the metadata of every snapshot, tag and changelog, and the size of each file that they name. With `data`
         it also reads every data file and index among them, which takes as long as a read of the table's whole history.

@@ -122,6 +122,6 @@ def verify(table: TableContext, *, data: bool, progress: Listener | None) -> Ver
     try:
         latest_id = table.snapshots.latest_id()
     except CorruptTable:
-        # The findings say so, with everything else that is broken.
+        # The findings report this, with every other fault.
         latest_id = None
     return VerifyReport(table=table.name, snapshot_id_before=latest_id, findings=findings)

@@ -38,7 +38,7 @@ from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, check
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
-# A screen of them.
+# The number of rows that fit on a screen.
 _MOST_COLUMNS: Final = 40
 
 

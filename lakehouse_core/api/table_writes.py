@@ -132,7 +132,7 @@ def forget_pending(table: TableContext, staged: StagedCommit) -> None:
 @names_table
 @timed
 def alter(table: TableContext, *changes: SchemaChange) -> SchemaReport:
-    # Asked for first: when the schema is changed, nothing may fail any more.
+    # The latest id is read first, because after the schema change nothing may fail.
     latest_id = table.snapshots.latest_id()
     old, new = alter_schema(table, changes)
     return answers.schema_report(table.name, old, new, latest_id)

@@ -47,8 +47,8 @@ from lakehouse_core.table.schema import ColumnDeclarations, new_schema
 
 StructType: TypeAlias = Any
 
-# An empty database must exist somewhere: object stores know no empty folders. Hidden, so that nobody takes it for one
-# of the tables.
+# The mark of an empty database, because object stores have no empty folders. The name is hidden, so that it is not
+# listed as a table.
 _DATABASE_MARK: Final = ".lakehouse-database"
 _DROPPED_PREFIX: Final = ".dropped-"
 # What stands for other characters in a name.
@@ -74,7 +74,7 @@ class Catalog:
         return page("Catalog", "", {"at": self.uri})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By its address. A Spark session stays where it is: in another process tasks run in that process."""
+        """Pickle the address without the Spark session: in another process, tasks run in that process."""
         return _in_this_process, (self._store, self._clock)
 
     @property
@@ -105,7 +105,7 @@ class Catalog:
         if name not in known:
             check_no_twin(name, known, "database")
             with self._cleared(_folder(name)):
-                # Whoever makes it at the same time makes the same.
+                # A concurrent call creates the same object.
                 created(self._store, f"{_folder(name)}/{_DATABASE_MARK}", b"")
             log_outcome("create_database", name, "created")
         elif not exist_ok:
@@ -185,11 +185,11 @@ class Catalog:
                 nullable=nullable,
                 now_millis=self._clock.now_millis(),
             )
-        # Last, so that whoever makes the missing database does it for a table that will come.
+        # The database is checked last, so that a user who creates a missing one can create the table then.
         if not self._has_database(database):
             raise self._no_database(database)
         store = self._store.at(_table_folder(database, table))
-        # Hidden files are what somebody else writes now, or what a process that died has left.
+        # Hidden files belong to another process that is writing, or to one that died.
         if any(not is_hidden(found.key.rpartition("/")[2]) for found in store.list("")):
             raise InvalidRequest(
                 f"{store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
@@ -230,7 +230,7 @@ class Catalog:
             if missing_ok:
                 return
             raise
-        # Out of sight at once, so that a crash below leaves hidden rubbish and never half a table.
+        # The folder gets a hidden name first, so that a crash leaves hidden files and never a part of a table.
         hidden = f"{_folder(database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
         rest = (
             f"Table {shown(name)} is dropped, but some of its files remain. Remove the folder "
@@ -255,7 +255,7 @@ class Catalog:
         others = [name for name in self.tables(database) if f"{database}.{name}" != source]
         check_no_twin(table, others, "table")
         old, new = _table_folder(*split_name(source)), _table_folder(database, table)
-        # Opened first: when the table is moved, nothing may fail any more.
+        # The table is opened first, because after the move nothing may fail.
         store = self._store.at(new)
         if not moved(self._folders("renamed", source), old, new, witness=witness):
             raise InvalidRequest(f"Table {shown(target)}: the table or its folder already exists. Choose another name.")
@@ -303,7 +303,7 @@ class Catalog:
         continue. `progress` receives the progress of the call and of each table.
         Raises NotFound when no table matches, InvalidRequest.
         """
-        # What no table can take is not each table's own failure.
+        # Arguments that fit no table are refused once, not in each table's report.
         idle_millis(partition_idle)
         check_properties(mapping_of("properties", properties))
         reports = []
@@ -342,7 +342,7 @@ class Catalog:
         return store, schemas, MAIN.schema(ids[0])
 
     def _folders(self, verb: str, name: str) -> FolderStore:
-        """Return the store, whose folders move whole. Raises UnsupportedFeature where they do not."""
+        """Return the store's folder verbs. Raises UnsupportedFeature if the store has none."""
         folders = self._store.folders
         if folders is None:
             raise UnsupportedFeature(
@@ -352,7 +352,7 @@ class Catalog:
         return folders
 
     def _delete_empty_folders(self, folder: str) -> None:
-        # Elsewhere a folder goes with what lies in it.
+        # Other stores have no folders without objects.
         if (folders := self._store.folders) is not None:
             folders.delete_empty_folders(folder)
 
@@ -360,11 +360,11 @@ class Catalog:
         try:
             return bool(self._store.children(f"{folder}/{MAIN.schema_folder}").files)
         except InvalidRequest:
-            # A symbolic link that nobody follows: whoever opens the table is told.
+            # The name is a symbolic link that is not followed; opening the table reports that.
             return False
 
     def _clear_hidden(self, database: str) -> None:
-        """Remove the mark of a database, and what interrupted calls have left beside it: dropped tables, temp files."""
+        """Remove the mark of a database and the hidden files of interrupted calls: dropped tables, temporary files."""
         folder = _folder(database)
         names = {found.key.removeprefix(f"{folder}/").partition("/")[0] for found in self._store.list(folder)}
         left: list[str] = []
@@ -378,7 +378,7 @@ class Catalog:
 
     @contextmanager
     def _cleared(self, folder: str) -> Iterator[None]:
-        """Take the empty folders along when what should lie in them was refused, or they would bar the next attempt."""
+        """Remove the empty folder if the block fails; otherwise the next attempt would find it."""
         try:
             yield
         except WriteOutcomeUnknown:
@@ -407,7 +407,7 @@ def _in_this_process(store: ObjectStore, clock: Clock) -> Catalog:
 
 def _declarations(schema: Any) -> ColumnDeclarations:
     if type(schema).__module__.startswith("pyspark.") and type(schema).__name__ == "StructType":
-        # A Spark schema can only come from where Spark is loaded.
+        # A value can be a Spark schema only if Spark is loaded.
         from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
 
         return fields_from_spark(schema)

@@ -50,7 +50,9 @@ def split_system_name(name: str) -> tuple[str, str]:
 
 
 def check_part(name: str, noun: str) -> None:
-    """Refuse a name that is not a single, visible part of a path. Every name that another engine can make passes."""
+    """Raise InvalidRequest unless the name is a single, visible part of a path. Every name that another engine can make
+    is accepted.
+    """
     if not isinstance(name, str):
         raise InvalidRequest(f"Invalid {noun} name {shown(name)}: expected text.")
     if problem := _unsafe(name):
@@ -58,14 +60,16 @@ def check_part(name: str, noun: str) -> None:
 
 
 def check_new_name(name: str, noun: str) -> None:
-    """Refuse a new database or table name that some file system or engine cannot handle."""
+    """Raise InvalidRequest for a new database or table name that some file system or engine cannot handle."""
     check_part(name, noun)
     if problem := _unportable(name):
         raise InvalidRequest(f"Invalid {noun} name {shown(name)}: {problem}. Use letters, digits, '_' and '-'.")
 
 
 def check_no_twin(name: str, existing: Iterable[str], noun: str) -> None:
-    """Refuse a name that differs from an existing one only by case: some file systems keep one folder for both."""
+    """Raise InvalidRequest for a name that differs from an existing one only by case: some file systems keep one folder
+    for both.
+    """
     for other in existing:
         if other != name and other.casefold() == name.casefold():
             raise InvalidRequest(

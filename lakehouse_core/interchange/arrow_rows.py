@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.interchange.pandas_frames import to_pandas
 
-# Named for the reader: none of them is imported before somebody asks for it.
+# For type annotations only: none of these packages is imported before a conversion needs it.
 PandasFrame: TypeAlias = Any
 PolarsFrame: TypeAlias = Any
 DuckConnection: TypeAlias = Any
@@ -77,7 +77,7 @@ class ArrowRows:
             raise InvalidRequest(
                 f"to_duckdb({shown(connection)}): expected a connection. Pass what duckdb.connect() returns."
             )
-        # Here, so that what the rows are refused for is told in an error of ours.
+        # The schema is read here, so that a refused read raises an error of the core.
         self.schema()
         try:
             return connection.from_arrow(self)

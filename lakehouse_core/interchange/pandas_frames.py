@@ -14,7 +14,7 @@ import pyarrow.types as pt
 
 from lakehouse_core.errors import InvalidRequest, shown
 
-# Named for the reader: none of them is imported here.
+# For type annotations only: none of these packages is imported here.
 Frame: TypeAlias = Any
 Series: TypeAlias = Any
 
@@ -35,7 +35,7 @@ def to_pandas(table: pa.Table, pandas: ModuleType) -> Frame:
 def _series(name: str, column: pa.ChunkedArray, pandas: ModuleType) -> Series:
     try:
         if pt.is_nested(column.type):
-            # As arrays of NumPy their integers would be rounded where there are nulls among them.
+            # As NumPy arrays, integers with nulls among them would be rounded.
             return pandas.Series(column.to_pylist(), dtype=object)
         nullable = _NULLABLE.get(column.type) if column.null_count else None
         if nullable is None:
@@ -53,7 +53,7 @@ def frame_columns(data: object) -> dict[Any, Series] | None:
     Index levels with a name are columns; index levels without a name are row numbers and left out. Raises
     InvalidRequest.
     """
-    # Whoever holds a frame has imported pandas.
+    # A caller that holds a frame has imported pandas already.
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(data, pandas.DataFrame):
         return None

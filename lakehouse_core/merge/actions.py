@@ -24,14 +24,14 @@ class Action(IntEnum):
 
     KEEP = 0
     ADD = 1
-    # The version is older than what is accumulated: as if it had come before.
+    # Add a version that is older than the accumulated ones.
     ADD_OLDER = 2
     RETRACT = 3
     # The accumulator becomes the version's value, null included.
     SET = 4
-    # Set, and then retract the very same value.
+    # Set the version's value, then retract it.
     SET_RETRACT = 5
-    # Retract a version older than what is accumulated.
+    # Retract a version that is older than the accumulated ones.
     RETRACT_OLDER = 6
 
 
@@ -43,9 +43,9 @@ DELETE: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class KeyVersions:
-    """The versions of all keys by position, each key's oldest first: `kinds`, and where a key's versions begin and end.
+    """The versions of all keys by position, each key's oldest first: their `kinds`, and the start and end of each key.
 
-    `folded`: which keys are merged; the others, of one version, stay as they are.
+    `folded`: the keys to merge; the others have one version, which stays as it is.
     """
 
     kinds: Kinds
@@ -56,7 +56,9 @@ class KeyVersions:
 
 @dataclass(frozen=True, slots=True)
 class GroupSequence:
-    """The order of one sequence group by position: words, and where all its sequence fields are null."""
+    """The order of one sequence group by position: the words, and a mask of versions whose sequence fields are all
+    null.
+    """
 
     words: Sequence[Words]
     unset: Flags
@@ -69,8 +71,8 @@ Sequences = Mapping[SequenceGroup, GroupSequence]
 class Decisions:
     """The actions by position in key order, and the result kind of each key.
 
-    `ungrouped` None: every version adds. `grouped` by sequence group. `kinds` of the keys; `last`: the position of the
-    version whose sequence number the key takes.
+    `ungrouped` None: every version adds. `grouped`: by sequence group. `kinds`: the result kind by key. `last`: by key,
+    the position of the version that gives the sequence number.
     """
 
     ungrouped: Actions | None
@@ -80,7 +82,7 @@ class Decisions:
 
 
 def aggregation_decisions(keys: KeyVersions, spec: MergeSpec) -> Decisions:
-    """Decide for the aggregation engine."""
+    """Return the decisions of the aggregation engine."""
     results = np.where(keys.folded, INSERT, keys.kinds[keys.ends]).astype(np.int8)
     retracts = (keys.kinds & 1) == 1
     if not retracts.any():
@@ -94,7 +96,7 @@ def aggregation_decisions(keys: KeyVersions, spec: MergeSpec) -> Decisions:
 
 
 def partial_update_decisions(keys: KeyVersions, sequences: Sequences, spec: MergeSpec) -> Decisions:
-    """Decide for partial-update. Raises InvalidRequest for a retract that the table does not take."""
+    """Return the decisions of partial-update. Raises InvalidRequest for a retract that the table refuses."""
     results = np.where(keys.folded, INSERT, keys.kinds[keys.ends]).astype(np.int8)
     lone = keys.starts[~keys.folded]
     grouped = {group: _newer_or_older(sequence, keys) for group, sequence in sequences.items()}
@@ -114,7 +116,9 @@ def partial_update_decisions(keys: KeyVersions, sequences: Sequences, spec: Merg
 
 
 def _newer_or_older(sequence: GroupSequence, keys: KeyVersions) -> Actions:
-    """Say for each version whether it is at least as new as what came before it, older, or has no sequence at all."""
+    """Return the action of each version: add if it is at least as new as the earlier ones, else add as older; keep
+    without a sequence.
+    """
     actions = np.where(sequence.unset, Action.KEEP, Action.ADD).astype(np.uint8)
     newest = keys.starts.copy()
     sizes = keys.ends - keys.starts + 1
@@ -134,7 +138,7 @@ def _newer_or_older(sequence: GroupSequence, keys: KeyVersions) -> Actions:
 
 
 class _RetractWalk:
-    """Goes through the versions of one key that has retracts, one by one, and writes the actions down."""
+    """Steps through the versions of one key that has retracts, and records their actions."""
 
     def __init__(self, kinds: Kinds, sequences: Sequences, spec: MergeSpec, written: Decisions) -> None:
         assert written.ungrouped is not None
@@ -143,11 +147,11 @@ class _RetractWalk:
         self._spec = spec
         self._ungrouped = written.ungrouped
         self._grouped = written.grouped
-        # The position whose sequence each group has now; None: all null.
+        # The position of the version that gives each group its sequence so far; None: all null.
         self._newest: dict[SequenceGroup, int | None] = dict.fromkeys(written.grouped)
 
     def walk(self, start: int, end: int) -> tuple[int, int]:
-        """Return the kind of the result and the position that gives its number."""
+        """Return the result kind of the key and the position of the version that gives its sequence number."""
         is_filled = is_deleted = has_insert = False
         last = start
         for position in range(start, end + 1):
@@ -169,7 +173,7 @@ class _RetractWalk:
         return (DELETE if is_deleted or not has_insert else INSERT), last
 
     def _retract(self, position: int, first: bool) -> bool:
-        """Write down what a retract does; `first`: nothing came before it. Return whether it deletes the row."""
+        """Record the actions of a retract, and return whether it deletes the row. `first`: it is the first version."""
         is_delete = self._kinds[position] == DELETE
         if self._spec.groups:
             return self._retract_groups(position, first, is_delete)
@@ -196,7 +200,9 @@ class _RetractWalk:
         return False
 
     def _advance(self, group: SequenceGroup, position: int, newer: Action, older: Action) -> bool:
-        """Write down what a version does to a group; return whether it is at least as new as what was there."""
+        """Record the action of a version on a group; return whether the version is at least as new as the earlier
+        ones.
+        """
         actions, newest = self._grouped[group], self._newest[group]
         sequence = self._sequences[group]
         if sequence.unset[position]:

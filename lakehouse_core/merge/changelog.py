@@ -36,7 +36,7 @@ class Transitions:
 
 
 def arrivals(results: pa.RecordBatch, rows: Rows) -> pa.RecordBatch | None:
-    """Return the results in these rows as a changelog, of the kinds that they have; None when there are none."""
+    """Return the results in these rows as changelog records with their own kinds; None without rows."""
     if not len(rows):
         return None
     return pa.RecordBatch.from_arrays(take_all(results.columns, rows), results.schema.names)
@@ -80,7 +80,7 @@ def changelog(
 def _unchanged(
     records: RecordColumns, results: pa.RecordBatch, transitions: Transitions, compared: Sequence[str]
 ) -> Flags:
-    """Say which keys have the same values before and after; each column is looked at only where all before were."""
+    """Return a mask of the keys with equal values before and after; a column is compared only for keys equal so far."""
     same: Flags = (transitions.before != NONE) & (transitions.after != NONE)
     for name in compared:
         keys = np.flatnonzero(same)
@@ -93,7 +93,7 @@ def _unchanged(
 
 
 def equal_values(left: pa.Array, right: pa.Array) -> Flags:
-    """Say row by row which values are equal, as Java 2.0.0 compares rows.
+    """Return a mask of the rows with equal values, as Java 2.0.0 compares rows.
 
     Null equals null, NaN equals NaN, and -0.0 is not 0.0.
     """
@@ -115,7 +115,7 @@ def equal_values(left: pa.Array, right: pa.Array) -> Flags:
 
 
 def _told_apart(value: Any) -> Any:
-    """Return a value whose floats compare as their bits do."""
+    """Return the value with floats replaced by values that are equal if their bits are."""
     match value:
         case float():
             return value.hex()
@@ -128,7 +128,9 @@ def _told_apart(value: Any) -> Any:
 
 
 def _same_map(left: list[tuple[Any, Any]] | None, right: list[tuple[Any, Any]] | None) -> bool:
-    """Compare maps, whose entries have no order. In Java one with a null among its values does not equal itself."""
+    """Return whether two maps are equal; entries have no order. As in Java, a map with a null value does not equal
+    itself.
+    """
     if left is None or right is None:
         return left is right
     return (

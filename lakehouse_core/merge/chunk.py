@@ -1,4 +1,4 @@
-"""Chunk merge: turn the slices of several runs for the same keys into the records that stay, in key order."""
+"""Chunk merge: merge the slices of several runs for the same keys into one record per key, in key order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ LEVEL: Final = "_LEVEL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRule:
-    """How versions of one key are ordered and merged. System columns go by their names in the records.
+    """The order and merge of the versions of one key. System columns are given by their names.
 
     `sequence_number` None: the order of the runs decides, which is allowed when their sequence numbers are disjoint.
     `level`: the column of the level, for a compaction with looked-up runs. A record above level 0 then contains all
@@ -45,7 +45,7 @@ def merge_chunk(parts: Sequence[RunSlice], rule: MergeRule, output: Sequence[str
     """
     if len(parts) == 1:
         batches = (_without_deletes(batch, rule) if rule.drops_deletes else batch for batch in parts[0].batches)
-        # With the plain schema that merged batches have: what one run gives and several may come into one file.
+        # The batch gets the plain schema of merged batches, because both kinds may go into one file.
         return [
             pa.RecordBatch.from_arrays([batch.column(name) for name in output], list(output))
             for batch in batches
@@ -73,7 +73,7 @@ def sorted_batch(records: RecordColumns, order: KeyOrder, output: Sequence[str])
 
 
 def merged(records: RecordColumns, order: KeyOrder, rule: MergeRule, names: Sequence[str]) -> Reduced:
-    """Return one record for each key, in key order; `names` are the columns that will be asked for."""
+    """Return one record for each key, in key order; `names` are the columns that the caller will read."""
     if rule.level is None:
         return reduce(records, order, rule.spec, names)
     levels = fixed_values(records.column(rule.level), np.int8)
@@ -89,7 +89,7 @@ def merged(records: RecordColumns, order: KeyOrder, rule: MergeRule, names: Sequ
 
 
 def order_of(records: RecordColumns, rule: MergeRule) -> KeyOrder:
-    """Order the records of several runs, the oldest run first."""
+    """Return the key order of the records of several runs, the oldest run first."""
     words = key_words([records.column(name) for name in rule.spec.key_columns])
     return order_runs(words, records.row_count, _tie_words(records, rule))
 

@@ -1,5 +1,4 @@
-"""Compaction chunk: merge one chunk of a compaction that emits a changelog, into the records that stay and the
-changelog.
+"""Compaction chunk: merge one chunk of a compaction that emits a changelog into merged records and changelog records.
 
 Rule: each record carries the level of its file. Source: docs/semantics/changelog.md#full-compaction,
 docs/semantics/changelog.md#lookup.
@@ -27,7 +26,7 @@ from lakehouse_core.merge.reduce import Reduced, reduce
 from lakehouse_core.options import MergeEngine
 
 ROW_ADDRESS: Final = "_PLACE"
-# Where a looked-up record lies, a BIGINT: the number of its file, and in the low bits its row.
+# The column of a looked-up record's row address, a BIGINT: the number of its file, and in the low bits its row.
 POSITION_BITS: Final = 40
 NOWHERE: Final = -1
 
@@ -44,7 +43,7 @@ class ChangelogFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """The result of a chunk: the records that stay, the changelog, and addresses of superseded looked-up records."""
+    """The result of a chunk: merged records, changelog records, and row addresses of superseded looked-up records."""
 
     records: pa.RecordBatch
     changelog: pa.RecordBatch | None = None
@@ -59,12 +58,14 @@ def merge_full_compaction(
     *,
     top_level: int,
 ) -> Compacted:
-    """Merge a chunk into the top level. The row of the top level is before, the merged row is after."""
+    """Merge a chunk into the top level. The before image is the row of the top level; the row after is the merged
+    one.
+    """
     records = _records(parts, rule)
     order = _order(parts, records, rule)
     reduced = merged(records, order, rule, names)
     before = _top_rows(order, _levels(records) == top_level)
-    # The top level on its own changes nothing.
+    # A chunk of the top level only has no changes.
     is_news = (before == NONE) | (order.starts != order.ends)
     return _compacted(records, reduced, rule, names, _News(before, is_news, changelog_filter))
 
@@ -77,13 +78,12 @@ def merge_lookup(
     *,
     looked_up: frozenset[int],
 ) -> Compacted:
-    """Merge a chunk with records of level 0. The version at the lowest level above 0 is before, the merged row is
-    after.
+    """Merge a chunk with records of level 0. The before image is the version at the lowest level above 0; the row after
+    is the merged one.
 
-    Slices of the runs `looked_up` are not part of the compaction. They give the version before for keys of level 0 that
-    have no version at a level above 0 in the compaction. Their records of level 0 give no version before, and any
-    version in the compaction supersedes them (in first-row tables they count). `changelog_filter` None: no changelog is
-    emitted.
+    Slices of the runs `looked_up` are not part of the compaction. They give the before image for keys of level 0 that
+    have no version above level 0 in the compaction. Their own level-0 records give no before image, and any version in
+    the compaction supersedes them (except in first-row tables). `changelog_filter` None: no changelog is emitted.
     """
     records = _records(parts, rule)
     order = _order(parts, records, rule)
@@ -93,7 +93,7 @@ def merge_lookup(
     if rule.spec.engine is MergeEngine.FIRST_ROW:
         kept, keys = order.only(~is_looked_up)
         reduced = reduce(records, kept, rule.spec, names, folded=np.full(len(keys), True))
-        # Whatever lies above level 0 came first.
+        # A version above level 0 came before those of level 0.
         is_new = ~view.has_high_inside[keys] & ~view.has_looked_up[keys]
         reduced = reduced.kept(is_new[reduced.keys] | view.has_high_inside[keys][reduced.keys])
         results = reduced.batch(records, names)
@@ -119,7 +119,7 @@ def merge_lookup(
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """By key: the row before (or NONE), and whether what becomes of it is emitted, as `changelog_filter` says."""
+    """By key: the row of the before image (or NONE), and whether its change is emitted by `changelog_filter`."""
 
     before: Rows
     is_told: Flags
@@ -127,7 +127,7 @@ class _News:
 
 
 class _LookupView:
-    """What the positions of a chunk say about its keys."""
+    """Facts about the keys of a chunk, from the positions of their versions."""
 
     def __init__(self, order: KeyOrder, levels: npt.NDArray[np.int8], is_looked_up: Flags) -> None:
         self._order = order
@@ -146,7 +146,7 @@ class _LookupView:
         return greatest_in(layers, levels > 0, [ages], smallest=True)
 
     def _has(self, flags: Flags) -> Flags:
-        """Say of which keys a version is in `flags`."""
+        """Return a mask of the keys with a version in `flags`."""
         return np.logical_or.reduceat(flags, self._order.starts) if len(flags) else flags
 
 
@@ -162,7 +162,7 @@ def _order(parts: Sequence[RunSlice], records: RecordColumns, rule: MergeRule) -
 
 
 def _top_rows(order: KeyOrder, is_top: Flags) -> Rows:
-    """Return for each key its row of the top level, which holds a key once, or NONE."""
+    """Return, for each key, its row in the top level, NONE without one. The top level holds a key once."""
     positions = np.flatnonzero(is_top[order.rows])
     rows = np.full(len(order.ends), NONE)
     rows[np.searchsorted(order.ends, positions)] = order.rows[positions]

@@ -22,8 +22,9 @@ def newest(
 ) -> Rows:
     """Return for each key the position of its newest version.
 
-    `kinds` by row number (0 +I, 1 -U, 2 +U, 3 -D) is needed with `ignore_delete` only, which passes over retracts: a
-    key of retracts alone is then NONE. A key that is not `folded` (None: of one version) keeps it whatever its kind.
+    `kinds` by row number (0 +I, 1 -U, 2 +U, 3 -D) is needed with `ignore_delete` only, which skips retracts: a key with
+    only retracts is then NONE. A key that is not `folded` (None: a key of one version) keeps its version whatever its
+    kind is.
     """
     if not ignore_delete or kinds is None or not (kinds & 1).any():
         return order.ends
@@ -36,8 +37,8 @@ def newest(
 def oldest(order: KeyOrder, kinds: Kinds, *, ignore_delete: bool = False, folded: Flags | None = None) -> Rows:
     """Return for each key the position of its oldest version, with `ignore_delete` the oldest that is not a retract.
 
-    A key that is not `folded` (None: of one version) keeps it. Raises InvalidRequest for a retract among versions that
-    are folded, unless they are ignored.
+    A key that is not `folded` (None: a key of one version) keeps its version. Raises InvalidRequest for a retract among
+    folded versions, unless retracts are ignored.
     """
     starts, ends = order.starts, order.ends
     if not (kinds & 1).any():

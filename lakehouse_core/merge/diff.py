@@ -73,7 +73,7 @@ def _same(
     old: npt.NDArray[np.int64],
     new: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    """Return of each pair whether the values are equal and both are deletes, or none."""
+    """Return a mask of the pairs with equal values of which both records, or neither, are deletes."""
     same: npt.NDArray[np.bool_] = is_add(kinds[old]) == is_add(kinds[new])
     for name, column in zip(records.schema.names, records.columns, strict=True):
         if name != kind_column and len(old):
@@ -96,7 +96,7 @@ def _equal(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _unordered(value: Any, kind: pa.DataType) -> Any:
-    """Return a value of a type with parts as something whose text is the same for equal values."""
+    """Return a nested value in a form whose text is equal for equal values."""
     if value is None or not pa.types.is_nested(kind):
         return value
     if pa.types.is_map(kind):

@@ -37,18 +37,18 @@ _NO_KEYS: Final = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The versions of one column, `column` by row, and what they do to it."""
+    """The versions of one column, `column` by row, and their actions."""
 
     column: pa.Array
     acting: VersionActions
 
     def valid(self) -> Flags:
-        """Say in the order of the layers which values are not null."""
+        """Return a mask, in the order of the layers, of the values that are not null."""
         layers = self.acting.layers
         return validity(self.column)[layers.rows] if self.column.null_count else np.ones(len(layers.rows), dtype=bool)
 
     def numbers(self) -> Numbers | None:
-        """Return the values as numbers, in the order of the layers, null where the version keeps what is there."""
+        """Return the values as numbers, in the order of the layers, null for versions with the action keep."""
         numbers = numbers_of(self.column)
         if numbers is None:
             return None
@@ -56,14 +56,14 @@ class Versions:
         return taken if self.acting.actions is None else replace(taken, valid=taken.valid & ~self.does(Action.KEEP))
 
     def does(self, *what: Action) -> Flags:
-        """Say in the order of the layers which versions do one of `what`. Not to be changed."""
+        """Return a read-only mask, in the order of the layers, of the versions with an action in `what`."""
         return self.acting.does(*what)
 
     def last_valid(self) -> pa.Array:
-        """Return the newest values that are not null, null where all are."""
+        """Return, for each key, the newest value that is not null, null if all are null."""
         if not self.column.null_count:
             return self.picked(self.acting.ends)
-        # Of a key without such a version any will do: it is null.
+        # For a key without such a version, any of its versions is right, because all are null.
         return take(self.column, last_row_in(self.acting.layers, self.valid()))
 
     def picked(self, positions: Rows) -> pa.Array:
@@ -72,7 +72,7 @@ class Versions:
         if found.all():
             return take(self.column, rows[positions])
         if self.acting.actions is None:
-            # All versions add, so those that do not fit are null: any of them will do.
+            # All versions add, so the versions left out are null, and any of them is right.
             return take(self.column, rows[np.where(found, positions, self.acting.ends)])
         return take_indices(self.column, row_indices(rows[np.maximum(positions, 0)], ~found))
 
@@ -90,7 +90,7 @@ def fold_plain(versions: Versions, how: str) -> pa.Array:
     if how == SEQUENCE:
         writes = versions.does(Action.ADD, Action.SET, Action.RETRACT, Action.SET_RETRACT)
         return versions.picked(last_in(acting.layers, writes))
-    # A retract older than what is there leaves a plain column alone.
+    # A retract older than the accumulated versions does not change a plain column.
     return versions.picked(acting.last_or_erased(Action.RETRACT, Action.SET_RETRACT))
 
 
@@ -110,7 +110,7 @@ _Fold = Callable[[Versions, AggregateFunction], tuple[pa.Array | None, Rows]]
 
 
 def _nothing(versions: Versions, function: AggregateFunction) -> tuple[None, Rows]:
-    """Nothing is vectorised: every key that is folded goes row by row."""
+    """Return that every folded key must be folded row by row, because nothing is vectorised."""
     return None, np.flatnonzero(versions.acting.folded)
 
 
@@ -132,7 +132,7 @@ def _last_non_null_value(versions: Versions, function: AggregateFunction) -> tup
     writes = versions.does(Action.SET) | (versions.does(Action.ADD) & valid) | erases
     written = last_in(acting.layers, writes)
     found = acting.unless(written, Action.SET_RETRACT, Action.RETRACT, Action.RETRACT_OLDER)
-    # An older version fills a gap only: the first of them, when nothing else was there.
+    # An older version counts only if no other version was added: then the first of them.
     older = versions.does(Action.ADD_OLDER) & valid
     if not older.any():
         return versions.picked(found), _NO_KEYS
@@ -153,7 +153,7 @@ def _first_non_null_value(versions: Versions, function: AggregateFunction) -> tu
 
 
 def _beyond_first(acting: VersionActions) -> Rows:
-    """Return the keys in which something was set among others: it stands, but is not the first that was added."""
+    """Return the keys with a version that sets a value and is not the first one."""
     keys = acting.keys_that_do(Action.SET)
     return np.union1d(_beyond_adding(acting), keys[acting.starts[keys] < acting.ends[keys]])
 
@@ -180,7 +180,7 @@ def _sum(versions: Versions, function: AggregateFunction) -> tuple[pa.Array | No
     retracted = np.flatnonzero(versions.does(Action.RETRACT, Action.RETRACT_OLDER))
     least = retracted[:0]
     if pa.types.is_signed_integer(kind):
-        # The least number has no opposite.
+        # The smallest integer has no negation.
         least = retracted[(numbers.values[retracted] <= -(1 << (kind.bit_width - 1))) & numbers.valid[retracted]]
     with np.errstate(over="ignore"):
         numbers.values[retracted] = -numbers.values[retracted]
@@ -216,7 +216,7 @@ _FOLDS: Final[dict[str, _Fold]] = {
 
 
 def _beyond_adding(acting: VersionActions, *fine: Action) -> Rows:
-    """Return the keys with actions other than to add, to keep, to set at first, and those that are `fine`."""
+    """Return the keys with actions other than add, keep, set as the first, and the actions in `fine`."""
     if acting.actions is None:
         return _NO_KEYS
     others = (each for each in Action if each not in (Action.ADD, Action.KEEP, Action.SET, *fine))
@@ -224,7 +224,7 @@ def _beyond_adding(acting: VersionActions, *fine: Action) -> Rows:
 
 
 def _numbers_or_null(numbers: Numbers, kind: pa.DataType, doubtful: Rows) -> pa.Array:
-    """Return the column; keys in doubt are null, for they are still to be decided."""
+    """Return the column; the `doubtful` keys are null, because they are folded later."""
     if len(doubtful):
         numbers.valid[doubtful] = False
         numbers.values[doubtful] = 0
@@ -232,7 +232,7 @@ def _numbers_or_null(numbers: Numbers, kind: pa.DataType, doubtful: Rows) -> pa.
 
 
 def _patched(folded: pa.Array | None, left: Rows, versions: Versions, function: AggregateFunction) -> pa.Array:
-    """Fold the keys that are `left` row by row, and put them in."""
+    """Return `folded` with the keys in `left` folded row by row."""
     if folded is None:
         folded = versions.picked(versions.acting.ends)
     if not len(left):

@@ -48,9 +48,9 @@ def frontier_chunks(
     """Yield chunks in key order, each as non-empty parts, oldest run first.
 
     `runs` are sorted by the columns `key_columns`, each key once unless `repeats_keys`: all rows of one key are then in
-    memory at once, however many there are. A run with less than half its share of `chunk_rows` and of `chunk_bytes` is
-    read on; batches of a share suit. `shares` add up to 1; without them all runs have the same. A chunk above
-    `max_chunk_bytes` is cut, down to one key.
+    memory at once. The next batch of a run is read when less than half its share of `chunk_rows` and `chunk_bytes` is
+    buffered, so batches should have the size of a share. `shares` sum up to 1; None: equal shares. A chunk above
+    `max_chunk_bytes` is divided, at the finest into single keys.
     """
     buffers = [_RunBuffer(index, iter(run), key_columns) for index, run in enumerate(runs)]
     shares = shares or [1 / max(1, len(runs))] * len(runs)
@@ -69,14 +69,14 @@ def frontier_chunks(
         if not open_buffers:
             return
         if not parts:
-            # One key fills all that is buffered of some runs, and may go on there.
+            # One key fills the whole buffer of some runs, and may continue in their next batches.
             for buffer in open_buffers:
                 if buffer.last_key() == frontier:
                     buffer.read_on()
 
 
 def key_reader(schema: pa.Schema, key_columns: Sequence[int]) -> Callable[[pa.RecordBatch, int], Key]:
-    """Return a function that reads a row's key as a tuple which Python orders as the key words are ordered."""
+    """Return a function that reads a row's key as a tuple with the order of the key words."""
     readers = [(index, _value_reader(schema.field(index).type)) for index in key_columns]
     return lambda batch, row: tuple(read(batch.column(index)[row]) for index, read in readers)
 
@@ -90,12 +90,12 @@ def _value_reader(kind: pa.DataType) -> Callable[[pa.Scalar], Any]:
 
 
 def _comparable_float(value: float) -> tuple[bool, float]:
-    """NaN equals itself and comes last, -0.0 equals 0.0."""
+    """Return a float as a tuple in which NaN equals itself and is last, and -0.0 equals 0.0."""
     return (True, 0.0) if isnan(value) else (False, value)
 
 
 class _RunBuffer:
-    """The rows of one run that are read and not yet given away."""
+    """The buffered rows of one run: read, and not yet part of a chunk."""
 
     def __init__(self, index: int, batches: Iterator[pa.RecordBatch], key_columns: Sequence[int]) -> None:
         self._index = index
@@ -133,7 +133,7 @@ class _RunBuffer:
         return part
 
     def take_until(self, frontier: Key, *, included: bool = True) -> RunSlice:
-        """Give away the rows with keys up to `frontier`, and those of `frontier` itself where it is included."""
+        """Remove and return the rows with keys below `frontier`, and with `included` those of `frontier` itself."""
         taken: list[pa.RecordBatch] = []
         is_before, bisect = (le, bisect_right) if included else (lt, bisect_left)
         while self._batches and is_before(self._key(self._batches[0], -1), frontier):
@@ -153,7 +153,7 @@ class _RunBuffer:
 
 
 def _halved(parts: Sequence[RunSlice], key_columns: Sequence[int], max_bytes: int) -> Iterator[tuple[RunSlice, ...]]:
-    """Yield `parts` whole, or cut at keys into pieces of at most `max_bytes` where keys allow."""
+    """Yield `parts` whole, or divided between keys into pieces of at most `max_bytes` if keys allow that."""
     if sum(part.size_bytes for part in parts) <= max_bytes:
         yield tuple(parts)
         return
@@ -174,7 +174,7 @@ def _halved(parts: Sequence[RunSlice], key_columns: Sequence[int], max_bytes: in
 
 
 def _middle_key(part: RunSlice, key_columns: Sequence[int]) -> Key:
-    """The key of the last row of the first half."""
+    """Return the key of the last row of the first half."""
     row = (part.row_count - 1) // 2
     for batch in part.batches:
         if row < batch.num_rows:

@@ -1,7 +1,7 @@
-"""Key filter: a bloom filter over the keys of a file, which tells for many keys at once which the file does not hold.
+"""Key filter: a bloom filter of a file's keys, which finds, for many keys at once, those that the file certainly lacks.
 
-It has one hash and many bits instead of few bits and several hashes: whole arrays are faster, and memory is cheap
-beside the rows.
+It has one hash and many bits instead of several hashes and few bits, which is faster on arrays; its memory is small
+beside that of the rows.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from lakehouse_core.merge.key_words import Words, value_words
 from lakehouse_core.merge.positions import Flags
 from lakehouse_core.merge.search import SortedKeys
 
-# Odd numbers without a pattern: each product and shift lets every bit of a word tell on more of its hash.
+# Odd numbers without a pattern: each product and shift spreads every bit of a word over more bits of the hash.
 _SPREADS: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _HALF: Final = np.uint64(32)
 _LOW: Final = np.uint64(2**32 - 1)
@@ -26,7 +26,7 @@ _MOST_BITS: Final = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class KeyFilter:
-    """`bits`, eight to a byte, lowest first: set where the hash of a key falls."""
+    """`bits`: eight to a byte, lowest first; the bit at the hash of each key is set."""
 
     bits: npt.NDArray[np.uint8]
     bit_count: int
@@ -39,9 +39,10 @@ class KeyFilter:
 
 
 def key_filter(parts: Iterable[SortedKeys], key_count: int, *, false_positive_rate: float) -> KeyFilter:
-    """Return a filter of the keys in `parts`, `key_count` of them, that takes so many absent ones for present.
+    """Return a filter of the `key_count` keys in `parts`. `false_positive_rate`: the fraction of absent keys that the
+    filter does not exclude.
 
-    `false_positive_rate`: between 0 and 1; with 64 bits a key, the most, it is 0.016.
+    The rate is between 0 and 1; with 64 bits per key, the maximum, it is 0.016.
     """
     bits_per_key = min(1 / false_positive_rate, _MOST_BITS_PER_KEY)
     bit_count = min(max(8, int(key_count * bits_per_key)), _MOST_BITS)
@@ -53,7 +54,7 @@ def key_filter(parts: Iterable[SortedKeys], key_count: int, *, false_positive_ra
 
 
 def key_hashes(keys: SortedKeys) -> Words:
-    """Return a hash of each key: of its values alone, whatever other keys there are."""
+    """Return a hash of each key, which depends on its values only, not on other keys."""
     hashes: Words = np.zeros(keys.row_count, dtype=np.uint64)
     for column in keys.columns:
         if column.text is None:
@@ -61,7 +62,7 @@ def key_hashes(keys: SortedKeys) -> Words:
                 hashes = _mixed(hashes, word)
             continue
         for rows, word in value_words(column.text):
-            # Half of the mixing is enough while more of the same value follows.
+            # Half of the mixing is enough while more words of the same value follow.
             if len(rows) == keys.row_count:
                 hashes = _mixed(hashes, word, _SPREADS[:1])
             else:

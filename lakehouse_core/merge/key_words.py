@@ -19,7 +19,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 _SIGN = np.uint64(1 << 63)
 _WORD_BYTES = 8
-# Beyond this many words a row, ranks of the distinct strings cost less time and memory than the words themselves.
+# Above this number of words per row, ranks of the distinct strings take less time and memory than words.
 _MAX_STRING_WORDS = 4
 # Mask n keeps the first n bytes of a big-endian word.
 _FIRST_BYTES = np.array([(1 << 64) - (1 << (64 - 8 * n)) for n in range(9)], dtype=np.uint64)
@@ -64,7 +64,7 @@ def comparison_words(column: pa.Array) -> list[Words]:
 
 
 def _column_words(column: pa.Array) -> list[Words]:
-    """Words of one column; those of null rows mean nothing."""
+    """Return the words of one column; those of null rows are arbitrary."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         codes = fixed_values(column.indices.fill_null(0).cast(pa.int64()), np.int64)
@@ -112,7 +112,7 @@ def value_words(column: pa.Array) -> Iterator[tuple[npt.NDArray[np.int64], Words
 
 
 def fixed_values(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return the values of a fixed-width column without a copy; what lies under nulls means nothing."""
+    """Return the values of a fixed-width column without a copy; values of null rows are arbitrary."""
     values = np.frombuffer(column.buffers()[1], dtype=dtype, count=column.offset + len(column))
     return values[column.offset :]
 
@@ -140,7 +140,7 @@ def _decimal_words(column: pa.Array) -> list[Words]:
 
 
 def _string_words(column: pa.Array) -> list[Words]:
-    """Big-endian words without the common prefix, zero padded, then the length where padding alone could deceive."""
+    """Return big-endian words without the common prefix, padded with zeros; then the length if padding is ambiguous."""
     if not len(column):
         return []
     offsets = _offsets(column)
@@ -160,7 +160,7 @@ def _string_words(column: pa.Array) -> list[Words]:
             return [_ranks(column)]
         words.append(word)
     if shortest != longest and not data.all():
-        # Padding cannot tell "a" from "a\0"; where no value holds a zero byte it need not.
+        # Padding does not distinguish "a" from "a\0", which matters only if a value holds a zero byte.
         words.append(lengths.astype(np.uint64))
     return words
 
@@ -173,7 +173,7 @@ def _offsets(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _ranks(column: pa.Array) -> Words:
-    """The position of each value among the sorted distinct ones: one word, whatever the length."""
+    """Return the rank of each value among the sorted distinct ones: one word for any length."""
     encoded = column.dictionary_encode()
     order = pc.array_sort_indices(encoded.dictionary).to_numpy()
     ranks = np.empty(len(order), dtype=np.uint64)
@@ -207,12 +207,12 @@ class _BytesReader:
         )
 
     def reaches(self, position: int) -> npt.NDArray[np.bool_]:
-        """Return which values have a byte there."""
+        """Return a mask of the values that have a byte at `position`."""
         found: npt.NDArray[np.bool_] = self._lengths > position
         return found
 
     def keep(self, rows: npt.NDArray[np.bool_]) -> None:
-        """Go on with these values alone."""
+        """Continue with the values of these rows only."""
         self._starts, self._lengths = self._starts[rows], self._lengths[rows]
 
     def word(self, position: int) -> Words:

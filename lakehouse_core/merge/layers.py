@@ -1,8 +1,8 @@
-"""The versions of all keys laid out version by version, so that a step takes one version of every key at once.
+"""Layers: the versions of all keys in layers, so that a vectorised step combines one version of every key.
 
-A layer holds the versions of one number: the oldest of each key, then every second one, and so on. Keys of the most
-versions come first, so layer n belongs to the first keys, side by side: no index is needed in a step. Files hold a
-key once, so keys have few versions and layers are few; a key written over and over again lies whole behind all layers.
+Layer n holds the n-th oldest version of each key. Keys with the most versions come first, so a layer is a prefix of the
+keys and a step needs no index. Files hold a key once, so layers are few; keys with very many versions are kept apart,
+after all layers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,15 +16,16 @@ from lakehouse_core.merge.key_words import Words
 from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.positions import NONE, Flags
 
-# A layer costs the same whether few keys reach it or many; keys of more versions than this are decided one by one.
+# A step takes about the same time for few keys as for many, so keys with more versions than this are merged one by one.
 MOST_LAYERS: Final = 64
 
 
 class Layers:
-    """`positions` in key order, and `rows`, in the order of the layers: columns are brought into it by taking them.
+    """`positions` (in key order) and `rows` of the versions, in the order of the layers; taking a column at `rows`
+    brings it into this order.
 
-    `keys`: those in layers, in the order of a layer; `counts`: how many versions each layer has. `long`: the others,
-    each with the slice of its versions.
+    `keys`: the keys in layers, in the order of a layer. `counts`: the number of versions in each layer. `long`: the
+    other keys, each with the slice of its versions.
     """
 
     def __init__(self, order: KeyOrder) -> None:
@@ -48,14 +49,14 @@ class Layers:
         self.rows: Rows = order.rows[self.positions]
 
     def later(self) -> Iterator[slice]:
-        """Yield where each layer after the oldest lies; it belongs to as many of the first `keys`."""
+        """Yield the slice of each layer after the oldest; a layer of n versions belongs to the first n `keys`."""
         begin = len(self.keys)
         for count in self.counts[1:]:
             yield slice(begin, begin + count)
             begin += count
 
     def by_key(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return values of `keys`, in the order of a layer, by key; those of `long` keys are for the caller to fill."""
+        """Return `values`, given in the order of a layer, by key; the caller fills in those of `long` keys."""
         found = np.empty(self.key_count, dtype=values.dtype)
         found[self.keys] = values
         return found
@@ -68,13 +69,15 @@ def last_in(layers: Layers, fits: Flags) -> Rows:
 
 
 def last_row_in(layers: Layers, fits: Flags) -> Rows:
-    """Return for each key the row of its newest version that fits, or any of its rows: quicker than `last_in`."""
+    """Return for each key the row of its newest version that fits, or any of its rows; faster than `last_in`."""
     rows = layers.rows
     return _last(layers, fits, rows, rows[: len(layers.keys)].copy(), otherwise=None)
 
 
 def _last(layers: Layers, fits: Flags, places: Rows, chosen: Rows, *, otherwise: int | None) -> Rows:
-    """Return the last of the `places` that fits; `chosen`: those of the oldest layer, or what stands for them."""
+    """Return, for each key, the last of `places` that fits, else `otherwise`; `chosen`: the start values, of the oldest
+    layer.
+    """
     for layer in layers.later():
         np.copyto(chosen[: layer.stop - layer.start], places[layer], where=fits[layer])
     found = layers.by_key(chosen)
@@ -106,7 +109,7 @@ def greatest_in(layers: Layers, fits: Flags, words: Sequence[Words], *, smallest
     `fits` and `words`, which order the values, in the order of the layers.
     """
     oldest = len(layers.keys)
-    # The greatest so far of each key, and where it lies.
+    # The greatest version so far of each key, and its position.
     present = [word[:oldest].copy() for word in words]
     chosen = np.where(fits[:oldest], layers.positions[:oldest], NONE)
     for layer in layers.later():

@@ -1,8 +1,8 @@
-"""Lookup progress: which keys of a lookup are settled: no file that is left to search can change their record.
+"""Lookup progress: the keys of a lookup that are settled, because no remaining file can change their record.
 
 Rule: when an engine keeps one version of a key whole, and only sequence numbers order the versions, the greatest number
-wins (first-row: the least), and a file gives its bounds of them. Other engines search every file. Source:
-docs/semantics/changelog.md#local-lookup-files.
+wins (first-row: the smallest), and a file's entry gives the bounds of its numbers. Other engines search every file.
+Source: docs/semantics/changelog.md#local-lookup-files.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _SETTLED: Final = np.iinfo(np.int64).max
 
 
 class LookupProgress:
-    """The progress of the search for some keys, which go by their numbers from 0.
+    """The progress of the search for some keys, numbered from 0.
 
     `holds_once`: no two files have the same key, so its first record settles it.
     """
@@ -35,21 +35,21 @@ class LookupProgress:
         self._holds_once = holds_once
         self._oldest_wins = spec.engine is MergeEngine.FIRST_ROW
         self._settles = holds_once or (spec.engine in BY_ROW and not spec.sequence_fields)
-        # What an engine passes over settles nothing.
+        # A record that the engine ignores settles nothing.
         self._adds_only = spec.ignore_delete or self._oldest_wins
         self._found = np.full(key_count, _UNSETTLED)
 
     def search_order(self, files: Sequence[DataFile]) -> list[int]:
-        """Return the indices of the files, those first whose records settle most."""
+        """Return the indices of the files, in an order that settles keys early."""
         return sorted(range(len(files)), key=lambda index: self._most(files[index]), reverse=True)
 
     def is_open(self, file: DataFile, start: int, stop: int) -> Flags:
-        """Say for which of the keys from `start` to `stop` a record in the file could count."""
+        """Return a mask of the keys from `start` to `stop` for which a record of the file could count."""
         flags: Flags = self._found[start:stop] <= self._most(file)
         return flags
 
     def add(self, found: pa.RecordBatch, keys: Rows) -> None:
-        """Note the records that a file has for `keys`, each of them once."""
+        """Record the found records for `keys`, each key once."""
         if not self._settles:
             return
         if self._holds_once:
@@ -62,7 +62,7 @@ class LookupProgress:
         self._found[keys] = np.maximum(self._found[keys], -numbers if self._oldest_wins else numbers)
 
     def _most(self, file: DataFile) -> int:
-        """How much a record of the file can count for, as `add` notes it."""
+        """Return the highest rank that a record of the file can have; `add` records ranks."""
         if self._holds_once:
             return 0
         return -file.min_sequence_number if self._oldest_wins else file.max_sequence_number

@@ -19,7 +19,7 @@ from lakehouse_core.merge.layers import Layers
 from lakehouse_core.merge.positions import Flags
 
 Values = npt.NDArray[Any]
-# Says which elements of a step the vectors cannot decide: an overflow, a division.
+# A function that returns a mask of the elements of a step that vectors cannot compute: overflows, divisions.
 Doubt = Callable[[Values, Values, Values], Flags]
 
 
@@ -35,7 +35,9 @@ class Numbers:
 
 
 def numbers_of(column: pa.Array) -> Numbers | None:
-    """Return the numbers of an integer, floating point, short decimal (unscaled) or temporal column; None of others."""
+    """Return the numbers of an integer, floating-point, short decimal (unscaled) or temporal column; None for
+    others.
+    """
     kind = column.type
     valid = validity(column)
     if pa.types.is_decimal128(kind) and kind.precision <= 18:
@@ -49,7 +51,7 @@ def numbers_of(column: pa.Array) -> Numbers | None:
 
 
 def column_of(numbers: Numbers, kind: pa.DataType) -> pa.Array:
-    """Return the numbers as a column of this type, which is the one they came from."""
+    """Return the numbers as a column of their original type."""
     values = numbers.values
     if pa.types.is_decimal128(kind):
         values = np.stack([values, values >> 63], axis=1)
@@ -135,7 +137,7 @@ def _overflow_of_product(kind: pa.DataType) -> Doubt | None:
     if not pa.types.is_signed_integer(kind):
         return None
     if kind.bit_width == 64:
-        # Close to the limit is doubt enough: whoever is asked then multiplies exactly.
+        # Results close to the limit count as doubtful; the row-wise fold multiplies them exactly.
         return lambda left, right, product: np.abs(left.astype(np.float64) * right.astype(np.float64)) > 2.0**62
     return _out_of_range(kind.bit_width)
 

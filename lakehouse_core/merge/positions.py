@@ -1,4 +1,4 @@
-"""Positions in key order, and the comparison of versions at two positions."""
+"""Positions of versions in key order, and their comparison."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,12 +10,12 @@ from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_words import Words
 
 Flags = npt.NDArray[np.bool_]
-# What stands for a key none of whose versions fits.
+# The position of a key without a fitting version.
 NONE: Final = -1
 
 
 def precedes(words: Sequence[Words], left: Rows, right: Rows) -> Flags:
-    """Say for each pair of positions whether the value at `left` comes before the one at `right`."""
+    """Return a mask of the pairs in which the value at `left` is before the one at `right`."""
     before: Flags = np.zeros(len(left), dtype=bool)
     tied: Flags = np.ones(len(left), dtype=bool)
     for word in words:

@@ -10,7 +10,7 @@ from lakehouse_core.merge.key_words import fixed_values
 
 
 class RecordColumns:
-    """Batches one behind the other; columns that order the rows are joined once and kept."""
+    """Concatenated batches; columns that order the rows are joined once and cached."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch], kind_column: str) -> None:
         self._batches = batches
@@ -28,13 +28,15 @@ class RecordColumns:
         return kinds
 
     def column(self, name: str) -> pa.Array:
-        """Return a column, joined and kept."""
+        """Return a column, joined and cached."""
         if name not in self._joined:
             self._joined[name] = self._join(name)
         return self._joined[name]
 
     def passing(self, name: str) -> pa.Array:
-        """Return a column that is not kept: the next one may then lie in the same memory, still in the cache."""
+        """Return a joined column without caching it, so that the next column may use the same memory, which is in the
+        processor's cache.
+        """
         column = self._joined.get(name)
         return self._join(name) if column is None else column
 

@@ -38,7 +38,8 @@ BY_ROW: Final = frozenset({MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduced:
-    """The records that stay, in key order: `rows` give the sequence number, the kind and every column not in `columns`.
+    """The merged records, in key order. `rows`: the rows that give the sequence number, the kind and every column not
+    in `columns`.
 
     `keys` gives the number of each record's key. `kinds` None: those of `rows`.
     """
@@ -49,11 +50,11 @@ class Reduced:
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
 
     def kinds_in(self, records: RecordColumns) -> Kinds:
-        """Return the kind of each record that stays."""
+        """Return the kind of each merged record."""
         return records.kinds[self.rows] if self.kinds is None else self.kinds
 
     def kept(self, flags: Flags) -> "Reduced":
-        """Return only the records that `flags` names."""
+        """Return only the records in `flags`."""
         if flags.all():
             return self
         chosen = np.flatnonzero(flags)
@@ -65,11 +66,11 @@ class Reduced:
         )
 
     def without_deletes(self, records: RecordColumns) -> "Reduced":
-        """Return only what is there: +I and +U."""
+        """Return only the records of kind +I and +U."""
         return self.kept(is_add(self.kinds_in(records)))
 
     def batch(self, records: RecordColumns, names: Sequence[str]) -> pa.RecordBatch:
-        """Return these columns of the records that stay."""
+        """Return these columns of the merged records."""
         indices = row_indices(self.rows)
         return pa.RecordBatch.from_arrays([self._column(records, name, indices) for name in names], list(names))
 
@@ -152,7 +153,7 @@ def _sequences(records: RecordColumns, order: KeyOrder, spec: MergeSpec) -> dict
     sequences = {}
     for group in spec.groups:
         if not all(name in records for name in group.fields):
-            # Nothing that is read depends on it.
+            # No column that the caller reads depends on it.
             continue
         columns = [records.column(name) for name in group.fields]
         words = [word[order.rows] for column in columns for word in sequence_words(column)]

@@ -1,7 +1,7 @@
-"""Searches sorted rows for many sorted keys at once: a bisection of whole arrays, one key column after the other.
+"""Search: find many sorted keys in sorted rows by a bisection of whole arrays, one key column after the other.
 
-Columns of fixed width are compared by their words. Of text the first key column has its words behind the prefix that
-all rows share; where these cannot tell two values apart, the values themselves are compared.
+Fixed-width columns are compared by their words. A text column has words after the prefix that all rows share; if the
+words of two values are equal, the values themselves are compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """One column of keys. `text`: the values as binary, None where `words` say all.
+    """One column of keys. `text`: the values as binary, None if `words` hold the whole values.
 
-    Words of text, where there are any, begin behind `prefix`, which all values of the column share.
+    Words of text begin after `prefix`, which all values of the column share.
     """
 
     words: tuple[Words, ...]
@@ -42,7 +42,7 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class SortedKeys:
-    """Keys in their order, each once: those of a file's rows, or those that are looked up."""
+    """Distinct keys in key order: those of a file's rows, or looked-up keys."""
 
     columns: tuple[KeyColumn, ...]
     row_count: int
@@ -51,14 +51,14 @@ class SortedKeys:
         return SortedKeys(tuple(column.slice(start, stop) for column in self.columns), stop - start)
 
     def taken(self, rows: Rows) -> "SortedKeys":
-        """Return the keys of these rows, which rise."""
+        """Return the keys of these rows, which are in rising order."""
         return SortedKeys(tuple(column.taken(rows) for column in self.columns), len(rows))
 
 
 def sorted_keys(columns: Sequence[pa.Array], words: Sequence[Words] | None = None) -> SortedKeys:
     """Return the keys that `columns`, the first one first, hold in order.
 
-    `words`: what `search_words` made of these very rows. Raises InvalidRequest when a key is null.
+    `words`: the result of `search_words` for the same rows. Raises InvalidRequest when a key is null.
     """
     found = list(search_words(columns) if words is None else words)
     made = []
@@ -74,8 +74,8 @@ def sorted_keys(columns: Sequence[pa.Array], words: Sequence[Words] | None = Non
 
 
 def search_words(columns: Sequence[pa.Array]) -> list[Words]:
-    """Return the words by which sorted rows are searched; to be kept beside the rows. None depends on other rows, but
-    those of text on the first and the last of `columns`.
+    """Return the words by which sorted rows are searched, to be stored with the rows. Words of text depend on the first
+    and the last row of `columns`; other words do not depend on other rows.
     """
     words: list[Words] = []
     for number, column in enumerate(columns):
@@ -88,7 +88,7 @@ def search_words(columns: Sequence[pa.Array]) -> list[Words]:
 
 
 def is_rising(columns: Sequence[pa.Array]) -> bool:
-    """Return whether each row's key lies above that of the row before."""
+    """Return whether each row's key is greater than that of the previous row."""
     same = np.ones(max(0, len(columns[0]) - 1), dtype=np.bool_)
     for column in columns:
         if _is_text(column.type):
@@ -123,9 +123,10 @@ def search(rows: SortedKeys, keys: SortedKeys) -> tuple[Rows, Flags]:
 
 
 def _narrowed_by_word(word: Words, values: Words, low: Rows, high: Rows, *, decides: bool) -> tuple[Rows, Rows]:
-    """Narrow the ranges to the rows whose word is the value; empty ones stand where such a row would.
+    """Return the ranges narrowed to the rows with the value as their word; an empty range is at the position of such a
+    row.
 
-    `decides`: the last word of a key, which one row at most has.
+    `decides`: this is the last word of the key, so at most one row has it.
     """
     if len(low) and not low.any() and (high == len(word)).all():
         # NumPy's own search, for sorted values mostly in the cache.
@@ -167,7 +168,7 @@ def _narrowed_by_text(
 
 
 def _narrowed_at_ends(rows: pa.Array, values: pa.Array, low: Rows, high: Rows) -> tuple[Rows, Rows]:
-    """As `_narrowed_by_text`, of ranges that mostly hold one value: their ends are looked at first."""
+    """Return the ranges as `_narrowed_by_text` does, but compare the ends first: most ranges hold one value."""
     first, after = low.copy(), high.copy()
     inside = np.flatnonzero(low < high)
     sought, lowest, highest = take(values, inside), take(rows, low[inside]), take(rows, high[inside] - 1)
@@ -186,9 +187,9 @@ def _narrowed_at_ends(rows: pa.Array, values: pa.Array, low: Rows, high: Rows) -
 
 
 def _bisected(low: Rows, high: Rows, is_before: Callable[[Rows, Rows], Flags]) -> Rows:
-    """Return for each range [low, high) where the rows end that are before its key.
+    """Return, for each range [low, high), the end of the rows that are before its key.
 
-    `is_before` is asked for rows and the positions of the keys that each is compared with.
+    `is_before` takes rows, and the position of the key with which each is compared.
     """
     low, high = low.copy(), high.copy()
     active = np.flatnonzero(low < high)
@@ -226,7 +227,7 @@ def _binary(column: pa.Array) -> pa.Array:
 
 
 def _common_prefix(text: pa.Array) -> bytes:
-    """The bytes that the first and the last value begin with, and so all between them."""
+    """Return the common prefix of the first and the last value, and so of all values between them."""
     if not len(text):
         return b""
     first: bytes = text[0].as_py()

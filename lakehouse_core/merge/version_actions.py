@@ -1,4 +1,4 @@
-"""Version actions: what the versions of all keys do to the columns that share a sequence, as arrays for their folds."""
+"""Version actions: the actions of all versions on the columns that share a sequence, as arrays for their folds."""
 
 from functools import cached_property
 
@@ -12,9 +12,9 @@ from lakehouse_core.merge.positions import NONE, Flags
 
 
 class VersionActions:
-    """The versions of all keys and what they do. The columns ask the same, so answers are kept.
+    """The versions of all keys and their actions. Results are cached, because the columns need the same ones.
 
-    `actions` by position, None: all add. `folded`: which keys are merged; the others have one version, and set it.
+    `actions`: by position, None: all add. `folded`: the keys to merge; the others have one version, which they keep.
     """
 
     def __init__(self, order: KeyOrder, layers: Layers, folded: Flags, actions: Actions | None) -> None:
@@ -29,8 +29,8 @@ class VersionActions:
 
     @property
     def without_retracts(self) -> "VersionActions":
-        """The same, but that retracts do nothing."""
-        # Not kept where it is this very one: who holds itself holds its arrays until Python looks for cycles.
+        """Return the same actions, except that retracts do nothing."""
+        # `self` is not cached in itself: a reference cycle would hold the arrays until a garbage collection.
         return self if self.actions is None else self._without_retracts
 
     @cached_property
@@ -43,13 +43,13 @@ class VersionActions:
         return VersionActions(self.order, self.layers, self.folded, actions if (actions != Action.ADD).any() else None)
 
     def does(self, *what: Action) -> Flags:
-        """Say in the order of the layers which versions do one of `what`. Not to be changed."""
+        """Return a read-only mask, in the order of the layers, of the versions with an action in `what`."""
         if what not in self._does:
             self._does[what] = self._flags(self.layers.positions, what)
         return self._does[what]
 
     def last_or_erased(self, *erasing: Action) -> Rows:
-        """Return the position of each key's newest version that adds or sets, NONE where an erasing one came after."""
+        """Return the position of each key's newest version that adds or sets, NONE if an erasing version is newer."""
         if self.actions is None:
             return self.ends
         if erasing not in self._last:
@@ -58,11 +58,11 @@ class VersionActions:
         return self._last[erasing]
 
     def unless(self, positions: Rows, *erasing: Action) -> Rows:
-        """Return the positions, NONE where the version does one of `erasing`."""
+        """Return the positions, NONE for versions with an action in `erasing`."""
         return np.where(self._flags(positions, erasing), NONE, positions)
 
     def keys_that_do(self, *what: Action) -> Rows:
-        """Return the keys with a version that does one of `what`."""
+        """Return the keys with a version that has an action in `what`."""
         if self.actions is None:
             return self.starts[:0]
         return np.unique(self._keys(self.layers.positions[self.does(*what)]))
@@ -73,7 +73,7 @@ class VersionActions:
 
     @cached_property
     def setting_late(self) -> Rows:
-        """The keys in which something is set that is not the oldest version."""
+        """Return the keys with a version that sets a value and is not the oldest."""
         if self.actions is None:
             return self.starts[:0]
         positions = self.layers.positions[self.does(Action.SET)]

@@ -1,6 +1,6 @@
-"""The boundary: the first snapshot id that counts, raised by expiry before it deletes.
+"""Boundary: the smallest snapshot id that has not expired. Expiry raises it before it deletes.
 
-Rule: it never goes down. An id below it was used and has expired; its file, where there is one, does not count.
+Rule: the boundary never goes down. An id below it has expired; a file of such an id is ignored.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ class Boundary:
         self._key = layout.boundary
 
     def first_id(self) -> int:
-        """Return the first id that counts; 0 when expiry has not set one. Raises CorruptTable."""
+        """Return the smallest id that has not expired; 0 if no boundary is set. Raises CorruptTable."""
         try:
             data = self._store.read(self._key)
         except NotFound:
@@ -31,7 +31,7 @@ class Boundary:
         return parse_boundary(data, self._store.uri(self._key))
 
     def advance(self, first_kept_id: int) -> int:
-        """Let no id below `first_kept_id` count any more, durably; return the boundary, which never goes down."""
+        """Raise the boundary to `first_kept_id`, durably; return the boundary, which may be higher already."""
         for _ in _RAISING.attempts():
             found = self._store.read_versioned(self._key)
             if found is not None and (there := self.first_id()) >= first_kept_id:

@@ -1,4 +1,4 @@
-"""The long-lived changelogs of a table: expired snapshots whose changes can still be read."""
+"""Changelog log: the long-lived changelogs of a table, which keep the changes of expired snapshots readable."""
 
 from lakehouse_core.errors import NotFound
 from lakehouse_core.metadata.hints import write_hint
@@ -30,6 +30,6 @@ class ChangelogLog:
         return changelog_ids(self._store, self._layout)
 
     def write_hints(self, earliest_id: int, latest_id: int) -> None:
-        """Write which changelogs are the oldest and the newest. Best effort."""
+        """Write the hints for the oldest and the newest changelog. A failure is ignored."""
         write_hint(self._store, self._layout.earliest_changelog_hint, earliest_id)
         write_hint(self._store, self._layout.latest_changelog_hint, latest_id)

@@ -1,4 +1,4 @@
-"""Deletion plans in the store: the deletions on their way, each written before its roots are unlinked.
+"""Deletion plans in the store: the unfinished deletions, each written before its roots are unlinked.
 
 Source: docs/reliability/deletion.md#order.
 """
@@ -13,29 +13,32 @@ from lakehouse_core.table.layout import OWN_FOLDER, is_deletion_plan
 
 
 def load_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:
-    """Return the deletions on their way. Raises CorruptTable; NotFound when one ends meanwhile."""
+    """Return the unfinished deletions. Raises CorruptTable, and NotFound if one ends meanwhile."""
     names = store.children(OWN_FOLDER).files
     keys = [f"{OWN_FOLDER}/{name}" for name in names if is_deletion_plan(name)]
     return tuple(parse_plan(data, key) for key, data in zip(keys, store.read_all(keys), strict=True))
 
 
 def current_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:
-    """Return the deletions on their way, read again where one ends meanwhile."""
-    # Another run may end one between listing and reading.
+    """Return the unfinished deletions; read again if one ends meanwhile."""
+    # Another run may end a deletion between listing and reading.
     return LISTING.call(
         lambda: load_plans(store),
         on=(NotFound,),
         exhausted=lambda _: StorageUnavailable(
-            f"{store.uri(OWN_FOLDER)}: plans come and go. End other maintenance, then call again."
+            f"{store.uri(OWN_FOLDER)}: deletion plans changed in every attempt to read them. End other "
+            "maintenance, then call again."
         ),
     )
 
 
 def begin(store: ObjectStore, plan: DeletionPlan) -> DeletionPlan:
-    """Write `plan`; from now on whatever is unlinked for it is found again."""
-    data = readable_file(plan, serialize_plan, lambda data: parse_plan(data, plan.key), what="The plan of what goes")
+    """Write `plan`, durably, so that later runs find the roots that it unlinks. Return the plan as stored."""
+    data = readable_file(plan, serialize_plan, lambda data: parse_plan(data, plan.key), what="The deletion plan")
     if not created(store, plan.key, data):
-        raise CorruptTable(f"{store.uri(plan.key)}: a fresh UUID is taken. Check the source of random numbers.")
+        raise CorruptTable(
+            f"{store.uri(plan.key)}: a file of a fresh UUID exists already. Check the source of random numbers."
+        )
     return plan
 
 
@@ -48,5 +51,5 @@ def advance(store: ObjectStore, plan: DeletionPlan, advanced: DeletionPlan) -> N
 
 
 def skip_wait(store: ObjectStore, plan: DeletionPlan) -> None:
-    """Record that `plan` is no longer a root: no reader needs its files, and some of them may be deleted."""
+    """Record that files of `plan` may be deleted now, so that the plan is no longer a root."""
     advance(store, plan, plan.model_copy(update={"stage": DeletionStage.DELETING}))

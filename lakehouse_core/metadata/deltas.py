@@ -1,4 +1,4 @@
-"""What the snapshots after one changed, read while others may expire them."""
+"""Deltas: read the file changes of the snapshots after a given one, while other runs may expire them."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import Keep, ManifestEntry
 from lakehouse_core.table.snapshot import Snapshot
 
-# From here on it is cheaper to read the live files.
+# For more snapshots than this, reading the live files takes less time.
 LONGEST_CATCH_UP: Final = 32
 
 
@@ -22,9 +22,10 @@ def deltas_since(
     keep: Keep,
     without: CommitKind | None = None,
 ) -> list[tuple[CommitKind, list[ManifestEntry]]]:
-    """Return kind and kept entries of each of the snapshots (after_id, until_id], oldest first, but for one kind.
+    """Return kind and kept entries of each of the snapshots (after_id, until_id], oldest first, except those of kind
+    `without`.
 
-    Raises SnapshotExpired where one of them is gone, CorruptTable.
+    Raises SnapshotExpired if one of them has expired, CorruptTable.
     """
     try:
         return [
@@ -35,7 +36,7 @@ def deltas_since(
     except CorruptTable as error:
         if snapshots.boundary.first_id() <= after_id + 1:
             raise
-        # Its files went while we read them.
+        # Expiry deleted its files during the read.
         raise SnapshotExpired(f"Snapshot {after_id + 1} expired while it was read.") from error
 
 

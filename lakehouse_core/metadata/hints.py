@@ -1,6 +1,6 @@
-"""Hints: files that say which snapshot or changelog is the oldest and the newest.
+"""Hints: files with the id of the oldest or newest snapshot or changelog.
 
-Rule: a wrong or missing hint costs a listing and never correctness.
+Rule: a wrong or missing hint costs a listing, and never gives a wrong result.
 Source: docs/format/layout.md#hints.
 """
 
@@ -14,7 +14,7 @@ _ID: Final = re.compile(rb"[1-9]\d{0,18}")
 
 
 def read_hint(store: StoreReader, key: str) -> int | None:
-    """Return the id that a hint names; None when the hint is missing or names none."""
+    """Return the id in a hint; None if the hint is missing or is not an id."""
     try:
         data = store.read(key)
     except NotFound:
@@ -23,9 +23,9 @@ def read_hint(store: StoreReader, key: str) -> int | None:
 
 
 def write_hint(store: ObjectStore, key: str, snapshot_id: int) -> None:
-    """Write a hint. Best effort: a failure costs the next reader a few probes."""
+    """Write a hint. A failure is ignored, and costs the next reader a few requests."""
     try:
         store.write(key, b"%d" % snapshot_id, durable=False)
     except LakehouseError:
-        # The commit or expiry that it tells of has happened all the same.
+        # The commit or expiry before the hint has succeeded.
         return

@@ -1,4 +1,4 @@
-"""The ids of the snapshots or changelogs that lie in a folder."""
+"""Ids: list the snapshots or changelogs in a folder."""
 
 import re
 from typing import Final
@@ -11,12 +11,12 @@ _CHANGELOG: Final = re.compile(r"changelog-([1-9]\d{0,18})")
 
 
 def snapshot_ids(store: StoreReader, layout: TableLayout) -> list[int]:
-    """Return the ids of the snapshots that lie on a branch, rising."""
+    """Return the ids of a branch's snapshot files, rising."""
     return _ids(store, layout.snapshot_folder, _SNAPSHOT)
 
 
 def changelog_ids(store: StoreReader, layout: TableLayout) -> list[int]:
-    """Return the ids of the changelogs that lie on a branch, rising."""
+    """Return the ids of a branch's changelog files, rising."""
     return _ids(store, layout.changelog_folder, _CHANGELOG)
 
 

@@ -1,4 +1,4 @@
-"""What was decoded last, by what it was decoded from."""
+"""Cache of the values used most recently, by key."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[V]):
-    """The values used last, up to a number of them. Threads may share one."""
+    """The values used most recently, up to a maximum count. Threads may share a cache."""
 
     def __init__(self, most: int) -> None:
         self._most = most

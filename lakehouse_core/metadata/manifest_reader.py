@@ -1,7 +1,7 @@
-"""Manifests, their lists and index manifests, read, checked and decoded; small ones once, large ones each time.
+"""Manifest reader: read, check and decode manifests, manifest lists and index manifests; small ones are cached.
 
-Rule: these files never change and their names are never used twice, so what one of them said stays true. Who looks for
-damage takes a reader of its own.
+Rule: these files never change and their names are never used twice, so cached values stay valid. A check for damage
+uses a new reader.
 Source: docs/format/manifest.md#avro-conventions.
 """
 
@@ -33,7 +33,7 @@ from lakehouse_core.table.manifest import (
 )
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
-# Each decodes into arrays several times the size of its manifest.
+# The number of manifests that threads decode at once. Each takes arrays several times the size of its manifest.
 _COLUMN_READERS: Final = 2
 # At most some 20 MB: an entry with statistics takes 1 to 2 KB, a manifest's line in a list 1 KB.
 _REMEMBERED_MANIFESTS: Final = 256
@@ -42,16 +42,17 @@ _LONGEST_LIST: Final = 64
 
 
 class Missing(Enum):
-    """What it means that a file is gone."""
+    """The meaning of a missing file."""
 
-    CORRUPT = "corrupt"  # a snapshot names it, which counts: damage
-    NOT_FOUND = "not found"  # an expiry may have deleted it: NotFound is raised, and the caller finds out
+    CORRUPT = "corrupt"  # a snapshot that has not expired names the file: damage
+    NOT_FOUND = "not found"  # an expiry may have deleted the file: raise NotFound, and the caller decides
 
 
 class ManifestReader:
     """Reads the metadata files of one branch. `store` is rooted at the table.
 
-    Every method raises CorruptTable when a file is damaged or not as recorded, and what `missing` says when it is gone.
+    Every method raises CorruptTable if a file is damaged or not as recorded, and the error of `missing` for a missing
+    file.
     """
 
     def __init__(self, store: StoreReader, layout: TableLayout, missing: Missing = Missing.CORRUPT) -> None:
@@ -62,7 +63,9 @@ class ManifestReader:
         self._small: Recent[Sequence[ManifestEntry]] = Recent(_REMEMBERED_MANIFESTS)
 
     def listed(self, list_name: str, size: int | None, checksum: str | None = None) -> list[ManifestFile]:
-        """Return what a manifest list names, in order; `size` in bytes and `checksum` as a snapshot records them."""
+        """Return the manifests of a manifest list, in order; `size` in bytes and `checksum` as the snapshot records
+        them.
+        """
         key = list_name, size, checksum
         if (known := self._lists.get(key)) is not None:
             return list(known)
@@ -80,7 +83,7 @@ class ManifestReader:
         return self._list_of(snapshot, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
 
     def delta(self, snapshot: Snapshot) -> list[ManifestFile]:
-        """Return the manifests of what `snapshot` changed."""
+        """Return the manifests of the changes of `snapshot`."""
         return self._list_of(snapshot, snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
 
     def changelog(self, snapshot: Snapshot) -> list[ManifestFile]:
@@ -99,7 +102,7 @@ class ManifestReader:
     ) -> list[ManifestEntry]:
         """Return the entries of the files that are live at `snapshot`, in manifest order.
 
-        `manifests`: those that may hold what `keep` keeps, when the caller knows; otherwise all.
+        `manifests`: the manifests that may hold kept entries, None: all.
         """
         chosen = self.of(snapshot) if manifests is None else manifests
         read = self.entries_of_each(chosen, keep=keep, with_stats=with_stats)
@@ -115,7 +118,7 @@ class ManifestReader:
     def entries(
         self, manifest: ManifestFile, *, keep: Keep | None = None, with_stats: bool = False
     ) -> list[ManifestEntry]:
-        """Return the entries of one manifest, in order; `keep` tells by partition, bucket and level which of them."""
+        """Return the entries of one manifest, in order, for which `keep(partition, bucket, level)` is true."""
         if not _is_small(manifest):
             return decode_manifest(self.bytes_of(manifest), manifest.file_name, keep=keep, with_stats=with_stats)
         return _kept(self._small_entries(manifest, with_stats), keep)
@@ -134,7 +137,7 @@ class ManifestReader:
     def columns(
         self, manifests: Iterable[ManifestFile], *, keep: Keep | None = None, with_stats: bool = False
     ) -> EntryColumns:
-        """Return the entries of all `manifests`, in order, as columns: a fifth of the memory that objects take."""
+        """Return the entries of all `manifests`, in order, as columns, which take a fifth of the memory of objects."""
         return concatenate(
             part
             for are_small, group in groupby(manifests, key=_is_small)

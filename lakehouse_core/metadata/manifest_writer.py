@@ -1,4 +1,4 @@
-"""Manifest writer: write the manifests and lists of one commit, and delete those that no snapshot came to name.
+"""Manifest writer: write the manifests and lists of one commit, and delete those that no snapshot names in the end.
 
 Rule: call `flush` before publishing a snapshot that names these files.
 """
@@ -25,7 +25,7 @@ from lakehouse_core.table.manifest import (
     summarize_manifest,
 )
 
-# Avro's name of each codec that tables may ask for.
+# Avro's name of each codec that table options can name.
 AVRO_CODECS: Final = {
     "zstd": "zstandard",
     "zstandard": "zstandard",
@@ -33,7 +33,7 @@ AVRO_CODECS: Final = {
     "snappy": "snappy",
     "null": "null",
 }
-# So many entries tell how many bytes an entry takes.
+# The number of entries from which the bytes per entry are estimated.
 _SAMPLE: Final = 2000
 _MOST_PENDING_BYTES: Final = 32 << 20
 
@@ -50,7 +50,7 @@ class ManifestWriter:
         self._target_bytes = options.manifest_target_bytes
         self._partition_types = partition_types
         self._manifests = 0
-        # Written together, for the sake of the disk: what a commit waits for is mostly syncs.
+        # Files wait to be written together, because a commit waits mostly for syncs of the disk.
         self._pending: dict[str, bytes] = {}
         self._pending_bytes = 0
         self._checksums: dict[str, str] = {}
@@ -69,7 +69,7 @@ class ManifestWriter:
         return self._partition_types
 
     def write_entries(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
-        """Write `entries` in order into as many manifests as the target size asks for; none for no entries."""
+        """Write `entries` in order to manifests of the target size, and return these; none without entries."""
         if not entries:
             return []
         if len(entries) <= _SAMPLE:
@@ -111,7 +111,9 @@ class ManifestWriter:
         return self._checksums[name]
 
     def discard_all_but(self, named: Iterable[str]) -> None:
-        """Delete what was written and is not `named` by a snapshot. What cannot be deleted is left to cleaning."""
+        """Delete the written files that a snapshot does not name, all but `named`. Files that cannot be deleted stay as
+        orphans.
+        """
         self._pending, self._pending_bytes = {}, 0
         going = self._checksums.keys() - set(named)
         if not going:

@@ -1,4 +1,4 @@
-"""Many small files read at once, the answers in order."""
+"""Read ahead: read many small files at once, with the results in order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +13,11 @@ _FEW: Final = 8
 
 
 def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int = _READERS) -> Iterator[R]:
-    """Yield `function` of each item, in order; `ahead` of them run at once."""
+    """Yield the result of `function` for each item, in order; `ahead` calls run at once."""
     rest = iter(items)
     first = list(islice(rest, _FEW + 1))
     if len(first) <= _FEW:
-        # To start threads takes longer than to read these from a disk.
+        # Starting threads takes longer than reading this few files from a disk.
         yield from map(function, first)
         return
     with ThreadPoolExecutor(ahead, thread_name_prefix="metadata") as pool:

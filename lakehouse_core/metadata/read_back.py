@@ -1,6 +1,7 @@
-"""What is about to be published is first read back by the readers' own rules.
+"""Read back: parse a value's file by the readers' rules before it is published.
 
-What was published stays: a snapshot, a schema or a tag that no reader takes would end the table.
+Rule: nothing unreadable is published. A published snapshot, schema or tag that no reader accepts would make the table
+unusable.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,9 @@ T = TypeVar("T")
 
 
 def readable_file(value: T, serialize: Callable[[T], bytes], parse: Callable[[bytes], T], *, what: str) -> bytes:
-    """Return the file of `value`. Raises InvalidRequest, which begins with `what`, unless it reads back the same."""
+    """Return the file of `value`. Raises InvalidRequest, whose text begins with `what`, unless parsing the file gives
+    an equal value.
+    """
     try:
         data = serialize(value)
     except (TypeError, ValueError) as error:
@@ -22,7 +25,7 @@ def readable_file(value: T, serialize: Callable[[T], bytes], parse: Callable[[by
     except (CorruptTable, UnsupportedFeature, InvalidRequest) as error:
         raise _refused(what, f"could not be read back ({error})") from error
     if found != value:
-        raise _refused(what, "would be read back as another one")
+        raise _refused(what, "would be read back as another value")
     return data
 
 

@@ -1,6 +1,7 @@
-"""Roots: everything that keeps files of a table and its branches alive, read afresh.
+"""Roots: read anew all roots of a table and its branches.
 
-Rule: one root that cannot be read stops the caller, which wants to delete. An error is never taken for "there is none".
+Rule: one root that cannot be read stops the caller, which wants to delete. An error never counts as "there is no such
+root".
 """
 
 import re
@@ -26,7 +27,7 @@ _SCHEMA = re.compile(r"schema-\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roots:
-    """All roots of a table and its branches. Plans hold what they unlinked; `pending` commits are by their keys."""
+    """All roots of a table and its branches. `plans` hold the unlinked roots; `pending`: kept commits, by key."""
 
     roots: tuple[Root, ...]
     plans: tuple[DeletionPlan, ...]
@@ -34,9 +35,9 @@ class Roots:
 
 
 def collect_roots(store: StoreReader, *, boundary: int) -> Roots:
-    """Return every root there is; snapshots of the main branch below `boundary` count as gone.
+    """Return every root; snapshots of the main branch below `boundary` count as expired.
 
-    Raises CorruptTable, UnsupportedFeature or StorageUnavailable when a single one cannot be read.
+    Raises CorruptTable, UnsupportedFeature or StorageUnavailable if a root cannot be read.
     """
 
     def read() -> Roots:
@@ -46,7 +47,7 @@ def collect_roots(store: StoreReader, *, boundary: int) -> Roots:
             pending=pending_commits(store),
         )
 
-    # What was listed and is gone is listed again, rather than guessed who removed it.
+    # If a listed root is missing, all roots are listed again; nothing is assumed about its removal.
     return LISTING.call(
         read,
         on=(NotFound,),
@@ -71,7 +72,7 @@ def _roots_on(store: StoreReader, layout: TableLayout, boundary: int) -> Iterato
 
 
 def branch_names(store: StoreReader) -> list[str]:
-    """Return the names of the branches but the main one, sorted."""
+    """Return the names of all branches except main, sorted."""
     folders = store.children(BRANCH_FOLDER).folders
     return [folder.removeprefix(BRANCH_PREFIX) for folder in folders if _BRANCH.fullmatch(folder)]
 
@@ -80,7 +81,8 @@ def _branch_roots(store: StoreReader) -> Iterator[Root]:
     for layout in map(TableLayout, branch_names(store)):
         if not any(map(_SCHEMA.fullmatch, store.children(layout.schema_folder).files)):
             raise CorruptTable(
-                f"{store.uri(layout.prefix.rstrip('/'))}: the branch has no schema, so it is half made or half "
-                "dropped. Nothing was deleted, for its files may be needed. Finish creating it, or remove its folder."
+                f"{store.uri(layout.prefix.rstrip('/'))}: the branch has no schema, so it was not created or "
+                "dropped completely. Nothing was deleted, because its files may be needed. Finish creating it, or "
+                "remove its folder."
             )
         yield from _roots_on(store, layout, 0)

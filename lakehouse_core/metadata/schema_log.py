@@ -1,7 +1,7 @@
-"""The schemas of a table: written once each, numbered from 0 without gaps, so that the highest id is the latest.
+"""Schema log: the schemas of a table, each written once, numbered from 0 without gaps; the highest id is the latest.
 
-A schema has one content for ever, so what was read once is kept. Only when the table itself goes can it change: the
-latest is looked at again each time, lest a handle write into a table of another time.
+Rule: a schema of an id never changes, so schemas are cached. Only a table that is dropped and created again has other
+schemas, so the latest is read again each time; else a handle could write to the wrong table.
 Source: docs/reliability/invariants.md#i23-a-schema-id-has-one-content.
 """
 
@@ -27,7 +27,7 @@ class SchemaLog:
         self._known: dict[int, tuple[TableSchema, bytes]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What was read stays here; another process reads it again."""
+        """Pickle the address without the cache; another process reads again."""
         return SchemaLog, (self._store, self._layout)
 
     @property
@@ -36,14 +36,14 @@ class SchemaLog:
 
     @property
     def known(self) -> TableSchema | None:
-        """The newest schema that was read so far, None before the first; the table may have moved on."""
+        """Return the newest schema that was read so far, None before the first read; the table may have a newer one."""
         return self._known[max(self._known)][0] if self._known else None
 
     def latest(self) -> TableSchema:
         """Return the schema that new data is written with.
 
-        Raises NotFound when the table has none, or none any more, InvalidRequest when it is another table by now,
-        CorruptTable when its file is damaged.
+        Raises NotFound if the table has no schema, or was dropped, InvalidRequest if the table was created again,
+        CorruptTable if the file is damaged.
         """
         if not self._known:
             ids = self.ids()
@@ -78,14 +78,16 @@ class SchemaLog:
         return [self.schema(schema_id) for schema_id in self.ids()]
 
     def bucket_settings(self) -> set[str]:
-        """Return every value that the option `bucket` has had, as text: one means that no two files can disagree."""
+        """Return every value that the option `bucket` has had, as text. With one value, all files have the same bucket
+        count.
+        """
         latest = self.latest().id
         return {self.schema(schema_id).bucket_setting for schema_id in range(latest + 1)}
 
     def create(self, schema: TableSchema) -> bool:
-        """Add `schema` under its id; False when another one has that id already.
+        """Add `schema` under its id; return False if another schema has that id already.
 
-        Raises InvalidRequest for a schema that readers would not take for what it is, WriteOutcomeUnknown.
+        Raises InvalidRequest for a schema whose file readers would parse as another one, WriteOutcomeUnknown.
         """
         key = self._layout.schema(schema.id)
         data = readable_file(schema, serialize_schema, lambda data: parse_schema(data, key), what="The schema")
@@ -105,25 +107,25 @@ class SchemaLog:
         return self._known[schema_id][0]
 
     def _check_same(self, schema_id: int) -> None:
-        """Refuse to go on when the table was dropped or renamed since a schema was read, made again, or damaged."""
+        """Raise if the table was dropped, renamed, created again or damaged since a schema was read."""
         key = self._layout.schema(schema_id)
         try:
             data = self._store.read(key)
         except NotFound:
             raise NotFound(
-                f"{self._store.uri(key)}: the schema that was there is gone: the table was dropped or renamed. "
-                "Open it again under its present name."
+                f"{self._store.uri(key)}: the schema is missing now: the table was dropped or renamed. Open it "
+                "again under its present name."
             ) from None
         known, bytes_before = self._known[schema_id]
         if data != bytes_before:
-            # Parsing finds damage by the checksum of our schemas. Java's schemas have none: there an equal time means
-            # damage, because no table is dropped and made again within one millisecond.
+            # The checksum of our schemas shows damage. Java's schemas have none: there an equal time means damage,
+            # because no table is dropped and created again within one millisecond.
             if parse_schema(data, key).time_millis == known.time_millis:
                 raise CorruptTable(
                     f"{self._store.uri(key)}: the schema differs from the one that was read before, and both have the "
                     "same time, so the file is damaged. Restore it from a copy of the table."
                 )
             raise InvalidRequest(
-                f"{self._store.uri(key)}: the schema is not the one that was read before: the table was dropped and "
-                "made again. Open it again, and write what was staged anew."
+                f"{self._store.uri(key)}: the schema is not the one that was read before: the table was dropped "
+                "and created again. Open it again, and stage the data again."
             )

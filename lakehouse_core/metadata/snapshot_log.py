@@ -1,7 +1,7 @@
-"""The snapshots of a table, and the creation of the next one.
+"""Snapshot log: read the snapshots of a table, and create the next one.
 
-Rule: LATEST and EARLIEST are hints. A wrong or missing one costs a listing and never correctness. Snapshots are written
-once and never changed.
+Rule: LATEST and EARLIEST are hints. A wrong or missing one costs a listing, and never gives a wrong result. Snapshots
+never change.
 Source: docs/format/layout.md#hints, docs/reliability/commit.md#steps.
 """
 
@@ -32,9 +32,9 @@ from lakehouse_core.table.snapshot import (
 
 R = TypeVar("R")
 
-# A hint further behind than this is dearer to follow than a listing.
+# From a hint further behind than this, probing takes longer than a listing.
 _LONGEST_PROBE = 32
-# At most a few MB: a snapshot takes some KB.
+# This many take at most a few MB: a snapshot takes some KB.
 _REMEMBERED_SNAPSHOTS: Final = 128
 _LONGEST_REMEMBERED: Final = 32 * 1024
 
@@ -49,21 +49,23 @@ class SnapshotLog:
         self._parsed: Recent[Snapshot] = Recent(_REMEMBERED_SNAPSHOTS)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What was read stays here; another process reads it again."""
+        """Pickle the address without the cache; another process reads again."""
         return SnapshotLog, (self._store, self._layout)
 
     @property
     def layout(self) -> TableLayout:
-        """Where the snapshots lie."""
+        """The keys of the branch's files."""
         return self._layout
 
     @property
     def boundary(self) -> Boundary:
-        """The first id that counts."""
+        """The boundary of the branch."""
         return self._boundary
 
     def latest(self) -> Snapshot | None:
-        """Return the newest snapshot, None when the table has none. Never lists when the LATEST hint is of use."""
+        """Return the newest snapshot, None if the table has none. Lists the folder only if the LATEST hint is of no
+        use.
+        """
         for _ in LISTING.attempts():
             latest_id = self.latest_id()
             if latest_id is None:
@@ -74,28 +76,28 @@ class SnapshotLog:
         raise self._restless("the latest snapshot")
 
     def latest_id(self) -> int | None:
-        """Return the id of the newest snapshot, None when the table has none."""
+        """Return the id of the newest snapshot, None if the table has none."""
         boundary = self._boundary.first_id()
         hint = read_hint(self._store, self._layout.latest_hint)
         if hint is not None and hint >= boundary and self._exists(self._layout.snapshot(hint)):
             for candidate in range(hint + 1, hint + 1 + _LONGEST_PROBE):
-                # The hint may lag: its writer died after its commit, or another's hint came later.
+                # The hint may lag: its writer died after its commit, or an older hint was written later.
                 if not self._exists(self._layout.snapshot(candidate)):
                     return candidate - 1
         ids = self.ids_from(boundary)
         return ids[-1] if ids else None
 
     def has(self, snapshot_id: int) -> bool:
-        """Return whether there is a file of that id, whatever it counts."""
+        """Return whether a file of that id exists, also if the id has expired."""
         return self._exists(self._layout.snapshot(snapshot_id))
 
     def has_expired(self, snapshot: Snapshot | None) -> bool:
-        """Return whether `snapshot`, which was there, counts as gone by now; its files may be missing then."""
-        # Other engines expire without a boundary.
+        """Return whether `snapshot`, which was read before, has expired by now; its files may be missing then."""
+        # Other engines expire snapshots without raising the boundary.
         return snapshot is not None and (not self.has(snapshot.id) or snapshot.id < self._boundary.first_id())
 
     def of_latest(self, read: Callable[[Snapshot | None], R]) -> R:
-        """Return what `read` makes of the latest snapshot; of a newer one where that expires while it is read."""
+        """Return the result of `read` for the latest snapshot; if it expires during the read, for a newer one."""
         for _ in LISTING.attempts():
             latest = self.latest()
             try:
@@ -106,7 +108,7 @@ class SnapshotLog:
         raise self._restless("the latest snapshot")
 
     def earliest_id(self) -> int | None:
-        """Return the lowest id that still counts, None when the table has no snapshot."""
+        """Return the smallest id that has not expired, None if the table has no snapshot."""
         boundary = self._boundary.first_id()
         hint = read_hint(self._store, self._layout.earliest_hint)
         candidate = max(hint or 0, boundary)
@@ -121,7 +123,7 @@ class SnapshotLog:
         """Return one snapshot. Raises SnapshotExpired naming the earliest, NotFound, InvalidRequest, CorruptTable."""
         if snapshot_id < 1:
             raise InvalidRequest(f"Snapshot {snapshot_id}: ids start at 1. Ask for one that `snapshots` lists.")
-        # First the file, then the boundary: in the other order an expiry in between would not be seen.
+        # The file is read before the boundary; in the other order an expiry in between would go unnoticed.
         found = self._load(snapshot_id)
         if found is not None and snapshot_id >= self._boundary.first_id():
             return found
@@ -141,11 +143,11 @@ class SnapshotLog:
         )
 
     def history(self) -> list[Snapshot]:
-        """Return every snapshot that counts, oldest first. Lists the folder and reads them all."""
+        """Return every snapshot that has not expired, oldest first. Lists the folder and reads all of them."""
         for _ in LISTING.attempts():
             ids = self.ids_from(self._boundary.first_id())
             found = list(in_order(self._load, ids))
-            # Expiry takes the oldest first; what went while we read is as if it had gone before.
+            # Expiry removes the oldest first; snapshots that expire during the read count as expired before it.
             kept = [snapshot for snapshot in found if snapshot is not None]
             if None not in found[len(found) - len(kept) :]:
                 return kept
@@ -154,18 +156,18 @@ class SnapshotLog:
     def ids_from(self, boundary: int) -> list[int]:
         """Return the ids of the snapshots from `boundary` on, rising, by listing them.
 
-        Raises CorruptTable when there is none: expiry keeps the latest, so a table with a boundary is never empty.
+        Raises CorruptTable if there is none: expiry keeps the latest, so a table with a boundary is never empty.
         """
         every: list[int] = []
         for _ in LISTING.attempts():
             every = snapshot_ids(self._store, self._layout)
             ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
-            # A listing during commits and an expiry may miss the new and the old latest alike.
+            # A listing during commits and an expiry may lack both the new and the old latest snapshot.
             if ids or not boundary:
                 return ids
         if not every:
             raise CorruptTable(
-                f"{self._store.uri('')}: its snapshots are gone, and its boundary is {boundary}. "
+                f"{self._store.uri('')}: its boundary is {boundary}, but its snapshots are missing. "
                 "Restore them from a copy of the table."
             )
         raise CorruptTable(
@@ -178,7 +180,7 @@ class SnapshotLog:
         return list(in_order(self.snapshot, range(after_id + 1, until_id + 1)))
 
     def newest_first(self, latest: Snapshot) -> Iterator[Snapshot]:
-        """Yield `latest` and what came before it, down to the boundary or to the first id that is gone."""
+        """Yield `latest` and the earlier snapshots, newest first, down to the boundary or the first missing id."""
         yield latest
         boundary = self._boundary.first_id()
         below = range(latest.id - 1, max(boundary, 1) - 1, -1)
@@ -188,9 +190,9 @@ class SnapshotLog:
             yield snapshot
 
     def create(self, snapshot: Snapshot) -> bool:
-        """Publish `snapshot` under its id; False when that id is taken.
+        """Publish `snapshot` under its id; return False if that id is taken.
 
-        Raises InvalidRequest for a snapshot that readers would not take for what it is, WriteOutcomeUnknown.
+        Raises InvalidRequest for a snapshot whose file readers would parse as another one, WriteOutcomeUnknown.
         """
         key = self._layout.snapshot(snapshot.id)
         data = readable_file(snapshot, serialize_snapshot, lambda data: parse_snapshot(data, key), what="The snapshot")
@@ -200,13 +202,13 @@ class SnapshotLog:
         return created
 
     def write_latest_hint(self, snapshot_id: int) -> None:
-        """Say where the newest snapshot is. Best effort: a failure costs the next reader a few probes."""
+        """Write the LATEST hint. A failure is ignored, and costs the next reader a few requests."""
         write_hint(self._store, self._layout.latest_hint, snapshot_id)
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
-        """Say where the oldest snapshot is; a LATEST that names an older one is set right too.
+        """Write the EARLIEST hint; correct a LATEST hint that names an older snapshot.
 
-        Java takes LATEST at its word when the id after it is not there.
+        Java trusts LATEST if no snapshot of the next id exists.
         """
         write_hint(self._store, self._layout.earliest_hint, snapshot_id)
         if (latest := read_hint(self._store, self._layout.latest_hint)) is not None and latest < snapshot_id:
@@ -218,7 +220,7 @@ class SnapshotLog:
             data = self._store.read(key)
         except NotFound:
             return None
-        # An id may come again after a rollback, so the file is read each time; the same bytes are parsed once.
+        # An id may be used again after a rollback, so the file is read each time; equal bytes are parsed once.
         if (known := self._parsed.get((snapshot_id, data))) is not None:
             return known
         snapshot = parse_snapshot(data, key)

@@ -1,4 +1,4 @@
-"""Snapshots found by time and by watermark, by bisection over their ids."""
+"""Snapshot search: find snapshots by time or watermark, by bisection over their ids."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,9 @@ from lakehouse_core.table.snapshot import Snapshot
 
 
 def newest_until(low: int, high: int, time_millis: int, *, time_of: Callable[[int], int]) -> int | None:
-    """Return the highest id of low … high whose time is not after `time_millis`, None when the lowest one's is.
+    """Return the highest id from `low` to `high` whose time is not after `time_millis`, None if there is none.
 
-    Times never go down along the ids, so `time_of` is asked for a few of them only. Source:
+    Times never fall along the ids, so `time_of` is called for a few ids only. Source:
     docs/reliability/invariants.md#i8-counts-are-true.
     """
     if time_of(low) > time_millis:
@@ -26,9 +26,10 @@ def newest_until(low: int, high: int, time_millis: int, *, time_of: Callable[[in
 def first_with_watermark(
     low: int, high: int, watermark: int, *, watermark_of: Callable[[int], int | None]
 ) -> int | None:
-    """Return the id of low … high that `AtWatermark` means, None when all watermarks are earlier or there are none.
+    """Return the id from `low` to `high` that `AtWatermark` means, None if no snapshot has this watermark or a later
+    one.
 
-    Of several with just this watermark it is the one that Java's search meets first.
+    Of several snapshots with exactly this watermark, it is the one that Java's search finds first.
     """
     while low < high and watermark_of(low) is None:
         low += 1
@@ -52,13 +53,13 @@ def first_with_watermark(
 
 
 def earliest_and_latest(snapshots: SnapshotLog) -> tuple[int, int] | None:
-    """Return the lowest and the highest id of the snapshots, None for a table that has none."""
+    """Return the lowest and the highest id of the snapshots, None if the table has none."""
     earliest, latest = snapshots.earliest_id(), snapshots.latest_id()
     return None if earliest is None or latest is None else (earliest, latest)
 
 
 def newest_snapshot_until(snapshots: SnapshotLog, time_millis: int) -> Snapshot | None:
-    """Return the newest snapshot committed at the time or before, None when all are later or there is none."""
+    """Return the newest snapshot committed at `time_millis` or before, None if there is none."""
     ids = earliest_and_latest(snapshots)
     found = (
         None if ids is None else newest_until(*ids, time_millis, time_of=lambda at: snapshots.snapshot(at).time_millis)

@@ -1,4 +1,5 @@
-"""Staged commits that a pipeline keeps in the table between its steps, so that a killed run can go on.
+"""Kept commits: staged commits that a pipeline stores in the table between its steps, so that a killed run can
+continue.
 
 One object per commit user and identifier, below `lakehouse/pending/`: the commit as JSON, and in a second line its
 CRC-32. It is not a part of the table's history.
@@ -16,12 +17,12 @@ from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.table.layout import PENDING_FOLDER, PINS_FOLDER, TableLayout
 from lakehouse_core.table.staged_commit import StagedCommit
 
-# Whoever edits such an object removes it. Stored in tables. Never change.
+# The prefix of the checksum line. A person who edits the object removes the line. Stored in tables. Never change.
 _SEAL: Final = re.compile(rb"(.*)\ncrc32:([0-9a-f]{8})", re.DOTALL)
 
 
 def keep_pending(store: ObjectStore, staged: StagedCommit) -> None:
-    """Keep a staged commit, replacing an earlier one of the same user and identifier."""
+    """Store a staged commit, replacing an earlier one of the same user and identifier."""
     plain = StagedCommit(**{each.name: getattr(staged, each.name) for each in fields(StagedCommit)})
     key = TableLayout.staged_commit(staged.commit_user, staged.commit_identifier)
     data = readable_file(plain, _sealed, partial(parse_pending, where=key), what="The staged commit")
@@ -29,7 +30,7 @@ def keep_pending(store: ObjectStore, staged: StagedCommit) -> None:
 
 
 def load_pending(store: StoreReader, commit_user: str, commit_identifier: int) -> StagedCommit | None:
-    """Return what was kept, None when nothing is. Raises CorruptTable when it is damaged, UnsupportedFeature."""
+    """Return the kept commit, None if there is none. Raises CorruptTable if it is damaged, UnsupportedFeature."""
     key = TableLayout.staged_commit(commit_user, commit_identifier)
     try:
         data = store.read(key)
@@ -47,7 +48,7 @@ def load_pending(store: StoreReader, commit_user: str, commit_identifier: int) -
 def parse_pending(data: bytes, where: str) -> StagedCommit:
     """Return the staged commit in `data`; `where` names the object in errors.
 
-    Raises CorruptTable when it is damaged, UnsupportedFeature when a newer release kept it.
+    Raises CorruptTable if it is damaged, UnsupportedFeature if a newer release wrote it.
     """
     sealed = _SEAL.fullmatch(data)
     text = data if sealed is None else sealed[1]
@@ -57,13 +58,15 @@ def parse_pending(data: bytes, where: str) -> StagedCommit:
         return StagedCommit.from_json(text.decode("utf-8"))
     except (InvalidRequest, UnicodeDecodeError) as error:
         raise CorruptTable(
-            f"{where}: expected a staged commit ({error}). Nothing was deleted or committed, for its files may be "
-            "needed. Keep a copy as evidence, then remove it."
+            f"{where}: expected a staged commit ({error}). Nothing was deleted or committed, because its files "
+            "may be needed. Keep a copy as evidence, then remove it."
         ) from error
 
 
 def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> None:
-    """Forget what was kept, once it is committed. Nothing kept is fine. Raises StorageUnavailable: it may be there."""
+    """Delete the kept commit, if there is one, after its commit. Raises StorageUnavailable if it could not be
+    deleted.
+    """
     key = TableLayout.staged_commit(commit_user, commit_identifier)
     if store.delete([key]):
         raise StorageUnavailable(f"{store.uri(key)}: the kept commit could not be deleted. Call again.")
@@ -75,12 +78,12 @@ def _sealed(staged: StagedCommit) -> bytes:
 
 
 def pending_commits(store: StoreReader) -> tuple[tuple[str, StagedCommit], ...]:
-    """Return the commits that are not made yet. Files that look like anything else are not ours to judge: stop."""
+    """Return the kept commits, by key. Raises UnsupportedFeature or CorruptTable for any other file in the folder."""
     pins = store.children(PINS_FOLDER).files
     if pins:
         raise UnsupportedFeature(
-            f"{store.uri(PINS_FOLDER)}: pin {pins[0]} was set by a newer version, and protects what this one cannot "
-            "tell. Nothing was deleted; upgrade, or remove the pin."
+            f"{store.uri(PINS_FOLDER)}: pin {pins[0]} was set by a newer release, and protects files unknown to "
+            "this one. Nothing was deleted; upgrade, or remove the pin."
         )
     keys = [f"{PENDING_FOLDER}/{name}" for name in store.children(PENDING_FOLDER).files]
     read = zip(keys, store.read_all(keys), strict=True)

@@ -1,4 +1,4 @@
-"""The tags of a table: names that keep a snapshot. Each file of ours holds its tag's name, so that a swap shows.
+"""Tag log: the tags of a table. Each file that we write holds its tag's name, so that exchanged files are detected.
 
 Other engines rename tags by renaming their files, and write files without a name: neither is damage.
 """
@@ -13,7 +13,7 @@ from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import Tag, parse_tag
 
 _NAME: Final = re.compile(r"tag-(.+)")
-# Files that hold each other's names in a ring longer than this are not followed.
+# A ring of exchanged files longer than this is not detected.
 _LONGEST_RING: Final = 32
 
 
@@ -33,7 +33,7 @@ class TagLog:
         return name in self.names()
 
     def tag(self, name: str) -> Tag:
-        """Return one tag. Raises NotFound naming the tags there are, CorruptTable."""
+        """Return one tag. Raises NotFound naming the existing tags, CorruptTable."""
         try:
             return read_tag(self._store, self._layout.tag(name))
         except NotFound as error:
@@ -77,9 +77,10 @@ def tag_in(store: StoreReader, key: str, data: bytes) -> Tag:
 
 
 def _is_misplaced(store: StoreReader, folder: str, name: str, recorded: str, data: bytes) -> bool:
-    """Say whether the file of `name`, which records another name, is a copy of that one's, or in a ring of exchanges.
+    """Return whether the file of `name`, which records another name, is a copy of that tag's file, or part of a ring of
+    exchanged files.
 
-    A tag that was renamed is not: its former name is free, or belongs to a later tag.
+    A renamed tag is neither: its former name is free, or belongs to a later tag.
     """
     for _ in range(_LONGEST_RING):
         if recorded == name:

@@ -33,7 +33,7 @@ FIRST: Any = TableSchema(id=0, fields=(FIELD,), highest_field_id=0)
         (replace(FIRST, time_millis=2**63), "beyond 64 bits"),
         (replace(FIRST, fields=(replace(FIELD, default_value=5),)), "expected text"),
         (replace(FIRST, fields=(replace(FIELD, name=5),)), "needs an integer id, a name"),
-        (replace(FIRST, extra={"comment": "b"}), "would be read back as another one"),
+        (replace(FIRST, extra={"comment": "b"}), "would be read back as another value"),
     ],
 )
 def test_a_schema_that_readers_refuse_is_not_published(schema: TableSchema, says: str) -> None:

@@ -114,7 +114,7 @@ def test_a_table_that_was_made_again_is_another_one() -> None:
     again = replace(key_schema(), id=0, comment="number 0", time_millis=key_schema().time_millis + 1)
     schemas.store.write(MAIN.schema(0), serialize_schema(again))
 
-    with pytest.raises(InvalidRequest, match="dropped and made again"):
+    with pytest.raises(InvalidRequest, match="dropped and created again"):
         schemas.latest()
 
 

@@ -92,7 +92,7 @@ class TestHints:
                 ask()
 
     def test_neither_is_one_whose_snapshots_are_all_gone(self) -> None:
-        with pytest.raises(CorruptTable, match="its snapshots are gone, and its boundary is 7"):
+        with pytest.raises(CorruptTable, match="its boundary is 7, but its snapshots are missing"):
             log_of(boundary=7).snapshots.latest()
 
     @pytest.mark.parametrize("hint", HINTS)

@@ -97,7 +97,7 @@ def statistics_rows(statistics: TableStatistics | None) -> Iterator[Row]:
             name: column.model_dump(mode="json", by_alias=True, exclude_none=True)
             for name, column in statistics.col_stats.items()
         }
-        # Jackson's way of printing: a blank before each colon too.
+        # Jackson prints a blank before each colon, too.
         text = json.dumps(columns, ensure_ascii=False, indent=2, separators=(",", " : ")) if columns else "{ }"
         yield (
             statistics.snapshot_id,
@@ -191,7 +191,9 @@ def bucket_rows(entries: Iterable[ManifestEntry], schema: TableSchema) -> list[R
 
 
 def _figures(entries: Iterable[ManifestEntry], *, by_bucket: bool) -> dict[tuple[bytes, int], list[Any]]:
-    """Return by partition and bucket: total buckets, rows, bytes, files and the time of the newest file ever told."""
+    """Return, by partition and bucket: total buckets, rows, bytes, files and the time of the newest file in any
+    entry.
+    """
     found: dict[tuple[bytes, int], list[Any]] = {}
     for entry in entries:
         file, sign = entry.file, 1 if entry.kind is EntryKind.ADD else -1

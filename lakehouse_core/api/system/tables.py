@@ -52,7 +52,7 @@ DataFrame: TypeAlias = Any
 
 _DELETION_VECTORS: Final = "DELETION_VECTORS"
 _WITH_SEQUENCE_NUMBER: Final = "table-read.sequence-number.enabled"
-# Those that tell of the rows of the table itself.
+# The system tables with rows of the table itself.
 _OF_ROWS: Final = ("audit_log", "binlog", "ro")
 SYSTEM_TABLES: Final = (*SYSTEM_COLUMNS, *_OF_ROWS)
 
@@ -204,7 +204,7 @@ def _branches(source: SystemSource) -> Iterable[Row]:
     store = source.table.store
     for folder in store.children(BRANCH_FOLDER).folders:
         if folder.startswith(BRANCH_PREFIX):
-            # Object stores know no times of folders: the first object of a branch tells when it was made.
+            # Object stores have no times of folders, so the first object of a branch gives its creation time.
             times = [found.modified_millis for found in store.list(f"{BRANCH_FOLDER}/{folder}")]
             yield folder.removeprefix(BRANCH_PREFIX), min(times, default=0)
 
@@ -268,7 +268,7 @@ def _told_entries(source: SystemSource, snapshot: Snapshot) -> Iterator[Manifest
 
 
 def _in_real_buckets(entries: Iterable[ManifestEntry], schema: TableSchema) -> Iterable[ManifestEntry]:
-    """Leave out the bucket where rows wait for theirs, as batch reads do."""
+    """Yield the entries without those of the bucket for waiting rows, which batch reads skip."""
     match schema.bucketing:
         case Postpone():
             return (entry for entry in entries if is_placed(entry.bucket))
@@ -285,7 +285,7 @@ def _rows(name: str, source: SystemSource) -> Iterable[Row]:
     def of_state(state: ReadState) -> Sequence[Row]:
         if state.snapshot is None:
             return ()
-        # To the end, for what it is read from may go meanwhile.
+        # All rows are read at once, because the files may be deleted meanwhile.
         return list(_STATE_ROWS[name](source, state.snapshot, state.created_from_millis))
 
     point = read_point(source.table.schemas, source.table.name, None, source.options)
@@ -301,7 +301,7 @@ _ROWS: Final[Mapping[str, Callable[[SystemSource], Iterable[Row]]]] = {
     "consumers": _consumers,
     "aggregation_fields": _aggregation_fields,
 }
-# The rows of a snapshot's state; only of its files the creation time may matter.
+# The rows of a snapshot's state. A read point's creation time matters for its files only.
 _STATE_ROWS: Final[Mapping[str, Callable[[SystemSource, Snapshot, int | None], Iterable[Row]]]] = {
     "files": _files,
     "manifests": lambda source, snapshot, _: _manifests(source, snapshot),

@@ -21,11 +21,11 @@ Gather: TypeAlias = Callable[[Any, Iterable[Any]], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregator:
-    """What one column does with the records of a key, in their order.
+    """The steps by which one column combines the records of a key, in order.
 
     `add` takes a newer value, `add_all` some of them, `add_older` one that a sequence group says is older, `retract`
-    the value of a `-U` or `-D`. Call `reset` before the first record of every key: what came first is remembered
-    beside the accumulator. Each raises InvalidRequest naming the column when the values have no result.
+    the value of a `-U` or `-D`. Call `reset` before the first record of every key, because some functions keep state
+    beside the accumulator. Each step raises InvalidRequest naming the column if the values have no result.
     """
 
     add: Step
@@ -44,7 +44,7 @@ def aggregator_of(
     add_older: Step | None = None,
     reset: Callable[[], None] = lambda: None,
 ) -> Aggregator:
-    """Return the aggregator with what most functions share: older values come in front, retracts are refused.
+    """Return an aggregator with the defaults of most functions: an older value is added in front, a retract is refused.
 
     `add_all` does what `add` does value by value. An accumulator that grows with its values needs one of its own, or a
     key of n versions would take n * n steps.
@@ -81,14 +81,14 @@ def ignoring_retracts(aggregator: Aggregator) -> Aggregator:
     """Return the aggregator whose retracts leave the accumulator as it is."""
 
     def add_in_front(accumulator: Any, value: Any) -> Any:
-        # Java's wrapper forgets what its function does with older values: they always come in front.
+        # Java's wrapper ignores the function's own rule for older values: they are always added in front.
         return aggregator.add(value, accumulator)
 
     return replace(aggregator, add_older=add_in_front, retract=lambda accumulator, value: accumulator)
 
 
 def gathering_non_null(combine: Gather) -> Gather:
-    """Return what leaves NULLs out, and gives a lone value back as it is."""
+    """Return the function that combines the values that are not NULL; a single one is returned unchanged."""
 
     def add_all(accumulator: Any, values: Iterable[Any]) -> Any:
         there = (value for value in chain((accumulator,), values) if value is not None)
@@ -100,7 +100,7 @@ def gathering_non_null(combine: Gather) -> Gather:
 
 
 def skipping_nulls(combine: Step) -> Step:
-    """Return the step that leaves the other value where one is NULL."""
+    """Return the step that returns the other value if one is NULL."""
 
     def step(accumulator: Any, value: Any) -> Any:
         if accumulator is None or value is None:

@@ -60,7 +60,7 @@ class _Integers:
         return self._fitted(left * right, f"{left} * {right}")
 
     def divide(self, left: int, right: int) -> int:
-        """Towards zero, as Java divides."""
+        """Return the quotient rounded towards zero, as in Java."""
         if right == 0:
             raise _undefined(self._function, f"{left} / 0")
         quotient = abs(left) // abs(right)
@@ -80,7 +80,7 @@ class _Floats:
     """IEEE numbers; each result is rounded to the width of the type."""
 
     def __init__(self, single: bool) -> None:
-        # What is computed in 64 bits from 32-bit operands and then rounded is what 32 bits give.
+        # A 64-bit result of 32-bit operands, rounded to 32 bits, equals the 32-bit result.
         self._rounded: Callable[[float], float] = _single if single else float
 
     def add(self, left: float, right: float) -> float:
@@ -134,7 +134,7 @@ class _Decimals:
                 rest //= prime
         if rest != 1:
             raise _undefined(self._function, f"{left} / {right}, which has no last digit")
-        # Its last digit is no further from the point than the denominator is long in bits.
+        # It has at most as many digits after the point as the denominator has bits.
         digits = quotient.denominator.bit_length()
         unscaled = quotient.numerator * 10**digits // quotient.denominator
         exact = Context(prec=len(str(abs(unscaled))) + 1, Emin=-999999, Emax=999999)
@@ -155,7 +155,7 @@ class _Decimals:
 
     @staticmethod
     def _plain(value: Decimal) -> Decimal:
-        """There is no negative zero."""
+        """Return the decimal without a negative zero."""
         return value if value else abs(value)
 
 

@@ -46,10 +46,10 @@ def first_non_null_value(function: AggregateFunction) -> Aggregator:
 
 
 class _First:
-    """Whether the first value has been seen is known apart from the value, which may be NULL.
+    """Keeps the first value, and separately whether there was one, because the value may be NULL.
 
-    An older value comes in front of the one that is kept and takes its place. So does an older NULL, also for
-    first_non_null_value: this is what Java does (docs/semantics/differences.md#faults-to-know).
+    An older value replaces the kept one. So does an older NULL, also for first_non_null_value, as in Java
+    (docs/semantics/differences.md#faults-to-know).
     """
 
     def __init__(self, *, takes_null: bool) -> None:
@@ -115,7 +115,7 @@ def _joined(function: AggregateFunction) -> Gather:
 
 
 def _joined_distinct(function: AggregateFunction) -> Gather:
-    """Tokens that are there are not joined again; what is there stays letter by letter."""
+    """Return the step that appends only new tokens; the accumulated text stays unchanged."""
     # An empty delimiter joins without a sign and splits at blanks, as in Java.
     separator = function.delimiter or " "
 
@@ -134,7 +134,7 @@ def _joined_distinct(function: AggregateFunction) -> Gather:
                     known.add(token)
                     parts.append(token)
             if len(function.delimiter) != 1:
-                # What is joined may split elsewhere.
+                # The joined text may be split at other places.
                 parts = [function.delimiter.join(parts)]
                 known = set(parts[0].split(separator))
         return function.delimiter.join(parts) if parts else accumulator

@@ -1,6 +1,6 @@
 """Functions of columns with parts: arrays that collect, maps that merge, nested tables.
 
-The order of what Java keeps in a hash map is undefined there; here it is that of the first arrival. Binary elements and
+Where Java's order is that of a hash map, and so undefined, the order here is that of first arrival. Binary elements and
 keys are equal when their bytes are, as in Java since 2.1.
 Source: docs/semantics/merge-engines.md#aggregate-functions; Java 2.0.0, asked.
 """
@@ -22,9 +22,9 @@ Identity: TypeAlias = Callable[[Any], Hashable]
 
 
 def identity_of(data_type: DataType) -> Identity:
-    """Return what maps values of the type to things that are equal when Java's are.
+    """Return the function from values of the type to hashable values that are equal if Java's values are equal.
 
-    Floats are told apart by Java's order: NaN equals itself, -0.0 is not 0.0. Entries of maps have no order.
+    Floats are equal by Java's order: NaN equals itself, -0.0 does not equal 0.0. Entries of maps have no order.
     """
     if not _has_floats(data_type) and not _has_maps(data_type):
         return lambda value: value
@@ -88,7 +88,7 @@ def collect(function: AggregateFunction) -> Aggregator:
         return _without_repeats(elements, identity) if function.distinct else tuple(elements)
 
     def retract(accumulator: Array | None, value: Array | None) -> Array | None:
-        """Each element of the value removes one that is equal, the first."""
+        """Return the array without, for each element of the value, the first equal element."""
         if accumulator is None or not value:
             return accumulator
         leaving = [identity(element) for element in value]
@@ -155,7 +155,7 @@ def merge_map_with_keytime(function: AggregateFunction) -> Aggregator:
 
 
 def _text_order(text: str) -> bytes:
-    """Java compares texts by their UTF-16 units."""
+    """Return the sort key of a text: Java compares texts by their UTF-16 units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -173,7 +173,7 @@ def _plain_rows(function: AggregateFunction) -> Aggregator:
     def add_all(accumulator: Array | None, values: Iterable[Array | None]) -> Array | None:
         there = [value for value in values if value is not None]
         held = accumulator or ()
-        # Rows that are NULL take room until the first rows are added.
+        # NULL rows count towards the limit until the first rows are added.
         room = function.count_limit - len(held)
         if not there or (accumulator is not None and room <= 0):
             return accumulator
@@ -183,7 +183,7 @@ def _plain_rows(function: AggregateFunction) -> Aggregator:
         return tuple(rows)
 
     def retract(accumulator: Array | None, value: Array | None) -> Array | None:
-        """Each row of the value removes all that are equal."""
+        """Return the rows without those equal to a row of the value."""
         if accumulator is None or value is None:
             return accumulator
         leaving = {identity(row) for row in _rows(value)}
@@ -245,7 +245,7 @@ def _rows(value: Array | None) -> list[Row]:
 
 
 def _row_key(function: AggregateFunction) -> Callable[[Row], Hashable]:
-    """Return what gives a row's key; None for a row that the strategy for NULL keys leaves out."""
+    """Return the function from a row to its key; None: the strategy for NULL keys drops the row."""
     places, identity = _parts(function, function.nested_keys)
 
     def key_of(row: Row) -> Hashable:
@@ -264,7 +264,9 @@ def _row_key(function: AggregateFunction) -> Callable[[Row], Hashable]:
 
 
 def _row_order(function: AggregateFunction) -> Callable[[Row, Row], bool]:
-    """Return whether a row replaces another of its key: its sequence fields are not smaller; NULL is smallest."""
+    """Return the function that tells whether a row replaces another of its key: its sequence fields are not smaller;
+    NULL is smallest.
+    """
     places, identity = _parts(function, function.nested_sequence_fields)
 
     def order(row: Row) -> tuple[tuple[bool, Any], ...]:

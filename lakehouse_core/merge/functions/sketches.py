@@ -1,7 +1,7 @@
 """Unions of sketches and bitmaps, in the bytes that Java writes: Apache DataSketches and Roaring bitmaps.
 
-The libraries of both projects read and write what their Java siblings do; 64-bit bitmaps have a layout of Java's own
-(`format.roaring64`).
+The Python libraries of both projects read and write the same bytes as their Java libraries; 64-bit bitmaps have a
+layout of Java's own (`format.roaring64`).
 Source: docs/semantics/merge-engines.md#aggregate-functions; `HllSketchUtil`, `ThetaSketch`, `RoaringBitmap32/64`.
 """
 
@@ -72,7 +72,7 @@ def _united_theta(accumulator: bytes, value: bytes) -> bytes:
     if result.is_empty():
         return _EMPTY_THETA
     data = bytearray(result.serialize())
-    # Java also fills in what every reader derives: that one entry is all there is, the sampling probability.
+    # Java also writes fields that readers derive: the mark of a single entry, and the sampling probability.
     if data[0] == 1:
         data[_THETA_FLAGS_AT] |= _THETA_SINGLE_FLAG
     else:

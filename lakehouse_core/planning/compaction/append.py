@@ -15,7 +15,7 @@ from lakehouse_core.options import TableOptions
 from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.data_file import DataFile
 
-AppendReason: TypeAlias = Literal["small files", "deleted rows", "all files asked for"]
+AppendReason: TypeAlias = Literal["small files", "deleted rows", "rewrite requested"]
 
 # With fewer files a full rewrite in order gains too little.
 _LEAST_ORDERED_COUNT: Final = 3
@@ -80,7 +80,7 @@ def plan_append_compaction(
 
 def _reason(groups: Iterable[Sequence[DataFile]], options: TableOptions, full: bool, marked: Marked) -> AppendReason:
     if full and options.compaction.rewrites_all_files:
-        return "all files asked for"
+        return "rewrite requested"
     return "deleted rows" if any(file.file_name in marked for group in groups for file in group) else "small files"
 
 

@@ -106,7 +106,7 @@ def plan_full_compaction(
     if not files:
         return None
     if takes_all:
-        reason: Reason = "all files asked for"
+        reason: Reason = "rewrite requested"
     else:
         reason = "expired rows" if any(keyed.file.file_name in expired for keyed in files) else "deleted rows"
     return CompactionPlan(

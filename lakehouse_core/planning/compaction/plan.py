@@ -12,7 +12,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.sections import Section
 from lakehouse_core.table.sorted_run import SortedRun
 
-Reason: TypeAlias = PickReason | Literal["full compaction", "expired rows", "deleted rows", "all files asked for"]
+Reason: TypeAlias = PickReason | Literal["full compaction", "expired rows", "deleted rows", "rewrite requested"]
 
 
 class ChangelogMode(Enum):

@@ -456,7 +456,7 @@ def test_where_the_table_asks_for_it_a_full_compaction_rewrites_what_lies_in_its
 
     (compacted,) = table.compact().buckets
 
-    assert compacted.plan.reason == "all files asked for"
+    assert compacted.plan.reason == "rewrite requested"
     assert {file.file_name for file in table.live_files()} != {first.file_name}
     assert (table.rows(), table.levels()) == ([(1, "a")], [5])
     table.check()

@@ -165,7 +165,7 @@ def test_small_files_of_an_append_table_are_copied_into_few(line, arguments):
     [
         ("10 20", {}, "small files"),
         ("10 20a1", {}, "deleted rows"),
-        ("10 300", {"rewrites_all_files": True}, "all files asked for"),
+        ("10 300", {"rewrites_all_files": True}, "rewrite requested"),
     ],
 )
 def test_a_plan_says_why_it_is_there(text, settings, reason):

@@ -191,7 +191,7 @@ def test_a_full_compaction_forgets_deletes_and_says_why_it_runs():
     [
         ("2:1-9e 2:10-19v", {}, "expired rows"),
         ("2:1-9 2:10-19v", {}, "deleted rows"),
-        ("2:1-9e", {"rewrites_all_files": True}, "all files asked for"),
+        ("2:1-9e", {"rewrites_all_files": True}, "rewrite requested"),
     ],
 )
 def test_a_bucket_in_its_place_is_rewritten_for_a_reason(files, compaction, reason):
