@@ -39,18 +39,19 @@ class BoundsCollector:
 
     def __init__(self, fields: Iterable[DataField]) -> None:
         self._types = {field.name: kind for field in fields if (kind := ordered_type(field)) is not None}
-        # What the footer will not say, by row group and column.
+        # The bounds that the footer will lack, by row group and column.
         self._corrections: list[dict[str, ColumnBounds]] = []
-        # Java before 2.0 compares bytes as signed, and writes no bounds of them: ours would make it skip what it seeks.
+        # Java before 2.0 compares bytes as signed, and writes no bounds for them: our bounds would make it skip
+        # matching rows.
         self._without_bounds = {name for name, kind in self._types.items() if kind.root in BINARY_ROOTS}
 
     def observe(self, row_group: pa.Table) -> None:
-        """Look at a row group before it is written."""
+        """Collect the bounds of a row group before it is written."""
         corrections: dict[str, ColumnBounds] = {}
         for name, kind in self._types.items():
             column = row_group.column(name)
             if kind.root in _FLOATS and _has_nan(column):
-                # "Above" and "below" a NaN mean different things to different engines: nobody shall skip the file.
+                # Engines order NaN differently, so no engine may skip the file.
                 self._without_bounds.add(name)
             if _is_silent(column, kind):
                 corrections[name] = ColumnBounds(*_observed(column, kind), column.null_count)
@@ -75,7 +76,7 @@ class BoundsCollector:
 
 
 class ObservedBounds:
-    """Collects the bounds of `fields` for a file whose footer tells nothing that could be taken."""
+    """Collects the bounds of `fields` for a file whose footer has no usable bounds."""
 
     def __init__(self, fields: Iterable[DataField]) -> None:
         self._types = {field.name: kind for field in fields if (kind := ordered_type(field)) is not None}
@@ -83,7 +84,7 @@ class ObservedBounds:
         self._found = {name: NOTHING_YET for name in self._types}
 
     def observe(self, records: pa.Table) -> None:
-        """Look at records before they are written."""
+        """Collect the bounds of records before they are written."""
         for name, kind in self._types.items():
             column, before = records.column(name), self._found[name]
             if kind.root in _FLOATS and _has_nan(column):
@@ -108,12 +109,12 @@ def ordered_type(field: DataField) -> AtomicType | None:
 
 
 def footer_values(statistics: pq.Statistics, kind: AtomicType) -> Pair:
-    """Return the bounds of a column chunk as comparable values, or Nones where it has none that can be told."""
+    """Return the bounds of a column chunk as comparable values, None for a missing or unusable one."""
     if not statistics.has_min_max:
         return None, None
     try:
         return _from_footer(statistics.min_raw, kind), _from_footer(statistics.max_raw, kind)
-    except UnicodeDecodeError:  # Some writers cut bounds inside a character.
+    except UnicodeDecodeError:  # Some writers truncate bounds inside a character.
         return None, None
 
 
@@ -124,10 +125,10 @@ def _footer_bounds(statistics: pq.Statistics, kind: AtomicType) -> ColumnBounds:
 
 def _observed(column: pa.ChunkedArray, kind: AtomicType) -> Pair:
     both = pc.min_max(column)
-    # Times that Java's casts made may have more digits than their type.
+    # Times from Java's casts may have more digits than their type.
     low, high = values_of(pa.array([both["min"], both["max"]], both["min"].type), kind)
     if kind.root in _FLOATS:
-        # The two zeros are equal, but not to Java, and either may be meant.
+        # The two zeros are equal here but not in Java, and a bound may mean either.
         return -0.0 if low == 0 else low, 0.0 if high == 0 else high
     return low, high
 
@@ -138,7 +139,7 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
 
 
 def _is_silent(column: pa.ChunkedArray, kind: AtomicType) -> bool:
-    """Whether the footer will lack bounds that there are; of FLOAT, DOUBLE and INT96 it lacks all."""
+    """Return whether the footer will lack bounds of the column; for FLOAT, DOUBLE and INT96 it always does."""
     if kind.root in STRING_ROOTS or kind.root in BINARY_ROOTS:
         return (pc.max(pc.binary_length(column)).as_py() or 0) > _FOOTER_VALUE_BYTES
     return kind.root in _FLOATS or (kind.root in TIMESTAMP_ROOTS and (kind.precision or 0) > 6)

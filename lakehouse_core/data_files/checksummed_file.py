@@ -33,7 +33,7 @@ class ChecksumSink:
         self._checksum = checksum
         self._position = 0
         self._held: bytearray | None = None
-        # What the store said when it refused bytes.
+        # The store's error when it refused bytes.
         self.failure: LakehouseError | None = None
 
     def write(self, data: Any) -> int:
@@ -108,7 +108,7 @@ class ChecksummedFile(Generic[W]):
         try:
             yield self._writer
         except OSError as error:
-            # ORC's writer makes an error of its own of it.
+            # ORC's writer replaces the store's error by its own.
             if self._sink.failure is not None:
                 raise self._sink.failure from error
             raise
@@ -124,7 +124,7 @@ class ChecksummedFile(Generic[W]):
 
     def abandon(self, error: BaseException) -> None:
         """Discard the file, which then never appears."""
-        # Or its finalizer would write the end of a file into a sink that is gone.
+        # Otherwise its finalizer would write the end of the file to a closed sink.
         self._writer.is_open = False
         self._leave(error)
 

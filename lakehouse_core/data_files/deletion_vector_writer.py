@@ -29,7 +29,9 @@ from lakehouse_core.table.manifest import DELETION_VECTORS, DeletionVectorRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFolder:
-    """Where the index files of a bucket lie. `has_buckets`: it has one of them, of whatever size; else they roll."""
+    """The folder of a bucket's index files. `has_buckets`: the bucket has one index file of any size; else files have a
+    target size.
+    """
 
     store: ObjectStore
     options: DeletionVectorOptions
@@ -53,7 +55,8 @@ def change_vectors(
     marks: Mapping[str, Positions] | None = None,
     removed: Collection[str] = (),
 ) -> IndexChange:
-    """Mark rows of data files (`marks`, by file name) as deleted too, and drop the vectors of `removed` files.
+    """Write index files that also mark the rows in `marks` (by data file name) as deleted, without the vectors of
+    `removed` files.
 
     `present`: the live index files of deletion vectors in the bucket or partition. The new files are durable on return;
     a caller that does not commit them deletes them. Raises CorruptTable for damaged present files, and InvalidRequest
@@ -84,7 +87,7 @@ def marked_rows(folder: IndexFolder, present: Sequence[IndexFile]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Vector:
-    """A vector as bytes, proven but for what it says."""
+    """A vector as bytes, with a verified checksum but not decoded."""
 
     data_file_name: str
     data: bytes
@@ -142,7 +145,7 @@ def _vector(folder: IndexFolder, name: str, rows: Positions) -> _Vector:
 
 
 def _rolled(folder: IndexFolder, vectors: Sequence[_Vector]) -> Iterator[list[_Vector]]:
-    """Yield the vectors of each new index file: of one where there are buckets, else until one is full."""
+    """Yield the vectors of each new index file: all in one file with buckets, else up to the target size."""
     group: list[_Vector] = []
     size = 0
     for vector in vectors:

@@ -41,7 +41,9 @@ def load_positions(store: StoreReader, deletion: DeletionFile, data_file_name: s
 
 
 def read_vectors(data: bytes, key: str, vectors: Iterable[DeletionVectorRange]) -> Iterator[tuple[str, Positions]]:
-    """Yield the data files of an index file, which holds `data`, with the rows that it marks. Raises CorruptTable."""
+    """Yield the data files of the index file with the content `data`, each with its marked rows. Raises
+    CorruptTable.
+    """
     check_index_file(data, key)
     for vector in vectors:
         where = f"{key}, at {vector.offset} for {vector.data_file_name}"

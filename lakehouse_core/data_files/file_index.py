@@ -21,7 +21,8 @@ from lakehouse_core.table.schema import TableSchema
 
 T = TypeVar("T")
 
-# Holds the directory of dozens of indexes, and often all of them: one read less.
+# The first read in bytes: it holds the directory of dozens of indexes, and often all indexes, which saves a second
+# read.
 _FIRST_BYTES: Final = 8 << 10
 
 
@@ -47,7 +48,7 @@ def check_indexes(store: StoreReader, folder: str, file: DataFile, file_schema: 
 
 
 def _asked(store: StoreReader, folder: str, file: DataFile, ask: Callable[[FileIndex], T]) -> T | None:
-    """Return what the index of a data file answers, None where it has none."""
+    """Return the result of `ask` for the index of a data file, None if the file has no index."""
     if file.embedded_index is not None:
         return ask(embedded_index(file.embedded_index, file))
     name = index_file_name(file)

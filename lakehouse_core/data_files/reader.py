@@ -1,4 +1,5 @@
-"""Data file reader: the common part of all formats: columns of a read made of columns of a file, and errors of damage.
+"""Data file reader: the common part of all formats: conversion of a file's columns to those of a read, and errors for
+damage.
 
 Source: docs/semantics/tables.md#reading-old-files.
 """
@@ -27,11 +28,11 @@ from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.projection import ColumnProjection
 from lakehouse_core.table.schema import TableSchema
 
-# Arrow decodes text a fifth faster with offsets of 64 bits. It leaves here with 32, which address 2 GiB.
+# Arrow decodes text a fifth faster with 64-bit offsets. Returned text has 32-bit offsets, which address 2 GiB.
 WIDE_TEXT: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 SYSTEM_TYPES: Final = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
-_MOST_INSERTS: Final = 128 << 10  # As many as a batch of a merge has at most.
-# Not of numpy: that would bring pandas along on the import of this module.
+_MOST_INSERTS: Final = 128 << 10  # The maximum row count of a merge batch.
+# Not made from NumPy: that would import pandas with this module.
 _INSERTS: Final = pa.Array.from_buffers(pa.int8(), _MOST_INSERTS, [None, pa.py_buffer(bytes(_MOST_INSERTS))])
 
 
@@ -39,7 +40,7 @@ class DataFileReader(Protocol):
     """An open data file of any format."""
 
     def row_bytes(self, fields: Sequence[DataField]) -> float:
-        """Return the decoded size of a row of these columns, as far as it can be told beforehand."""
+        """Return the estimated decoded size of a row of these columns in bytes."""
         ...
 
     def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
@@ -59,20 +60,22 @@ class DataFileReader(Protocol):
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in file order, as `fields` and then the system columns asked for.
 
-        `row_filter` is a hint: rows that it does not match may be left out where that is cheap. Rows that are not at
-        one of the positions `only`, where they are given, and those at the rising positions `without` are left out.
+        `row_filter` is a hint: rows that do not match may be left out. Rows at other positions than `only` (None: all)
+        and rows at the positions `without` are always left out. Positions are rising.
         """
         ...
 
     def decode_all(self) -> None:
-        """Decode every column, those that no read asks for too, and keep nothing. Raises CorruptTable."""
+        """Decode every column, also unneeded ones, and discard the values. Raises CorruptTable."""
         ...
 
     def close(self) -> None: ...
 
 
 def open_source(store: StoreReader, key: str, entry: DataFile) -> pa.NativeFile:
-    """Open the bytes of a data file. Raises CorruptTable when it is gone or has another size than its entry says."""
+    """Open the bytes of a data file. Raises CorruptTable if it is missing, or its size is not that of its manifest
+    entry.
+    """
     segment = segment_of(key)
     if segment is not None:
         return _open_segment(store, key, segment, entry)
@@ -89,7 +92,7 @@ def open_source(store: StoreReader, key: str, entry: DataFile) -> pa.NativeFile:
 
 
 def _open_segment(store: StoreReader, key: str, segment: Segment, entry: DataFile) -> pa.NativeFile:
-    """Read a changelog file that was small enough to share an object with others."""
+    """Open the segment of a changelog file that shares an object with others."""
     if segment.length != entry.file_size:
         raise corrupt_file(key, f"its name says {segment.length} bytes, its manifest entry {entry.file_size}")
     try:
@@ -117,7 +120,7 @@ def as_read(
 
 
 def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.RecordBatch], pa.Array]:
-    """Return how a column of the read is made of a batch of the file."""
+    """Return a function that makes a column of the read from a batch of the file."""
     source, target = projection.source, arrow_type(projection.target_type)
     is_same = source is not None and has_same_kind(source.type, projection.target_type)
 
@@ -141,7 +144,7 @@ def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.Recor
 
 
 def _system_column(name: str, batch: pa.RecordBatch) -> pa.Array:
-    """Return a system column of a batch of the file, which holds it unless all rows are +I."""
+    """Return a system column of a batch of the file. The file lacks the row kind only if all rows are +I."""
     if name not in batch.schema.names:
         return _inserts(batch.num_rows)
     array = batch.column(name)
@@ -156,7 +159,7 @@ def _inserts(row_count: int) -> pa.Array:
 def selected_rows(
     batches: Iterator[pa.RecordBatch], row_count: int, key: str, *, without: Positions | None, only: BitMap | None
 ) -> Iterator[pa.RecordBatch]:
-    """Return the batches of a whole file of `row_count` rows without the rows that the reader does not want."""
+    """Return the batches of a whole file of `row_count` rows, restricted to `only` and without `without`."""
     if without is not None and len(without) and without[-1] >= row_count:
         raise corrupt_file(key, f"row {without[-1]} is marked as deleted, but the file has {row_count} rows")
     if only is not None:
@@ -166,7 +169,7 @@ def selected_rows(
 
 
 def check_columns(wanted: Iterable[str], held: Container[str], key: str, schema: TableSchema) -> None:
-    """Raise CorruptTable for a column that a file of `schema` should hold and does not."""
+    """Raise CorruptTable for a wanted column that a file of `schema` must hold and does not."""
     for name in wanted:
         if name not in held:
             raise corrupt_file(key, f"its column {name!r} is missing, which schema {schema.id} has")
@@ -174,7 +177,7 @@ def check_columns(wanted: Iterable[str], held: Container[str], key: str, schema:
 
 @contextmanager
 def decoding(key: str, place: str) -> Iterator[None]:
-    """Translate what Arrow says of bytes that are not what they were."""
+    """Translate Arrow's errors for damaged bytes into CorruptTable."""
     try:
         yield
     except OSError as error:

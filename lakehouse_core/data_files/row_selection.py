@@ -1,4 +1,4 @@
-"""Row selection: the rows of a file at some positions, out of batches that cover all of it."""
+"""Row selection: select the rows at some positions from the batches of a file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -12,9 +12,9 @@ from lakehouse_core.format.rows import take_all
 def chosen_rows(
     batches: Iterable[pa.RecordBatch], spans: Sequence[tuple[int, int]], chosen: BitMap
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows at the `chosen` positions, none of the batches empty.
+    """Yield the rows at the `chosen` positions; no batch is empty.
 
-    `spans`: the positions in the file of the rows in `batches`, one range behind the other, ends excluded.
+    `spans`: the ranges of file positions of the rows in `batches`, in order, ends excluded.
     """
     ranges = iter(spans)
     start = end = 0

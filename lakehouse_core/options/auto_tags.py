@@ -1,4 +1,4 @@
-"""Tags that a clock makes: which times they are named after, and how.
+"""Automatic tag options: the times after which automatic tags are named, and their format.
 
 Source: docs/semantics/reading.md#increments.
 """
@@ -34,7 +34,7 @@ class AutoTagOptions:
 
 
 def auto_tag_options(options: Mapping[str, str]) -> AutoTagOptions:
-    """Return what the options of a table say. Raises InvalidRequest for words that mean nothing."""
+    """Return the parsed options of a table. Raises InvalidRequest for unknown words."""
     if "tag.creation-period-duration" in options:
         return AutoTagOptions(by_minutes=True)
     period = parse_word(_PERIOD, options.get(_PERIOD, TagPeriod.DAILY), tuple(TagPeriod))

@@ -19,12 +19,14 @@ class CommitOptions:
     `ignore_empty` None: empty batch commits are ignored, those of streams are not.
     """
 
-    # None: until the deadline. Java's ten would make a crowd of writers fail; a table that asks for a number gets it.
+    # None: until the deadline. With Java's default of ten, many concurrent writers would fail; an explicit number
+    # counts.
     max_retries: int | None = None
     timeout_millis: int = DEFAULT_COMMIT_TIMEOUT_MILLIS
     min_retry_wait_millis: int = 10
     max_retry_wait_millis: int = 10_000
-    # Longer between the look at the latest snapshot and the claim of the next means: look again.
+    # If more time passes between reading the latest snapshot and claiming the next id, the latest snapshot is read
+    # again.
     max_stall_millis: int = 120_000
     ignore_empty: bool | None = None
 

@@ -35,12 +35,12 @@ class CompactionOptions:
     incremental_size_threshold_bytes: int | None = None
     forces_level_0: bool = False
     gentle_interval: int | None = None
-    # Deletion vectors mark older versions of a row, so that what deletes it is not needed above level 0.
+    # Deletion vectors mark older versions of a row, so delete records are not needed above level 0.
     marks_deleted: bool = False
     rewrites_all_files: bool = False
     # Files below this share of the target file size are small.
     small_file_ratio: float = 0.7
-    # Of append tables: so many small files are worth a rewrite, and so large a share of deleted rows.
+    # For append tables: the number of small files, and the fraction of deleted rows, from which a rewrite pays.
     min_file_count: int = 5
     delete_ratio_threshold: float = 0.2
 
@@ -74,7 +74,7 @@ def compaction_options(source: Source) -> CompactionOptions:
 
 
 def full_compaction_delta_commits(source: Source) -> int | None:
-    """Return with each how many-th commit a full compaction comes; None: no such rule."""
+    """Return the number of commits between full compactions; None: no such rule."""
     key = "full-compaction.delta-commits"
     if source.has(key):
         return source.whole(key)

@@ -12,7 +12,7 @@ from lakehouse_core.options.known import KNOWN
 from lakehouse_core.options.source import Source
 from lakehouse_core.options.units import parse_bool
 
-# Options of this package; one that is not known is a promise of a newer version.
+# Options of this package; an unknown one was set by a newer release.
 _OWN_PREFIX: Final = "lakehouse."
 
 
@@ -24,11 +24,11 @@ class ExpiryOptions:
     max_retained: int = 2147483647
     max_age_millis: int = 3_600_000
     limit: int = 50
-    # Expiry refuses when the latest snapshot lies further in the future than this.
+    # A snapshot time further ahead of the storage's clock than this is not trusted.
     max_skew_millis: int = 600_000
     # Snapshots that a consumer has yet to read stay; else only their changelogs do.
     consumers_hold_snapshots: bool = True
-    # Tags go once their time is over.
+    # Tags are deleted once their retention time has passed.
     tags_expire: bool = True
     clean_empty_folders: bool = False
 

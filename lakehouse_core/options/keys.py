@@ -7,7 +7,7 @@ from typing import Final
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 
-# Of an option that is carried out for some values only: those values.
+# The supported values of options that are supported for some values only.
 WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "type": frozenset({"table"}),
     "file.format": frozenset({"parquet", "orc", "avro"}),

@@ -13,7 +13,7 @@ from lakehouse_core.options.file_indexes import check_index_option, has_known_ki
 from lakehouse_core.options.keys import FIELD_ENDINGS, FORMER_NAMES, known_key
 from lakehouse_core.options.known import KNOWN, Treatment
 
-# An encrypted column that nobody encrypts would be worse than a refusal.
+# Refused, because the values of such a column would be stored without encryption.
 _ENCRYPTION_KEYS: Final = ("orc.encrypt", "orc.mask", "orc.key.provider")
 # Settings of one file format's writer, passed on to it by Java.
 _FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")

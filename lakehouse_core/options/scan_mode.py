@@ -41,7 +41,7 @@ _NEEDED: Final[Mapping[ScanMode, tuple[str, ...]]] = {
     ScanMode.INCREMENTAL: ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag"),
 }
 _START_KEYS: Final = tuple(key for keys in _NEEDED.values() for key in keys)
-# What only says how an incremental read is done: alone it asks for nothing.
+# Options that only say how an incremental read works: alone they do not request one.
 _CHANGES_KEY: Final = "incremental-between-scan-mode"
 _TAGS_KEY: Final = "incremental-between-tag-to-snapshot"
 _MANNER_KEYS: Final = (_CHANGES_KEY, _TAGS_KEY)

@@ -52,18 +52,18 @@ class TableOptions:
     bucket_key: tuple[str, ...] = ()
     bucket_function: BucketFunction = BucketFunction.DEFAULT
 
-    # What becomes of one key.
+    # Merging of the versions of a key.
     merge_engine: MergeEngine = MergeEngine.DEDUPLICATE
     changelog_producer: ChangelogProducer = ChangelogProducer.NONE
-    # Compactions look up what lies above their output, so that a record there holds all that is older.
+    # Compactions look up runs above their output level, so a record there includes all older versions.
     needs_lookup: bool = False
-    # Whether the write itself makes what lookups tell, instead of leaving it to a later compaction.
+    # Whether the write itself runs compactions with lookups, instead of leaving them to a later compaction.
     lookup_wait: bool = True
-    # A full compaction with every so many-th commit; None: no such rule.
+    # The number of commits between full compactions; None: no such rule.
     full_compaction_delta_commits: int | None = None
     # A compaction with every commit, also where lookups need not wait for one.
     commit_force_compact: bool = False
-    # Updates that change no column but the ignored ones are not told.
+    # Updates that change only ignored columns emit no changelog.
     changelog_row_deduplicate: bool = False
     changelog_ignored_fields: tuple[str, ...] = ()
     sequence_fields: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class TableOptions:
     data_file_prefix: str = "data-"
     changelog_file_prefix: str = "changelog-"
     data_file_directory: str | None = None
-    # Index files lie beside the data files of their bucket, not in a folder of their own.
+    # Whether index files are in their bucket's data folder, not in a separate folder.
     index_beside_data: bool = False
 
     # Statistics: none, counts, full, truncate(n); those of a table or a level are in its style.

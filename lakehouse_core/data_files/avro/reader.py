@@ -63,7 +63,7 @@ class AvroFileReader:
         return 0.0 if first is None else len(first.data) / max(1, first.count)
 
     def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
-        """Return how many rows `batches` decodes: all."""
+        """Return the number of rows that `batches` decodes, which is all."""
         return self._entry.row_count
 
     def batches(
@@ -77,33 +77,36 @@ class AvroFileReader:
         without: Positions | None = None,
         only: BitMap | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, all or those at `only`, but those at `without`, as `fields` and then the system columns.
+        """Yield the rows at the positions `only` (None: all) without those at `without`, as `fields` and then the
+        system columns.
 
         Columns are found by field id, cast where their type has changed since, and null where the file lacks them.
-        Nothing is left out by `row_filter`, for Avro files have no statistics.
+        `row_filter` has no effect, because Avro files have no statistics.
         """
         projections = file_projection(self._schema, fields)
         wanted = [*source_columns(projections), *system]
         check_columns(wanted, self._decoder.column_names, self._key, self._schema)
-        # At least one column, for a batch without any would forget its rows.
+        # At least one column is read, because a batch without columns loses its row count.
         read = wanted or list(self._fields)[:1]
         stored = (self._stored(records, read) for records in self._pieces(batch_rows))
         selected = selected_rows(stored, self._entry.row_count, self._key, without=without, only=only)
         yield from as_read(selected, projections, system, self._key)
 
     def decode_all(self) -> None:
-        """Decode every column, those that no read asks for too, and keep nothing."""
+        """Decode every column, also unneeded ones, and discard the values."""
         for records in self._pieces(4096):
             self._stored(records, [name for name in self._fields if name in self._decoder.column_names])
 
     def _stored(self, records: Sequence[Record], names: Sequence[str]) -> pa.RecordBatch:
-        """The file's own columns, in the types of its schema."""
+        """Return the file's own columns, in the types of its schema."""
         distinct = list(dict.fromkeys(names))
         arrays = [self._decoder.column(records, self._fields[name]) for name in distinct]
         return pa.RecordBatch.from_arrays(arrays, distinct)
 
     def _pieces(self, most_rows: int) -> Iterator[list[Record]]:
-        """Yield the records in lists of at most so many. Raises CorruptTable where their number is not the entry's."""
+        """Yield the records in lists of at most `most_rows`. Raises CorruptTable if their number is not that of the
+        manifest entry.
+        """
         pending: list[Record] = []
         row_count = 0
         for block in self._blocks():

@@ -20,7 +20,7 @@ from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.file_columns import file_columns
 from lakehouse_core.table.schema import TableSchema
 
-# Python objects are made of so many rows at once.
+# The number of rows that are converted to Python objects at once.
 _PIECE_ROWS: Final = 4096
 _SYNC_BYTES: Final = 16
 _CODECS: Final = {"zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy", "deflate": "deflate"}
@@ -36,7 +36,7 @@ class AvroFileWriter:
         self._bounds = ObservedBounds(schema.fields)
         self._codec = _CODECS.get(compression, compression)
         self._zstd_level = schema.table_options.zstd_level
-        # Names are used once, so this marker is as good as chance: it occurs in no block.
+        # File names are used once, so a marker made of the name occurs in no block, like a random one.
         self._sync = hashlib.blake2b(key.encode(), digest_size=_SYNC_BYTES).digest()
         schema_text = json.dumps(avro_row_schema(self._columns.fields), separators=(",", ":"), ensure_ascii=False)
         name = file_name_of(key).encode()

@@ -1,7 +1,7 @@
 """ORC checksum: a checksum of the whole file and its name, in the bytes before its tail, which other readers ignore.
 
-ORC has no checksums, and its C++ reader does not survive every damage, so the checksum is tested before it sees a byte.
-Files of other engines have no checksum and are read unchecked.
+ORC has no checksums, and damaged files can crash its C++ reader, so the checksum is verified before the reader opens
+the file. Files of other engines have no checksum and are read without a check.
 """
 
 import zlib
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 # Stored in every ORC file. Never change.
 _MARK: Final = b"lh-orc-2"
-# Of files that were written before their name had one.
+# The mark of older files, whose name has no checksum.
 _NAMELESS_MARK: Final = b"lh-orc-1"
 _MARKS: Final = (_MARK, _NAMELESS_MARK)
 _MARK_BYTES: Final = len(_MARK)
@@ -18,10 +18,11 @@ _CHECKSUM_BYTES: Final = 4
 # The mark, the checksum of all other bytes, and that of the name.
 _SEAL_BYTES: Final = _MARK_BYTES + 2 * _CHECKSUM_BYTES
 _NAMELESS_SEAL_BYTES: Final = _MARK_BYTES + _CHECKSUM_BYTES
-# So many bytes of a mark, where the mark belongs, are no coincidence.
+# This many bytes of a mark at the mark's position are not there by chance.
 _TELLING_BYTES: Final = 5
 _WINDOW_BYTES: Final = 1 << 20
-# The tail of a file: statistics of its stripes, footer, postscript. Sought in so much where its sizes are damaged.
+# The tail of a file is the statistics of its stripes, footer and postscript. If its sizes are damaged, the mark is
+# searched in this many bytes.
 _SOUGHT_BYTES: Final = 1 << 20
 _FOOTER_LENGTH: Final = 1
 _METADATA_LENGTH: Final = 5
@@ -44,10 +45,10 @@ class OrcChecksum:
 
 
 def is_broken(read_at: Callable[[int, int], bytes], size: int, file_name: str | None) -> bool:
-    """Return whether a file has a checksum, or the rest of one, that does not fit it, or was written under another
-    name.
+    """Return whether the file does not fit its checksum, has only a part of one, or was written under another name.
 
-    `read_at(count, position)` returns bytes of it. `file_name` None: the file has got another name since, on purpose.
+    `read_at(count, position)` returns bytes of the file. `file_name` None: the file was renamed on purpose, so the name
+    is not checked.
     """
     checksum_at = _checksum_at(read_at, size)
     if checksum_at is None:
@@ -71,7 +72,7 @@ def _stored(checksum: int) -> bytes:
 
 
 def _checksum_at(read_at: Callable[[int, int], bytes], size: int) -> int | None:
-    """Return where the checksum lies, or what damage left of one; None where there is none."""
+    """Return the position of the checksum, or of the remains of a damaged one; None if there is none."""
     end = read_at(min(size, 256), max(0, size - 256))
     for checksum_bytes in (_SEAL_BYTES, _NAMELESS_SEAL_BYTES):
         expected = size - _tail_bytes(end) - checksum_bytes
@@ -88,7 +89,7 @@ def _is_nearly_a_mark(found: bytes) -> bool:
 
 
 def _tail_bytes(end: bytes) -> int:
-    """Return the size of a file's tail, given its last bytes; nonsense where they are damaged."""
+    """Return the size of a file's tail, given its last bytes; arbitrary if they are damaged."""
     if not end:
         return 0
     postscript_bytes = end[-1]
@@ -97,7 +98,7 @@ def _tail_bytes(end: bytes) -> int:
 
 
 def _numbers(message: bytes) -> dict[int, int]:
-    """Return the integers of a protobuf message by the numbers of their fields, as far as it can be followed."""
+    """Return the integers of a protobuf message by field number, up to the first undecodable field."""
     found: dict[int, int] = {}
     position = 0
     while position < len(message):

@@ -29,7 +29,7 @@ from lakehouse_core.table.schema import TableSchema
 
 _SAMPLE_ROWS: Final = 256
 _DECODED_ROWS: Final = 4096
-# Arrow's words for a time that nanoseconds cannot hold.
+# Arrow's message for a time that nanoseconds cannot hold.
 _BEYOND_NANOSECONDS: Final = "out of range for nanosecond"
 
 
@@ -64,13 +64,13 @@ class OrcFileReader:
         self._source.close()
 
     def row_bytes(self, fields: Sequence[DataField]) -> float:
-        """Return the decoded size of the first rows of these columns, each."""
+        """Return the decoded size of a row of these columns in bytes, from the first rows."""
         names = [name for name in source_columns(file_projection(self._schema, fields)) if name in self._columns]
         first = next(self._stored(names, _SAMPLE_ROWS), None) if names else None
         return 0.0 if first is None or not first.num_rows else first.nbytes / first.num_rows
 
     def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
-        """Return how many rows `batches` decodes: all."""
+        """Return the number of rows that `batches` decodes, which is all."""
         count: int = self._row_count
         return count
 
@@ -85,26 +85,27 @@ class OrcFileReader:
         without: Positions | None = None,
         only: BitMap | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, all or those at `only`, but those at `without`, as `fields` and then the system columns.
+        """Yield the rows at the positions `only` (None: all) without those at `without`, as `fields` and then the
+        system columns.
 
         Columns are found by field id, cast where their type has changed since, and null where the file lacks them.
-        Nothing is left out by `row_filter`.
+        `row_filter` has no effect.
         """
         projections = file_projection(self._schema, fields)
         wanted = list(dict.fromkeys([*source_columns(projections), *system]))
         check_columns(wanted, self._columns, self._key, self._schema)
-        # At least one column, for a batch without any would forget its rows.
+        # At least one column is read, because a batch without columns loses its row count.
         stored = self._stored(wanted or list(self._fields)[-1:], batch_rows)
         selected = selected_rows(stored, self._row_count, self._key, without=without, only=only)
         yield from as_read(selected, projections, system, self._key)
 
     def decode_all(self) -> None:
-        """Decode every column, those that no read asks for too, and keep nothing."""
+        """Decode every column, also unneeded ones, and discard the values."""
         for _ in self._stored([name for name in self._fields if name in self._columns], _DECODED_ROWS):
             pass
 
     def _stored(self, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the file's own columns. Raises CorruptTable where there are fewer rows than the footer counts."""
+        """Yield the file's own columns. Raises CorruptTable if the file has fewer rows than its footer counts."""
         position = 0
         batches = self._scanned(names, batch_rows)
         while True:
@@ -143,12 +144,12 @@ class OrcFileReader:
         yield from scanner.to_batches()
 
     def _exact(self, names: Sequence[str], batch_rows: int, first_row: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows from `first_row` on, times read one by one."""
+        """Yield the rows from `first_row` on; timestamps are read value by value."""
         timed = [name for name in names if _has_times(self._fields[name])]
         plain = [name for name in names if name not in timed]
         exact = ExactColumns(self._source, [self._fields[name] for name in timed], self._key, first_row)
         position = 0
-        # A column without timestamps gives the rows; the row kind or the first key, where none was asked for.
+        # A column without timestamps gives the row count; if none was requested, the row kind or the first key does.
         for batch in self._plain_batches(plain, batch_rows):
             rest = batch.slice(max(0, first_row - position))
             position += batch.num_rows

@@ -30,7 +30,7 @@ _MOST_TICKS: Final = 1 << 63
 
 
 class _RawTimestamp(ORCConverter):
-    """Seconds since 1970 and nanoseconds, which count from there on, as nanoseconds."""
+    """Converts seconds since 1970 and nanoseconds of the second to nanoseconds since 1970."""
 
     @staticmethod
     def from_orc(seconds: int, nanoseconds: int, timezone: Any) -> int:
@@ -51,7 +51,7 @@ _CONVERTERS: Final = {
 
 
 class ExactColumns:
-    """Some columns of an open file, from a row on. `key` names the file in errors."""
+    """Some columns of an open file, from `first_row` on. `key` names the file in errors."""
 
     def __init__(self, source: pa.NativeFile, fields: Sequence[DataField], key: str, first_row: int) -> None:
         self._key = key

@@ -66,13 +66,13 @@ class OrcFileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes written so far, without those of the stripe that fills."""
+        """Bytes written so far, without those of the unfinished stripe."""
         return self._file.size_bytes
 
     def write(self, records: pa.Table) -> pa.Table:
         """Write rows, at least one, that follow the earlier ones in key order; return them as readers find them.
 
-        Raises UnsupportedFeature naming the column of a time, or a key, that ORC would change.
+        Raises UnsupportedFeature naming a column with a time or a key that ORC would change.
         """
         for field in self._texts:
             column = records.column(field.name)

@@ -18,7 +18,7 @@ class FooterChecksum:
     """The checksum of one file that is being written, before its footer."""
 
     def observe(self, data: Any) -> None:
-        """What comes before the footer has checksums of its own."""
+        """Do nothing: the bytes before the footer have page checksums."""
 
     def with_checksum(self, held: bytes) -> bytes:
         footer_at = len(held) - _TAIL_BYTES - int.from_bytes(held[-8:-4], "little")

@@ -45,7 +45,7 @@ _HELD_BYTES: Final = 64 << 20
 _DECODED_ROWS: Final = 4096
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
-# What offsets of 32 bits, with which text leaves here, address.
+# The bytes that 32-bit offsets, which returned text has, can address.
 _MOST_TEXT_BYTES: Final = 2**31 - 1
 
 
@@ -77,7 +77,9 @@ class ParquetFileReader:
         self._source.close()
 
     def row_bytes(self, fields: Sequence[DataField]) -> float:
-        """Return the decoded size of a row of these columns, as the footer has it for the widest row group."""
+        """Return the decoded size of a row of these columns in bytes, by the footer, for the row group with the widest
+        rows.
+        """
         group = self._widest_group
         if group is None:
             return 0.0
@@ -86,7 +88,7 @@ class ParquetFileReader:
         return float(decoded_bytes / max(1, group.num_rows))
 
     def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
-        """Return how many rows the row groups have that `batches` would read of these columns with `row_filter`."""
+        """Return the number of rows in the row groups that `batches` would read for these columns with `row_filter`."""
         groups = self._row_groups(row_filter, file_projection(self._schema, fields))
         return sum(self._footer.row_group(group).num_rows for group in groups)
 
@@ -112,11 +114,12 @@ class ParquetFileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield all rows, in file order, as `fields` and then the system columns asked for.
 
-        Row groups of up to `held_bytes` as stored are held whole, which is faster, larger ones read in windows. Columns
-        are found by field id, cast where their type has changed since, and null where the file lacks them.
-        Row groups in which no row can satisfy the bound `row_filter` are left out, rows that are not at one of the
-        positions `only`, where they are given, and those at the positions `without`, which rise; positions count all
-        rows of the file. Nothing else is filtered.
+        Row groups of up to `held_bytes` stored bytes are held whole in memory, which is faster; larger ones are read in
+        windows. Columns are found by field id, cast where their type has changed since, and null where the file lacks
+        them.
+        Left out are row groups in which no row can satisfy the bound `row_filter`, rows at other positions than `only`
+        (None: all), and rows at the positions `without`. Positions are rising and count all rows of the file. No other
+        row is left out.
         """
         projections = file_projection(self._schema, fields)
         wanted = source_columns(projections)
@@ -137,13 +140,13 @@ class ParquetFileReader:
         yield from as_read(pieces, projections, system, self._key)
 
     def decode_all(self) -> None:
-        """Decode every page of every column, those that no read asks for too, and keep nothing."""
+        """Decode every page of every column, also unneeded ones, and discard the values."""
         groups = list(range(self._footer.num_row_groups))
         for _ in self._decoded(self._file.schema_arrow.names, groups, _DECODED_ROWS, held_bytes=0):
             pass
 
     def _check_checksum(self) -> bool:
-        """Say whether the footer has a checksum. Raises CorruptTable where it does not fit it."""
+        """Return whether the footer has a checksum. Raises CorruptTable if the footer does not fit its checksum."""
         size = self._entry.file_size
         if size < _TAIL_BYTES:
             return False
@@ -161,7 +164,7 @@ class ParquetFileReader:
         check_file_name(stored, self._key)
 
     def _opened(self) -> tuple[pq.ParquetFile, pq.FileMetaData]:
-        """Return the file and its footer, in which INT96 columns are made 12 plain bytes: Arrow would misread them."""
+        """Return the file and its footer with INT96 columns as 12-byte values, because Arrow would misread INT96."""
         file = self._open(None)
         if not _has_int96(file.metadata):
             return file, file.metadata
@@ -180,7 +183,7 @@ class ParquetFileReader:
         return max(groups, key=lambda group: group.total_byte_size / max(1, group.num_rows), default=None)
 
     def _open(self, footer: pq.FileMetaData | None, *, window_bytes: int = 0) -> pq.ParquetFile:
-        """Open the file by this footer, or by the one that it has."""
+        """Return the file opened with this footer, None: with its own."""
         return pq.ParquetFile(
             self._source,
             metadata=footer,
@@ -193,7 +196,7 @@ class ParquetFileReader:
 
     @cached_property
     def _is_flat(self) -> bool:
-        """Whether no column is nested; Arrow casts text inside others by copying all of it."""
+        """Whether no column is nested: Arrow copies nested text to cast it."""
         return all(isinstance(field.type, AtomicType) for field in self._schema.fields)
 
     def _row_groups(self, row_filter: Predicate | None, projections: Sequence[ColumnProjection]) -> list[int]:
@@ -209,11 +212,13 @@ class ParquetFileReader:
         return [group for group in everything if may_match(row_filter, self._ranges(group, comparable))]
 
     def _is_comparable(self, projection: ColumnProjection) -> bool:
-        """Whether the footer's bounds of a column speak of the reader's values. Those of floats leave out NaN."""
+        """Return whether the footer's bounds of a column hold for the reader's values. Bounds of floats do not cover
+        NaN.
+        """
         source, kind = projection.source, projection.target_type
         if source is None or not isinstance(kind, AtomicType) or kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
             return False
-        # Bounds are raw: those of a time stored in another unit than its precision has would be read in that.
+        # Bounds are raw numbers: those of a time stored in another unit than that of its precision would be misread.
         stored, plain = self._file.schema_arrow.field(source.name).type, arrow_type(source.type)
         return stored in (plain, WIDE_TEXT.get(plain)) and has_same_kind(source.type, kind)
 
@@ -238,7 +243,7 @@ class ParquetFileReader:
         return None
 
     def _among(self, groups: Sequence[int], positions: Positions) -> Positions:
-        """Return those of `positions` that lie in `groups`, as positions in the rows of these groups alone."""
+        """Return those of `positions` that are in `groups`, counted over the rows of these groups only."""
         if len(positions) and positions[-1] >= self._footer.num_rows:
             raise corrupt_file(
                 self._key, f"row {positions[-1]} is marked as deleted, but the file has {self._footer.num_rows} rows"
@@ -263,7 +268,7 @@ class ParquetFileReader:
     def _decoded(
         self, names: Sequence[str], groups: list[int], batch_rows: int, held_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the file's own columns; at least one, for a batch without columns would forget its rows."""
+        """Yield the file's own columns, at least one, because a batch without columns loses its row count."""
         read = list(names) or [self._file.schema_arrow.names[0]]
         expected = sum(self._footer.row_group(group).num_rows for group in groups)
         group = self._widest_group
@@ -283,7 +288,7 @@ class ParquetFileReader:
 
 
 def _chunks(group: pq.RowGroupMetaData, names: Set[str]) -> Iterator[pq.ColumnChunkMetaData]:
-    """The chunks of columns by their top names."""
+    """Yield the column chunks of a row group that belong to the top-level columns `names`."""
     for position in range(group.num_columns):
         chunk = group.column(position)
         if chunk.path_in_schema in names or chunk.path_in_schema.split(".")[0] in names:
@@ -291,7 +296,7 @@ def _chunks(group: pq.RowGroupMetaData, names: Set[str]) -> Iterator[pq.ColumnCh
 
 
 def _has_int96(footer: pq.FileMetaData) -> bool:
-    # Not by `footer.schema`: it and the footer hold each other until Python looks for cycles.
+    # `footer.schema` is not used: it and the footer form a reference cycle until a garbage collection.
     if not footer.num_row_groups:
         return False
     group = footer.row_group(0)
@@ -299,7 +304,7 @@ def _has_int96(footer: pq.FileMetaData) -> bool:
 
 
 def _addressable(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield the batch in pieces whose text fits 32-bit offsets; they share its memory."""
+    """Yield slices of the batch whose text fits in 32-bit offsets."""
     if batch.num_rows <= 1 or batch.nbytes <= _MOST_TEXT_BYTES:
         yield batch
         return

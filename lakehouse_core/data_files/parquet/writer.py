@@ -18,10 +18,11 @@ from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.file_columns import file_columns, uses_int96
 from lakehouse_core.table.schema import TableSchema
 
-# Smaller than Arrow's 1 MiB: pages stay in the processor's cache, and a merge of many files holds a page of each.
+# The page size is below Arrow's 1 MiB: pages stay in the processor's cache, and a merge of many files holds a page of
+# each.
 _PAGE_BYTES: Final = 256 << 10
 _PAGE_ROWS: Final = 32 << 10  # Arrow's 20,000 would cut the pages of numbers short.
-# A dictionary on values that hardly repeat costs a third more time and makes the file larger.
+# A dictionary of values that rarely repeat takes a third more time and makes the file larger.
 _SAMPLE_ROWS: Final = 8 * 1024
 _REPETITIVE_DISTINCT_SHARE: Final = 0.5
 
@@ -33,7 +34,7 @@ class Encoding:
         self.schema = schema
         self.columns = file_columns(schema)
         self._dictionary_columns: list[str] | None = None
-        # Arrow leaves NaN out, which Java and Spark count as greatest: they would pass over rows that they seek.
+        # Arrow's bounds do not cover NaN, which Java and Spark order as greatest: they would skip matching rows.
         self._described = [field.name for field in self.columns.schema if not _may_hold_nan(field.type)]
 
     def writer(
