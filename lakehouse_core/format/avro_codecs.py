@@ -1,4 +1,4 @@
-"""The codecs of Avro's blocks.
+"""Avro codecs: compress and decompress the blocks of Avro files.
 
 Rule: nothing is allocated for a size that a block merely claims.
 Source: docs/reliability/store.md#bounds-before-allocation; Avro 1.11, "Object Container Files".
@@ -21,18 +21,20 @@ _CRC_BYTES = 4
 
 
 class Undecodable(ValueError):
-    """Compressed bytes that no compressor makes; its text says why."""
+    """The compressed bytes are invalid; the text gives the reason."""
 
 
 def decompressor(codec: str, name: str) -> Callable[[bytes], bytes]:
-    """Return how a block of the file `name` is decompressed; it raises Undecodable. Raises UnsupportedFeature."""
+    """Return the function that decompresses a block of the file `name`; it raises Undecodable. Raises
+    UnsupportedFeature.
+    """
     if codec not in _DECOMPRESS:
         raise UnsupportedFeature(f"{name}: Avro codec is {codec!r}, expected one of {', '.join(sorted(_DECOMPRESS))}.")
     return partial(_decompressed, _DECOMPRESS[codec])
 
 
 def compressor(codec: str) -> Callable[[bytes], bytes]:
-    """Return how a block is compressed. Raises UnsupportedFeature."""
+    """Return the function that compresses a block. Raises UnsupportedFeature."""
     if codec not in _COMPRESS:
         raise UnsupportedFeature(f"Avro codec {codec!r} cannot be written: set one of {', '.join(sorted(_COMPRESS))}.")
     return _COMPRESS[codec]
@@ -52,8 +54,8 @@ def _limited(data: bytes) -> bytes:
 
 
 def _zstandard(data: bytes) -> bytes:
-    # The one-shot call allocates what the frame claims; a stream stops at the limit. It also takes several frames in
-    # a row, which nobody writes, so what follows the first frame is an error.
+    # The one-shot call allocates the size that the frame claims; a stream stops at the limit. A stream also accepts
+    # several frames, which no engine writes, so bytes after the first frame are an error.
     frame = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES).decompressobj()
     claimed = zstandard.get_frame_parameters(data).content_size if data else 0
     if claimed not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
@@ -81,13 +83,13 @@ def _deflate(data: bytes) -> bytes:
 def compress_deflate_checked(data: bytes, level: int = 6) -> bytes:
     """Return a deflate stream with the CRC-32 of its content behind it, which other readers pass over.
 
-    They stop where the stream ends, as they have to: fastavro leaves three bytes there. Level 0 stores as it is.
+    Other readers stop at the end of the stream, because fastavro leaves three bytes there. Level 0 does not compress.
     """
     return zlib.compress(data, level, -15) + zlib.crc32(data).to_bytes(_CRC_BYTES, "big")
 
 
 def decompress_deflate_checked(data: bytes) -> bytes:
-    """Return the content of what `compress_deflate_checked` made. Raises Undecodable."""
+    """Return the content of a stream from `compress_deflate_checked`. Raises Undecodable."""
     stream = zlib.decompressobj(-15)
     try:
         content = _limited(stream.decompress(data, MAX_BLOCK_BYTES + 1))

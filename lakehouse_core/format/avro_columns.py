@@ -1,9 +1,9 @@
-"""Many Avro records of one schema as columns: no Python object per record or field.
+"""Avro columns: decode many Avro records of one schema as columns, without a Python object per record or field.
 
 Avro gives no hint where a record starts: one must decode all before it. Here a caller's pattern proposes starts, all
 proposals are decoded at once, one vector operation per field, and then the chain from byte 0 is followed: a proposal
-counts only if the record before it ends there. So the result is what a decoder that goes record by record would
-give, or there is none (None: a pattern that missed, or corrupt bytes) and `avro_file` decodes, or says what is wrong.
+counts only if the record before it ends there. So the result equals that of decoding record by record; or it is None (a
+missed start, or corrupt bytes), and `avro_file` decodes or names the fault.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from lakehouse_core.format.avro_file import MAX_STRING_BYTES
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
-# Behind the last byte lie as many zeros, so that eight bytes can be read at each position.
+# The number of zeros after the last byte, so that eight bytes can be read at each position.
 PADDING_BYTES = 16
 
 _Words: TypeAlias = npt.NDArray[np.uint64]
@@ -38,7 +38,7 @@ class LongColumn:
 
 @dataclass(frozen=True, slots=True)
 class SpanColumn:
-    """Where each record has its bytes: text, binary, or the whole encoding of an array or a record."""
+    """The byte range of a field in each record: text, binary, or the whole encoding of an array or a record."""
 
     starts: Longs
     ends: Longs
@@ -60,7 +60,7 @@ def decode_columns(
     wanted: Collection[str],
     proposed_starts: Longs,
 ) -> dict[str, Column] | None:
-    """Return the wanted columns of all records in `buffer[:size]`, by dotted path, or None when that fails.
+    """Return the wanted columns of all records in `buffer[:size]`, by dotted path, None if decoding fails.
 
     `counts` are (position, number of records) of each block in the buffer, which ends with PADDING_BYTES zeros.
     `wanted` names fields of the schema as "_FILE._LEVEL"; integers become LongColumn, all else SpanColumn.
@@ -89,7 +89,7 @@ def gather(buffer: npt.NDArray[np.uint8], column: SpanColumn, type_: pa.DataType
     offsets = np.zeros(len(lengths) + 1, np.int64 if large else np.int32)
     np.cumsum(lengths, out=offsets[1:])
     data = np.empty(int(offsets[-1]), np.uint8)
-    # In steps that keep the matrix of the longest value small.
+    # In steps, so that the matrix as wide as the longest value stays small.
     step = max(1, _GATHER_BYTES // (int(lengths.max(initial=0)) + 8))
     for first in range(0, len(lengths), step):
         some = slice(first, first + step)
@@ -101,12 +101,12 @@ def gather(buffer: npt.NDArray[np.uint8], column: SpanColumn, type_: pa.DataType
 
 
 class _NotColumnar(Exception):
-    """The schema has something that is not decoded here."""
+    """The schema has a type that this module does not decode."""
 
 
 @dataclass(slots=True)
 class _Walk:
-    """The position in each proposed record; fields are read from the front, and proposals that fail are dropped."""
+    """The read position in each proposed record. Fields are read in order, and failing proposals are dropped."""
 
     buffer: npt.NDArray[np.uint8]
     size: int
@@ -151,7 +151,7 @@ class _Walk:
         lengths[long] = length
 
     def advance(self, lengths: Longs | int) -> None:
-        """Move on; records that would leave the buffer stay where they are and are bad."""
+        """Advance the positions; a record that would leave the buffer is marked as bad."""
         after = self.position + lengths
         outside = after > self.size
         if outside.any():
@@ -169,7 +169,7 @@ class _Walk:
             self.columns = {path: column.take(good) for path, column in self.columns.items()}
 
     def part(self, rows: Longs) -> "_Walk":
-        """Return a walk over some of the records, to be handed to `merge` afterwards."""
+        """Return a walk over some of the records, to pass to `merge` afterwards."""
         return _Walk(self.buffer, self.size, self.position[rows])
 
     def merge(self, part: "_Walk", rows: Longs) -> None:
@@ -179,7 +179,7 @@ class _Walk:
         self.bad[rows] |= part.bad
 
 
-# Reads one value from each record of a walk; returns its column when there is one to return.
+# A function that reads one value from each record of a walk, and returns its column if the field is wanted.
 _Step: TypeAlias = Callable[[_Walk], Column | None]
 
 
@@ -203,7 +203,7 @@ def _record(schema: Mapping[str, Any], wanted: Collection[str], path: str) -> Ca
                 column = step(walk)
                 if inner in wanted:
                     walk.columns[inner] = column if column is not None else SpanColumn(starts, walk.position, None)
-            # The first fields tell most wrong proposals from true ones; what follows need not read them.
+            # The first fields exclude most wrong proposals, so later fields are not read for them.
             walk.drop_bad()
 
     return read
@@ -283,9 +283,10 @@ def _array(item: _Step) -> _Step:
                 sized = part.part(announced)
                 sized.longs()
                 part.merge(sized, announced)
-            # int64's lowest has no positive counterpart; as a count it is out of bounds either way.
+            # The smallest int64 has no positive counterpart; as a count it is out of bounds anyway.
             counts = np.where(counts < 0, -counts, counts)
-            # A wrong proposal may claim items up to the end of the buffer; each would cost as much as one of all.
+            # A wrong proposal may claim items up to the end of the buffer; each step for it would take as long as one
+            # for all records.
             usual = max(_FEW_ITEMS, 4 * int(np.median(counts)))
             total[pending] += np.clip(counts, 0, usual + 1)
             part.mark((total[pending] > usual) | (counts < 0) | (counts > usual))
@@ -303,7 +304,7 @@ def _items(walk: _Walk, item: _Step, counts: Longs) -> None:
         if not len(rows):
             return
         part = walk.part(rows)
-        # As long as no record runs out of items they need not be picked again.
+        # Records are selected again only after one has no more items.
         for _ in range(int(counts[rows].min()) - done):
             item(part)
             done += 1
@@ -355,11 +356,11 @@ def _words(buffer: npt.NDArray[np.uint8]) -> _Words:
 
 
 def _varints(words: _Words) -> tuple[Longs, Longs]:
-    """Return number and length of the zigzag varint at the front of each word; length 0: it is longer than that."""
+    """Return number and length of the zigzag varint at the start of each word; length 0: it is longer than a word."""
     stops = ~words & _U(0x8080808080808080)
     below = (stops & (_U(0) - stops)) - _U(1)
     lengths = ((np.bitwise_count(below).astype(np.int64) + 1) >> 3) * (stops != 0)
-    # Close up groups of seven bits, pair by pair.
+    # Join groups of seven bits, pair by pair.
     value = words & below & _U(0x7F7F7F7F7F7F7F7F)
     value = (value & _U(0x007F007F007F007F)) | ((value & _U(0x7F007F007F007F00)) >> _U(1))
     value = (value & _U(0x00003FFF00003FFF)) | ((value & _U(0x3FFF00003FFF0000)) >> _U(2))

@@ -1,6 +1,6 @@
-"""Avro object files as bytes: header, blocks, checksums; what is in a block is `avro_file`'s matter.
+"""Avro container: header, blocks and checksums of Avro object files; `avro_file` decodes the records of a block.
 
-Rule: nothing is believed before it is checked, and nothing is allocated for a size that a file merely claims.
+Rule: every value is checked before use, and no memory is allocated for a size that a file only claims.
 Source: docs/reliability/store.md#bounds-before-allocation; Avro 1.11, "Object Container Files".
 """
 
@@ -29,7 +29,7 @@ MAX_HEADER_BYTES = 16 * 1024 * 1024
 BLOCK_BYTES = 64_000
 
 # In the header of each file we write: CRC-32 of schema, codec and everything after the header, in hex. Other engines
-# ignore it. A file that ends early at the end of a block shows in nothing else. Stored in tables. Never rename.
+# ignore it. Nothing else detects a file that is truncated at the end of a block. Stored in tables. Never rename.
 CHECKSUM_KEY = "lakehouse.crc32"
 # The same of schema, codec and marker alone, where the blocks are not known yet. Stored in data files. Never rename.
 HEADER_CHECKSUM_KEY = "lakehouse.header.crc32"
@@ -55,7 +55,7 @@ class AvroBlock:
 
 @dataclass(frozen=True, slots=True)
 class AvroHeader:
-    """What precedes the blocks of a file, and how large it is."""
+    """The header of a file, and its size in bytes."""
 
     schema: Mapping[str, Any] | list[Any]
     codec: str
@@ -84,7 +84,7 @@ class AvroContainer:
 def open_container(data: bytes, name: str) -> AvroContainer:
     """Return the blocks of `data`, decompressed and checked; `name` stands for the file in errors.
 
-    Raises CorruptTable at the first thing that is not as it must be, UnsupportedFeature for an unknown codec.
+    Raises CorruptTable for the first fault, UnsupportedFeature for an unknown codec.
     """
     header = read_header(data, name)
     if not isinstance(header.schema, dict):
@@ -108,7 +108,7 @@ def open_container(data: bytes, name: str) -> AvroContainer:
 
 
 def read_header(data: bytes, name: str) -> AvroHeader:
-    """Return the header that `data` begins with. Raises CorruptTable where it does not, or is cut.
+    """Return the header at the start of `data`. Raises CorruptTable if there is none, or if it is truncated.
 
     The schema is a record, or, as data files of Java before 1.1 have it, a union of null and a record.
     """
@@ -128,14 +128,15 @@ def stream_blocks(
 ) -> Iterator[AvroBlock]:
     """Yield the blocks of a file one by one; `read_at(count, position)` returns bytes of it, fewer at its end.
 
-    Raises as `open_container` does, but for a checksum over the whole file, of which it holds a block at a time.
+    Raises as `open_container` does, but does not verify a checksum of the whole file, because it holds one block at a
+    time.
     """
     is_checked = header.codec == "deflate" and header.metadata.get(BLOCK_CHECKSUM_KEY) == _BLOCK_CHECKSUM
     decompress = decompress_deflate_checked if is_checked else decompressor(header.codec, name)
     position, window, start = header.size_bytes, b"", header.size_bytes
     while position < size:
         at = position - start
-        # The sizes of a block take 20 bytes at most; what it claims beyond the window is read when it is known.
+        # The two sizes of a block take at most 20 bytes; the rest of the block is read once its size is known.
         if len(window) - at < min(2 * _LONGEST_VARINT, size - position):
             window, start, at = read_at(_WINDOW_BYTES, position), position, 0
         _, after = _long(window, at, name)
@@ -149,10 +150,10 @@ def stream_blocks(
 
 
 def streamed_header(schema_text: str, codec: str, sync: bytes, metadata: Mapping[str, bytes]) -> bytes:
-    """Return the header of a file whose blocks are made one by one by `streamed_block`; it has a checksum of its own.
+    """Return the header, with its own checksum, of a file whose blocks `streamed_block` makes one by one.
 
-    `metadata` goes into it. Blocks of zstandard and snappy have theirs, those of deflate one of ours behind them; those
-    of null would have none, and readers refuse what is not a record: they are written as deflate that stores.
+    `metadata` goes into it. Blocks of zstandard and snappy have checksums, after blocks of deflate we add one. Blocks
+    of null can have none, so they are written as uncompressed deflate.
     Raises UnsupportedFeature for a codec that cannot be written.
     """
     compressor(codec)
@@ -164,7 +165,7 @@ def streamed_header(schema_text: str, codec: str, sync: bytes, metadata: Mapping
 
 
 def streamed_block(count: int, data: bytes, codec: str, sync: bytes, *, zstd_level: int) -> bytes:
-    """Return a block of `count` encoded records. Raises InvalidRequest where it would be larger than readers take."""
+    """Return a block of `count` encoded records. Raises InvalidRequest if it would be larger than readers accept."""
     if len(data) > MAX_BLOCK_BYTES:
         raise InvalidRequest(
             f"A row takes {len(data)} bytes in an Avro file, whose blocks hold {MAX_BLOCK_BYTES} at most: store it in "
@@ -187,7 +188,7 @@ def _stored_codec(codec: str) -> str:
 
 
 def check_streamed_header(header: AvroHeader, name: str) -> None:
-    """Raise CorruptTable where a header has a checksum of its own and does not fit it, or only what is left of one."""
+    """Raise CorruptTable if a header does not fit its checksum, or has only a part of one."""
     stored = header.metadata.get(HEADER_CHECKSUM_KEY)
     rest = {key: value for key, value in header.metadata.items() if key != HEADER_CHECKSUM_KEY}
     if stored is None:
@@ -207,7 +208,8 @@ def build_container(
     """
     compress = compressor(codec)
     packed = [(count, compress(data)) for count, data in blocks]
-    # The marker separates blocks and must not occur within them: a digest of them is as good as chance and repeats.
+    # The marker separates blocks and must not occur within them. A digest of the blocks is as unlikely to occur as a
+    # random marker, and is repeatable.
     digest = hashlib.blake2b(digest_size=_SYNC_BYTES)
     for _, data in packed:
         digest.update(data)
@@ -244,7 +246,7 @@ def _metadata(data: bytes, position: int, name: str) -> tuple[dict[str, bytes], 
         if count == 0:
             return found, position
         if count < 0:
-            # A negative count announces the size of the block in bytes, which only helps to skip it.
+            # After a negative count comes the size of the block in bytes, which is needed only to skip the block.
             count = -count
             _, position = _long(data, position, name)
         if count > len(data):
@@ -277,7 +279,7 @@ def _schema(text: bytes | None, name: str) -> Mapping[str, Any] | list[Any]:
 
 def _check(metadata: Mapping[str, bytes], body: bytes, name: str) -> None:
     if CHECKSUM_KEY not in metadata:
-        # Damage may hit our key and something else; what is left of key or value gives it away.
+        # Damage may change our key and other bytes; the remains of key or value show it.
         nearly = [
             key
             for key, value in metadata.items()

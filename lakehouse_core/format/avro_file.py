@@ -1,7 +1,7 @@
-"""Avro object files as records: written with fastavro, read by a decoder of our own that believes nothing.
+"""Avro files: write records with fastavro, read them by a strict decoder of our own.
 
-fastavro takes a string that runs over the end of its block, or a block with fewer records than it holds, for what it
-was given; here every byte of a block is accounted for. `avro_columns` reads many equal records faster.
+fastavro accepts a string that runs over the end of its block, and a block that holds more records than it counts; here
+every byte of a block must belong to a record. `avro_columns` reads many equal records faster.
 Source: Avro 1.11 specification, "Binary Encoding".
 """
 
@@ -22,7 +22,7 @@ MAX_ITEMS = 10_000_000
 MAX_DEPTH = 32
 
 Record: TypeAlias = dict[str, Any]
-# Takes a block and a position in it; returns the value there and the position after it.
+# A function from a block and a position in it to the value there and the position after it.
 _Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
 
@@ -98,7 +98,7 @@ def _blocks(schema_text: str, records: Iterable[Mapping[str, Any]]) -> Iterator[
         start = buffer.tell()
         fastavro.schemaless_writer(buffer, parsed, record)
         count += 1
-        # A record so small holds no value, and fills no block, beyond what the decoders take.
+        # A record below this size cannot exceed the decoders' limits for values and blocks.
         if (size := buffer.tell() - start) > MAX_STRING_BYTES:
             raise InvalidRequest(
                 f"A record of a metadata file would have {size} bytes, at most {MAX_STRING_BYTES} can be read back: "
@@ -117,7 +117,7 @@ def _parsed(schema_text: str) -> Any:
 
 
 class _Bad(Exception):
-    """What is wrong at a position of a block."""
+    """The fault at a position of a block."""
 
     def __init__(self, position: int, found: str) -> None:
         super().__init__(found)
@@ -136,7 +136,9 @@ def _compile_schema(container: AvroContainer) -> _Reader:
 
 @lru_cache(maxsize=256)
 def _compiled(schema_text: bytes) -> _Reader:
-    """Compile a schema once: a table's manifests have a few, each of them in thousands of files."""
+    """Return the reader of a schema, compiled once: a table's manifests have few schemas, each in thousands of
+    files.
+    """
     return _compile(json.loads(schema_text), {}, 0)
 
 

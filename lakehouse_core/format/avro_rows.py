@@ -1,7 +1,7 @@
-"""Rows of a table as Avro records: the schema that Java writes them with, and Arrow columns to records and back.
+"""Avro rows: the Avro schema of a table's rows as in Java, and the conversion of Arrow columns to records and back.
 
-Times and decimals pass as their raw integers and bytes: what an annotation means is decided here, not by fastavro.
-Source: docs/format/data-files.md#avro.
+Times and decimals are passed to fastavro as raw integers and bytes; this module interprets the annotations. Source:
+docs/format/data-files.md#avro.
 """
 
 import io
@@ -38,7 +38,7 @@ _ROOT_RECORD: Final = "record"
 _COUNT: Final = AtomicType(TypeRoot.INT, True)
 _FINEST_PRECISION: Final = 6
 _DECIMALS: Final = Context(prec=80)
-# Behind the last byte of a block: a value that claims more than is left ends there, and not where it should.
+# Bytes appended to a block: a value that claims more bytes than the block has ends there, which the position shows.
 _GUARD: Final = b"\0"
 _PRIMITIVES: Final[Mapping[TypeRoot, str]] = {
     TypeRoot.BOOLEAN: "boolean",
@@ -57,7 +57,7 @@ Record = dict[str, Any]
 def avro_row_schema(fields: Sequence[DataField]) -> dict[str, Any]:
     """Return the schema that records of these columns have. Raises UnsupportedFeature naming a column it cannot hold.
 
-    The annotations of timestamps with and without zone are the other way round than elsewhere, as in Java.
+    As in Java, the annotations of timestamps with and without zone are swapped in comparison with other formats.
     """
     return {
         "type": "record",
@@ -78,7 +78,7 @@ def _nullable_schema(data_type: DataType, record: str, column: str) -> Any:
 
 
 def _schema(data_type: DataType, record: str, column: str) -> Any:
-    """`record` is the name that a record here would get."""
+    """Return the Avro schema of a type. `record`: the name for a record at this place."""
     match data_type:
         case AtomicType():
             return _atomic_schema(data_type, column)
@@ -89,7 +89,7 @@ def _schema(data_type: DataType, record: str, column: str) -> Any:
         case MultisetType(element) if _is_text(element):
             return _map_schema(element, _COUNT, record, column)
         case MultisetType():
-            # Java writes them as arrays of records, which it cannot read.
+            # Java writes other multisets as arrays of records, which it cannot read.
             raise UnsupportedFeature(
                 f"Column {column}: Avro files cannot hold {type_to_sql(data_type)}, only multisets of strings. Set "
                 "file.format to parquet."
@@ -165,7 +165,7 @@ class RowEncoder:
 
 
 def _records_of(array: pa.Array, data_type: DataType) -> list[Any]:
-    """Return the values as fastavro takes them for the schema without annotations."""
+    """Return the values in the form that fastavro accepts for the schema without annotations."""
     match data_type:
         case AtomicType():
             return _raw_values(array, data_type)
@@ -213,7 +213,7 @@ def _maps(array: pa.Array, key: DataType, value: DataType) -> list[Any]:
 
 
 def _used(array: pa.Array, values: pa.Array) -> pa.Array:
-    """The part of the child values that a list or map array, maybe a slice, holds."""
+    """Return the part of the child values that a list or map array, possibly a slice, refers to."""
     start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
     return values.slice(start, stop - start)
 
@@ -237,7 +237,8 @@ class RowDecoder:
             self._parsed = fastavro.parse_schema(_unannotated(schema))
         except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, KeyError, TypeError) as error:
             raise CorruptTable(
-                f"{name}: avro.schema in the header is none ({error!r:.200}). Keep the file as evidence; restore it "
+                f"{name}: avro.schema in the header is not a schema ({error!r:.200}). Keep the file as evidence; "
+                "restore it "
                 "from a copy of the table."
             ) from error
 
@@ -276,7 +277,7 @@ class RowDecoder:
 
 
 def _converter(data_type: DataType, schema: Any) -> Callable[[Any], Any] | None:
-    """Return what makes of a raw value, not null, one that Arrow takes; None: the value itself."""
+    """Return the function from a raw value, not null, to one that Arrow accepts; None: no conversion."""
     schema = _branch(schema)
     match data_type:
         case AtomicType():
@@ -295,7 +296,7 @@ def _converter(data_type: DataType, schema: Any) -> Callable[[Any], Any] | None:
 
 
 def _branch(schema: Any) -> Any:
-    """The type beside "null"."""
+    """Return the branch of a union that is not "null"."""
     if isinstance(schema, list):
         return next((branch for branch in schema if branch != "null"), "null")
     return schema

@@ -1,6 +1,6 @@
 """The bucket of a row, by the three functions of `bucket-function.type`.
 
-Stored in the folder of every data file: never change a number that these functions give.
+Bucket numbers are stored in the folder name of every data file: never change a result of these functions.
 Source: docs/format/buckets.md#bucketing.
 """
 
@@ -95,7 +95,7 @@ def _hive_hashes(column: pa.Array, type_: DataType) -> Buckets:
             return folded
         return np.ascontiguousarray(values, dtype=np.int32)
     distinct = column.dictionary_encode()
-    # Few values repeat often in a bucket key of this kind; each is hashed once.
+    # A bucket key of this kind has few distinct values, and each is hashed once.
     hashes = np.array([hive_hash(value, type_) for value in distinct.dictionary.to_pylist()] + [0], np.int32)
     codes = pc.fill_null(distinct.indices, len(hashes) - 1).to_numpy(zero_copy_only=False)
     by_row: Buckets = hashes[codes]
@@ -126,7 +126,9 @@ def _bytes_hash(data: bytes) -> int:
 
 
 def _decimal_hash(value: Decimal) -> int:
-    """Strip trailing zeros, then hash the unscaled number as Java's BigInteger does, then the scale."""
+    """Return the hash of the decimal without trailing zeros: of the unscaled number as Java's BigInteger, then of the
+    scale.
+    """
     if not value:
         return 0
     sign, digits, exponent = value.as_tuple()

@@ -1,6 +1,6 @@
-"""Casts: how values of an old file become values of the column's present type. Java's semantics.
+"""Casts: convert values of an old file to the column's present type, with Java's semantics.
 
-Which casts there are is in `cast_rules`; those of text, numbers, decimals and times have modules of their own.
+`cast_rules` defines the existing casts; those of text, numbers, decimals and times have separate modules.
 Source: docs/semantics/tables.md#casts.
 """
 
@@ -39,15 +39,15 @@ def cast_array(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
     """Return the values of `source` as values of `target`, of `target`'s Arrow type.
 
     Decimals are rounded HALF_UP, and NULL where they do not fit; strings and binaries are cut to their length, CHAR and
-    BINARY filled up to it; timestamps lose digits they have no room for. A ROW field that the source lacks is NULL.
-    TIMESTAMP and TIMESTAMP_LTZ meet in UTC. Raises UnsupportedFeature naming both types where there is no cast, where
-    text stands for no value, and where Arrow's nanoseconds cannot hold a time.
+    BINARY filled up to it; timestamps lose digits beyond their precision. A ROW field that the source lacks is NULL.
+    TIMESTAMP and TIMESTAMP_LTZ are converted in UTC. Raises UnsupportedFeature naming both types if there is no cast,
+    if a text has no value, or if Arrow's nanoseconds cannot hold a time.
     """
     wanted = arrow_type(source)
     if array.type != wanted:
         array = array.cast(wanted)
     if is_same(source, target):
-        # Arrow's own cast matches fields of structs by name: one that was renamed would be null.
+        # Arrow's own cast matches struct fields by name: a renamed field would be null.
         return array.view(arrow_type(target))
     match source, target:
         case AtomicType(), AtomicType() if can_cast(source, target):
@@ -124,7 +124,7 @@ def _fit_text(array: pa.Array, target: AtomicType) -> pa.Array:
     cut = pc.utf8_slice_codeunits(array, 0, length)
     if target.root is TypeRoot.VARCHAR:
         return cut
-    # `utf8_rpad` counts nulls and four bytes for each character, and so refuses what would well fit.
+    # `utf8_rpad` counts nulls, and four bytes for each character, so it refuses values that would fit.
     _check_filled_size(array, target)
     return pa.array([None if value is None else value.ljust(length) for value in cut.to_pylist()], pa.string())
 

@@ -1,4 +1,4 @@
-"""Which casts there are, by themselves and when a user asks for them.
+"""Cast rules: the implicit casts, and those that an explicit schema change allows.
 
 Source: docs/semantics/tables.md#casts.
 """
@@ -24,7 +24,7 @@ _NUMBERS: Final = frozenset({*_INTEGERS, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRo
 _STRINGS: Final = STRING_ROOTS
 _TIMES: Final = TIMESTAMP_ROOTS
 
-# To each type, the other types whose values it takes by itself. Same roots always cast, see `can_cast`.
+# For each type, the other types that are cast to it implicitly. Equal roots always cast, see `can_cast`.
 _IMPLICIT: Final[dict[TypeRoot, frozenset[TypeRoot]]] = {
     TypeRoot.VARCHAR: frozenset({TypeRoot.CHAR}),
     TypeRoot.VARBINARY: frozenset({TypeRoot.BINARY}),
@@ -40,8 +40,8 @@ _IMPLICIT: Final[dict[TypeRoot, frozenset[TypeRoot]]] = {
     TypeRoot.TIMESTAMP_LTZ: _TIMES,
 }
 
-# The casts beyond those that Java carries out when a user asks for them; and of DATE and times to STRING, and of
-# constructed types to any character type, see `can_cast`.
+# The further casts of an explicit schema change in Java. For DATE and times to STRING, and constructed types to any
+# character type, see `can_cast`.
 _EXPLICIT: Final[dict[TypeRoot, frozenset[TypeRoot]]] = {
     TypeRoot.CHAR: frozenset({*_NUMBERS, *_STRINGS, TypeRoot.BOOLEAN, TypeRoot.BINARY, TypeRoot.VARBINARY}),
     TypeRoot.VARCHAR: frozenset({*_NUMBERS, *_STRINGS, TypeRoot.BOOLEAN, TypeRoot.BINARY, TypeRoot.VARBINARY}),
@@ -61,7 +61,8 @@ _TO_STRING_ONLY: Final = frozenset({*_TIMES, TypeRoot.DATE, TypeRoot.TIME})
 
 
 def can_cast(source: DataType, target: DataType, *, explicit: bool = False) -> bool:
-    """Whether values of `source` can become values of `target`; with `explicit`, also where Java asks for a wish.
+    """Return whether values of `source` can be cast to `target`; with `explicit`, also by a cast that Java makes only
+    on request.
 
     Nullability at the top does not count. ROW is matched by field id, ARRAY by element, MAP by value.
     """
@@ -93,7 +94,7 @@ def can_cast(source: DataType, target: DataType, *, explicit: bool = False) -> b
 
 
 def _has_text(data_type: DataType) -> bool:
-    """Whether Java makes text of the values."""
+    """Return whether Java casts values of the type to text."""
     match data_type:
         case AtomicType():
             return can_cast(data_type, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH), explicit=True)
@@ -107,7 +108,9 @@ def _has_text(data_type: DataType) -> bool:
 
 
 def is_same(source: DataType, target: DataType) -> bool:
-    """Whether no value changes: the types are equal but for nullability, names and comments at any depth."""
+    """Return whether a cast changes no value: the types are equal except for nullability, names and comments at any
+    depth.
+    """
     match source, target:
         case AtomicType(), AtomicType():
             same = (source.root, source.length, source.precision, source.scale)

@@ -1,6 +1,6 @@
-"""Values as Java writes them in text, and text as Java reads it: the halves of casts from and to strings.
+"""Text casts: values to text as Java writes them, and text to values as Java reads it.
 
-Arrow's columns come and go; each distinct value is converted once.
+The functions take and return Arrow columns; each distinct value is converted once.
 Source: docs/semantics/tables.md#casts; Java 2.0.0 (tests/format/java_casts.json).
 """
 
@@ -75,10 +75,10 @@ def to_text(array: pa.Array, source: DataType) -> pa.Array:
 
 
 def from_text(array: pa.Array, target: AtomicType) -> pa.Array:
-    """Return the values that texts stand for. Raises UnsupportedFeature naming a text that stands for none, as in Java.
+    """Return the values of texts, as in Java. Raises UnsupportedFeature naming a text without a value.
 
-    Decimals are rounded HALF_UP, and NULL where they do not fit. Whole numbers stand for days as DATE, milliseconds as
-    TIME, and units of its precision as TIMESTAMP; of a fraction, integers keep nothing.
+    Decimals are rounded HALF_UP, and NULL where they do not fit. Whole numbers are days for DATE, milliseconds for
+    TIME, and units of the precision for TIMESTAMP; integers drop a fraction.
     """
     read = partial(_READERS[target.root], target=target)
 
@@ -236,7 +236,9 @@ def _read_floating(text: str, target: AtomicType) -> float:
 
 
 def _single(value: float, text: str) -> float:
-    """Round once: where the double lies between two singles, what the text has beyond it decides."""
+    """Return the float rounded once: if the double is halfway between two singles, the remaining digits of the text
+    decide.
+    """
     bits = int(np.float64(value).view(np.int64))
     if bits & (2 * _HALF_OF_FLOAT - 1) == _HALF_OF_FLOAT and math.isfinite(value):
         exact = Decimal(text)
@@ -249,7 +251,7 @@ def _single(value: float, text: str) -> float:
 def _read_date(text: str, target: AtomicType) -> int:
     if _WHOLE.fullmatch(text):
         return _ranged(int(text), 32)
-    # A time behind the first blank means nothing.
+    # A time after the first blank is ignored.
     blank = text.find(" ")
     parts = (text[:blank] if blank > 0 else text).split("-", 2)
     numbers = [_ranged(_digits(part), 32) for part in parts] + [1] * (3 - len(parts))
@@ -274,7 +276,7 @@ def _read_time(text: str, target: AtomicType) -> int:
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError
-    # Minutes and seconds may go on beyond 59, as long as the day does not end.
+    # Minutes and seconds above 59 are carried over within the day.
     hour, minute, second = (int(part or 0) for part in match.groups()[:3])
     fraction = match[4] or ""
     millis = int(fraction[:3].ljust(3, "0")) + (fraction[3:4] >= "5")
@@ -291,7 +293,7 @@ def _read_timestamp(text: str, target: AtomicType) -> int:
         if precision not in (0, 3, 6, 9):
             raise ValueError
         number = _ranged(int(text), 64)
-        # Seconds become milliseconds as Java's long does, around its ends.
+        # Seconds become milliseconds with the overflow of Java's long.
         return number if precision else (number * 1_000 + (1 << 63)) % (1 << 64) - (1 << 63)
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
@@ -304,7 +306,7 @@ def _read_timestamp(text: str, target: AtomicType) -> int:
         raise ValueError
     if hour > 23 and not ends_day:
         raise ValueError
-    # The 30th of February is its last day.
+    # A day beyond the end of a month, such as 30 February, is the month's last day.
     days = days_of(year, month, min(day, calendar.monthrange(year, month)[1]))
     nanos = (days * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000_000 + fraction
     ticks = nanos // unit_nanos

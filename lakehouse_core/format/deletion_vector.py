@@ -1,7 +1,7 @@
-"""Deletion vectors: which rows of a data file are deleted, as the bytes of an index file.
+"""Deletion vectors: encode and decode the deleted positions of a data file as bytes of an index file.
 
 Positions are sorted numpy int64, from 0, counting every row of the file. Rule: a vector whose length, magic number,
-check sum or count is wrong is CorruptTable, for rows would come back or go.
+checksum or count is wrong raises CorruptTable, because rows would reappear or be lost.
 Source: docs/format/deletion-vectors.md#file-layout.
 """
 
@@ -23,27 +23,27 @@ _FILE_VERSION: Final = b"\x01"
 _MAGIC_32: Final = (1581511376).to_bytes(4, "big")
 _MAGIC_64: Final = (1681511377).to_bytes(4, "little")
 
-# Around the data of a vector lie its length and its check sum. The 64-bit form counts them in the length that the
-# index manifest records, the 32-bit form does not.
+# Length and checksum enclose the data of a vector. The 64-bit form counts them in the length that the index manifest
+# records, the 32-bit form does not.
 _FRAME_BYTES: Final = 8
 _MOST_32: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class VectorSpan:
-    """Where a vector begins in its index file, and its length as the index manifest records it."""
+    """The offset of a vector in its index file, and its length as the index manifest records it."""
 
     offset: int
     length: int
 
     @property
     def most_bytes(self) -> int:
-        """How many bytes from the offset on hold the whole vector, whichever form it has."""
+        """The number of bytes from the offset that certainly hold the whole vector, in either form."""
         return self.length + _FRAME_BYTES
 
 
 def encode_index_file(vectors: Iterable[bytes]) -> tuple[bytes, list[VectorSpan]]:
-    """Return an index file of vectors as `encode_vector` makes them, and where each lies in it."""
+    """Return an index file with vectors from `encode_vector`, and the span of each in it."""
     parts, spans = [_FILE_VERSION], []
     offset = len(_FILE_VERSION)
     for vector in vectors:
@@ -54,13 +54,13 @@ def encode_index_file(vectors: Iterable[bytes]) -> tuple[bytes, list[VectorSpan]
 
 
 def check_index_file(start: bytes, name: str) -> None:
-    """Raise CorruptTable unless an index file that begins so holds vectors of the one known version."""
+    """Raise CorruptTable unless `start`, the beginning of an index file, has the known version."""
     if start[:1] != _FILE_VERSION:
         raise _corrupt(name, f"it begins with {start[:1].hex() or 'nothing'}, expected the version {_FILE_VERSION[0]}")
 
 
 def encode_vector(positions: npt.ArrayLike, *, bits64: bool) -> bytes:
-    """Return the bytes of a vector: length, data, check sum; equal to Java's for the same positions.
+    """Return the bytes of a vector: length, data, checksum; equal to Java's for the same positions.
 
     Raises InvalidRequest for a position that the form cannot hold.
     """
@@ -74,7 +74,7 @@ def encode_vector(positions: npt.ArrayLike, *, bits64: bool) -> bytes:
     if not bits64:
         data = _MAGIC_32 + _bitmap_bytes(rows)
     else:
-        # Java counts the keys through, with empty bitmaps where there is nothing.
+        # Java writes every key from 0, with empty bitmaps for keys without rows.
         count = 0 if highest < 0 else (highest >> 32) + 1
         bounds = np.searchsorted(rows, np.arange(count + 1, dtype=np.int64) << 32)
         parts = [_MAGIC_64, count.to_bytes(8, "little")]
@@ -86,14 +86,14 @@ def encode_vector(positions: npt.ArrayLike, *, bits64: bool) -> bytes:
 
 
 def checksum_of(vector: bytes) -> int:
-    """Return the checksum that a vector, as `encode_vector` makes it, ends with."""
+    """Return the checksum at the end of a vector from `encode_vector`."""
     return int.from_bytes(vector[-4:], "big")
 
 
 def decode_vector(
     data: bytes, length: int, name: str, *, cardinality: int | None = None, checksum: int | None = None
 ) -> Positions:
-    """Return the positions of the vector at the beginning of `data`, which may go on behind it.
+    """Return the positions of the vector at the start of `data`; bytes after the vector are ignored.
 
     `length`, `cardinality` and `checksum` are what the index manifest records; `name` stands for the vector in errors.
     """
@@ -106,7 +106,7 @@ def decode_vector(
 
 
 def vector_bytes(data: bytes, length: int, name: str, *, checksum: int | None = None) -> bytes:
-    """Return the vector at the beginning of `data` without what follows, its length and check sum proven."""
+    """Return the vector at the start of `data` without the bytes after it, with length and checksum verified."""
     magic = data[4:8]
     if magic not in (_MAGIC_32, _MAGIC_64):
         raise _corrupt(name, f"its magic number is {magic.hex() or 'missing'}")
@@ -146,7 +146,7 @@ def _positions_64(body: bytes, name: str) -> Positions:
     count, rest = int.from_bytes(body[4:12], "little", signed=True), body[12:]
     parts: list[Positions] = []
     last = -1
-    # Each bitmap takes bytes, so a count that is too large ends where they do.
+    # Each bitmap takes bytes, so a count that is too large fails at the end of the bytes.
     for _ in range(max(0, count)):
         key = int.from_bytes(rest[:4], "little", signed=True)
         if len(rest) >= 4 and key <= last:
@@ -160,7 +160,7 @@ def _positions_64(body: bytes, name: str) -> Positions:
 
 
 def _bitmap(data: bytes, name: str) -> tuple[Positions, bytes]:
-    """Return the values of the bitmap at the beginning of `data`, and what follows it."""
+    """Return the values of the bitmap at the start of `data`, and the bytes after it."""
     bitmap: Any
     try:
         bitmap = BitMap.deserialize(data)

@@ -90,7 +90,7 @@ def _timestamps(array: pa.Array, data_type: AtomicType, place: str) -> pa.Array:
         return pa.nulls(len(array), arrow_type(data_type))
     is_null = array.is_null().to_numpy(zero_copy_only=False)
     stored = np.frombuffer(array.buffers()[1], _LAYOUT, len(array), array.offset * INT96_BYTES)
-    # What stands in the place of a null means nothing.
+    # Values of null rows are arbitrary.
     nanos = np.where(is_null, 0, stored["nanos"])
     days = np.where(is_null, 0, stored["day"].astype(np.int64) - _JULIAN_DAY_OF_1970)
     no_time = (nanos <= -_DAY_NANOS) | (nanos >= _DAY_NANOS)
@@ -127,7 +127,7 @@ def _ticks(seconds: Numbers, nanos: Numbers, data_type: AtomicType, place: str) 
             f"{place} holds {_text(seconds[row], nanos[row])}: beyond what {type_to_sql(data_type)} holds "
             "here (nanoseconds in 64 bits: 1677 to 2262). Leave out the column or the rows, or use Java Paimon."
         )
-    # The product of the lowest second wraps, and so does the sum: what comes out is right.
+    # For the lowest second the product and the sum overflow, and the overflows cancel out.
     return seconds * ticks_per_second + ticks
 
 

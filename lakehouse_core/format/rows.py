@@ -1,4 +1,4 @@
-"""Takes rows out of Arrow columns by NumPy row numbers."""
+"""Rows: take rows of Arrow columns by NumPy row numbers."""
 
 from collections.abc import Sequence
 from typing import TypeAlias

@@ -1,6 +1,6 @@
-"""Texts and numbers that go into a table's files: what every reader can decode and no file overflows with.
+"""Stored values: check that texts and numbers for a table's files can be decoded by every reader and are not too large.
 
-Checked where it comes in, so that no call publishes what readers then refuse.
+Rule: values are checked when a call receives them, so that no call publishes a file that readers refuse.
 """
 
 from typing import Final, TypeGuard

@@ -1,7 +1,7 @@
-"""JSON files of a table: read strictly, written as Java writes them, sealed so that a changed byte shows.
+"""JSON files of a table: read strictly, written as in Java, with a checksum that detects a changed byte.
 
-Rule: a file is understood completely or it is CorruptTable. Numbers stay exact: integers are signed 64-bit integers,
-anything with a fraction is a Decimal.
+Rule: a file is parsed completely or raises CorruptTable. Numbers stay exact: integers are signed 64-bit integers,
+numbers with a fraction are Decimals.
 Source: docs/format/snapshot.md#checksums.
 """
 
@@ -27,10 +27,10 @@ _LONGEST_INTEGER = 20
 
 
 def strict_json(data: bytes, key: str) -> dict[str, Any]:
-    """Return the JSON object that is the whole of `data`, without its seal. `key` names the file in errors.
+    """Return the JSON object in `data`, without its checksum field. `key` names the file in errors.
 
     Raises CorruptTable for anything but one complete UTF-8 object of at most 16 MiB without duplicate keys, NaN,
-    lone surrogates or integers beyond 64 bits, and when the seal, if there is one, does not fit the content.
+    lone surrogates or integers beyond 64 bits, and for content that does not fit its checksum, if it has one.
     """
     if len(data) > MAX_JSON_BYTES:
         raise _corrupt(key, f"it has {len(data)} bytes, the limit is {MAX_JSON_BYTES}")
@@ -62,7 +62,7 @@ def strict_json(data: bytes, key: str) -> dict[str, Any]:
 
 
 def json_with_checksum(document: Mapping[str, Any]) -> bytes:
-    """Return the file that `strict_json` reads back as `document`: `json_text` with the seal as its last field."""
+    """Return the file that `strict_json` reads back as `document`: `json_text` with the checksum as its last field."""
     return json_text({**document, SEAL_FIELD: _seal(document)}).encode("utf-8")
 
 
@@ -98,7 +98,7 @@ def _text(value: Any, indent: str) -> str:
 
 def _unsealed(document: dict[str, Any], key: str) -> dict[str, Any]:
     if SEAL_FIELD not in document:
-        # Damage may hit the seal's name and something else; what is left of the name gives it away.
+        # Damage may change the checksum field's name and other bytes; the remains of the name show it.
         broken = [name for name in document if name.startswith("lakehouse") or name.endswith("Crc32")]
         if broken:
             raise _corrupt(key, f"it has a field {broken[0]!r}, which no engine writes: expected {SEAL_FIELD}")

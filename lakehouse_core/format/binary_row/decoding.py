@@ -1,4 +1,4 @@
-"""BinaryRow bytes into values, strictly.
+"""BinaryRow decoding: read values from BinaryRow bytes, strictly.
 
 Rule: an offset or a length is used only after it is known to lie inside the bytes at hand.
 Source: docs/format/binary-row.md#row-layout.
@@ -35,8 +35,8 @@ from lakehouse_core.format.data_types import (
 def deserialize_row(data: bytes, types: Sequence[DataType], *, name: str = "row") -> tuple[Any, ...]:
     """Return the comparable values of a stored row: arity in four bytes, then the BinaryRow.
 
-    Null slots may or may not reserve room, as writers differ. `name` says in errors whose row it is.
-    Raises CorruptTable when arity, header, a length, an offset or a value cannot be.
+    Null slots may or may not reserve room, because writers differ. `name` names the row in errors. Raises CorruptTable
+    for an impossible arity, header, length, offset or value.
     """
     if len(data) < 4:
         raise CorruptTable(f"{name}: it has {len(data)} bytes, expected a stored row. {_ADVICE}")
@@ -70,7 +70,7 @@ _COUNT = AtomicType(TypeRoot.INT, nullable=False)
 
 
 class _Bad(ValueError):
-    """What is wrong, and at which field or byte."""
+    """The fault, and its field or byte."""
 
 
 def _row(data: bytes, types: Sequence[DataType], depth: int) -> tuple[Any, ...]:

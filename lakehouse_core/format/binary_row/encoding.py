@@ -1,4 +1,4 @@
-"""Values into BinaryRow bytes, one row at a time.
+"""BinaryRow encoding: write values as BinaryRow bytes, one row at a time.
 
 Rule: the bytes are hashed and compared, so each value has exactly one encoding: the one Java's generated rows have.
 Source: docs/format/binary-row.md#row-layout.
@@ -50,7 +50,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
     for index, (value, data_type) in enumerate(zip(values, types, strict=True)):
         if value is None:
             bits[(index + 8) // 8] |= 1 << (index + 8) % 8
-            # Room for a later value in place: Java reserves it, so hashes and partition bytes contain it.
+            # Java reserves room for a later value in place, so hashes and partition bytes contain it.
             reserved = _reserved_size(data_type)
             slots += struct.pack("<Q", (tail_start + len(tail)) << 32) if reserved else bytes(8)
             tail += bytes(reserved)
@@ -112,7 +112,7 @@ def _reserved_size(data_type: DataType) -> int:
 
 
 def _encode(value: Any, data_type: DataType, offset: int) -> tuple[bytes, bytes]:
-    """Return the slot of a value that is not null, and what it puts into the variable part at `offset`."""
+    """Return the slot of a value that is not null, and its bytes in the variable part at `offset`."""
     match data_type:
         case AtomicType():
             try:
@@ -150,7 +150,7 @@ def _encode_atomic(value: Any, data_type: AtomicType, offset: int) -> tuple[byte
         number = unscaled(value, data_type)
         if is_compact(data_type):
             return struct.pack("<q", number), b""
-        # One byte more than the magnitude's bits need, when those leave no room for the sign.
+        # One byte more than the magnitude needs, if its bits leave no room for the sign.
         digits = number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
         return struct.pack("<II", len(digits), offset), digits.ljust(16, b"\0")
     metadata_and_value = struct.pack("<i", len(value[0])) + value[0] + value[1]

@@ -1,6 +1,6 @@
 """The hash of rows, as buckets and indexes use it: murmur3 in 32 bits, seed 42, over words of a BinaryRow.
 
-Stored in the place of every row of a table with buckets. Never change.
+The hash decides the stored bucket of every row. Never change.
 Source: docs/format/binary-row.md#hash.
 """
 
@@ -44,7 +44,7 @@ def hash_bytes(data: bytes) -> int:
 
 def hash_words(count: int, sizes: npt.NDArray[np.int64] | int, words: Iterable[RowWords]) -> Hashes:
     """Return the hashes of `count` rows of `sizes` bytes, whose words come in the order in which each row has them."""
-    # As long as all rows have the same bytes one state does for all: the header of rows without nulls, mostly.
+    # While all rows have equal words, one state is enough for all: mostly in the header of rows without nulls.
     common: int = _SEED
     states: npt.NDArray[np.uint32] | None = None
     word, spare = np.empty(count, np.uint32), np.empty(count, np.uint32)

@@ -1,4 +1,4 @@
-"""BinaryRows of whole Arrow columns: hashed without being made, or made all at once.
+"""BinaryRow vectors: hash rows of Arrow columns without making BinaryRows, or make all BinaryRows at once.
 
 A row is a sequence of eight-byte words, and word k of all rows is one array. The slow twin is `encoding` and
 `hash_row`, row by row.
@@ -74,7 +74,7 @@ def prepare_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequen
 
 
 def is_valid(column: pa.Array) -> _Flags | None:
-    """Return which values are not null; None when all are."""
+    """Return a mask of the values that are not null; None if all are not null."""
     if column.null_count == 0:
         return None
     flags: _Flags = column.is_valid().to_numpy(zero_copy_only=False)
@@ -82,13 +82,13 @@ def is_valid(column: pa.Array) -> _Flags | None:
 
 
 def fixed_values(column: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-    """Return the values buffer of a fixed-width column as numbers; what stands in null places is arbitrary."""
+    """Return the values buffer of a fixed-width column as numbers; values of null rows are arbitrary."""
     width = np.dtype(dtype).itemsize
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * width)
 
 
 def text_bounds(column: pa.Array) -> tuple[_Longs, npt.NDArray[np.uint8]]:
-    """Return where each value of a string or binary column starts and the last one ends, and all their bytes."""
+    """Return the start of each value of a string or binary column, the end of the last one, and all their bytes."""
     _, offsets, data = column.buffers()
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     dtype = np.dtype(np.int64 if wide else np.int32)
@@ -130,13 +130,13 @@ class _Text:
     def words(self, starts: _Longs, lengths: _Longs) -> _Words:
         """Return up to eight bytes from each start, and zeros where `lengths` is less."""
         if len(starts) and starts.max() > self._last:
-            # Near the end the whole word would not lie in the buffer: take an earlier one and shift.
+            # Near the end a whole word would leave the buffer: read an earlier one and shift it.
             safe = np.minimum(starts, self._last)
             found = self._words[safe] >> ((starts - safe) * 8).astype(np.uint64)
         else:
             found = self._words[starts]
         if len(lengths) and lengths.min() < 8:
-            # Shifting by 64 bits is undefined, so the longest keep everything by way of a mask.
+            # Shifting by 64 bits is undefined, so words of full length use a mask.
             bits = (np.minimum(lengths, 7) * 8).astype(np.uint64)
             mask = (_U(1) << bits) - _U(1)
             found &= np.where(lengths >= 8, _U(0xFFFFFFFFFFFFFFFF), mask)
@@ -268,7 +268,7 @@ def _field(column: pa.Array, data_type: DataType) -> _Field:
     if root is TypeRoot.BOOLEAN:
         flags = column.fill_null(False).to_numpy(zero_copy_only=False)
         return _Field(valid, flags.astype(np.uint64))
-    # The bits of a number, not sign-extended: what is behind it in the slot is zero.
+    # The bits of a number are not sign-extended: the rest of the slot is zero.
     values = fixed_values(column, _BIT_TYPES[root]).astype(np.uint64, copy=False)
     return _Field(valid, _zero_where_null(values, valid))
 
@@ -314,7 +314,7 @@ def _decimal_field(column: pa.Array, valid: _Flags | None, data_type: AtomicType
         halves = np.where(valid[:, None], halves, _U(0))
     if is_compact(data_type):
         return _Field(valid, np.ascontiguousarray(halves[:, 0]))
-    # Big-endian bytes, of which those go that only repeat the sign.
+    # Big-endian bytes, without leading bytes that only repeat the sign.
     digits = np.ascontiguousarray(halves[:, ::-1]).byteswap().view(np.uint8).reshape(-1, 16)
     sign = np.where(digits[:, 0] >= 0x80, np.uint8(0xFF), np.uint8(0))
     same = np.concatenate([digits == sign[:, None], np.zeros((len(digits), 1), np.bool_)], axis=1)

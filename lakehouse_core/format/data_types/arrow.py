@@ -1,4 +1,4 @@
-"""Data types as Arrow types and back, with the Parquet field ids of format section 2 as metadata.
+"""Arrow types: convert data types to Arrow types and back, with Parquet field ids as metadata.
 
 Timestamps take the unit that Java expects for their precision: it reads files by precision, not by annotation.
 """
@@ -70,7 +70,9 @@ def timestamp_unit(precision: int) -> str:
 
 
 def _type(data_type: DataType, column: int | None, depth: int) -> pa.DataType:
-    """`column` is the id of the nearest named field above (None: no ids wanted), `depth` the nesting below it."""
+    """Return the Arrow type. `column`: the id of the nearest enclosing named field (None: without ids); `depth`: the
+    nesting below it.
+    """
     match data_type:
         case AtomicType():
             return _atomic(data_type, with_ids=column is not None)

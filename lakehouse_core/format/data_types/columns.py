@@ -1,7 +1,7 @@
-"""Whole Arrow columns as lists of comparable values, and back.
+"""Columns: convert Arrow columns to lists of comparable values, and back.
 
-What comes back is the column that went in: also decimals with more digits than their type, which sums of Java's may
-have, and dates beyond Python's.
+The conversion back gives the same column, also for decimals with more digits than their type, as in Java's sums, and
+for dates that Python lacks.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a type holds: numbers in its range, digits, parts of a second. A value that does not fit is refused."""
+"""Fitting: check that a value is in the range of its type and has no digits that the type lacks."""
 
 import math
 import struct
@@ -12,7 +12,7 @@ from lakehouse_core.format.data_types.types import INTEGER_BITS, AtomicType, Dat
 
 # Wide enough for any product of scaling: quantizing a DECIMAL(38) must never round by context.
 _EXACT: Final = Context(prec=100, Emin=-999999, Emax=999999, traps=[InvalidOperation])
-# What to write where no value can be made of what was written.
+# The advice for a value that cannot be converted.
 EXAMPLES: Final = {
     TypeRoot.BOOLEAN: "write true or false",
     TypeRoot.TINYINT: "write a whole number",
@@ -81,7 +81,7 @@ def fit_timestamp(value: Timestamp, given: Any, data_type: AtomicType) -> Timest
 
 def fit_time(nanos: int, value: Any, data_type: AtomicType) -> int:
     """Return a TIME. Raises InvalidRequest for a part of a millisecond."""
-    # Whatever its precision says, a TIME is stored in milliseconds.
+    # A TIME is stored in milliseconds, whatever its precision is.
     if nanos % 1_000_000:
         raise misfit(value, data_type, "times are held in milliseconds")
     return nanos // 1_000_000

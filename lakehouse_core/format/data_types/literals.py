@@ -1,4 +1,4 @@
-"""Text that stands for a value, as in a partition specification or a SQL literal → its comparable value."""
+"""Literals: convert texts of partition specifications and SQL literals to comparable values."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +37,7 @@ _FALSE: Final = frozenset({"false", "f", "no", "n", "0"})
 
 
 def parse_literal(text: str, data_type: DataType) -> Any:
-    """Return the comparable value that text stands for, as in a partition specification or a SQL literal.
+    """Return the comparable value of a text in a partition specification or a SQL literal.
 
     Strings are taken as they are and binaries as UTF-8. Raises InvalidRequest when the text does not parse or fit.
     """
@@ -68,7 +68,7 @@ def _parse_integer(text: str, data_type: AtomicType) -> int:
 
 def _parse_floating(text: str, data_type: AtomicType) -> float:
     stripped = text.strip()
-    # Python reads 1_000 and "infinity" in any case, too; a literal of a table does not mean that.
+    # Python also accepts 1_000, and "infinity" in any case, which are not literals of a table.
     if stripped in ("NaN", "Infinity", "-Infinity", "+Infinity") or _DECIMAL.fullmatch(stripped):
         return fit_float(float(stripped), data_type)
     raise misfit(text, data_type, EXAMPLES[data_type.root])

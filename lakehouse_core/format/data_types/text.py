@@ -28,7 +28,7 @@ from lakehouse_core.format.data_types.types import (
 # Types of newer Paimon versions, for which nothing here has an encoding.
 _FOREIGN_ROOTS: Final = frozenset({"VECTOR", "GEOMETRY", "GEOGRAPHY"})
 _SYNONYMS: Final = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}
-# A parser that recurses needs a bound that hostile input meets before Python's own.
+# The limit of nesting, so that hostile input cannot reach Python's recursion limit.
 # 20 levels are 63 of JSON in a schema file, one below what `strict_json` takes.
 _MAX_DEPTH: Final = 20
 

@@ -1,4 +1,4 @@
-"""Values of data types: what users write in Python or text ↔ the comparable values that everything here compares.
+"""Values of data types: convert Python values and texts to the comparable values of the core, and back.
 
 BOOLEAN is bool, integers int, DATE int days since 1970, TIME int milliseconds of the day, FLOAT and DOUBLE float,
 strings str, binaries bytes, DECIMAL Decimal of exactly its scale, timestamps a tuple (milliseconds since 1970,
@@ -47,8 +47,8 @@ _UNIT_NANOS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 def to_internal(value: Any, data_type: DataType) -> Any:
     """Return the comparable value of a Python value, an Arrow scalar or (but for strings) its text.
 
-    A naive datetime is UTC where the column is TIMESTAMP_LTZ. Integers stand for DATE as epoch days and tuples for
-    timestamps, so that comparable values pass unchanged. Lengths of strings are not checked: files may hold longer
+    A naive datetime is UTC where the column is TIMESTAMP_LTZ. Integers are days since 1970 for DATE, and tuples are
+    timestamps, so comparable values are returned unchanged. Lengths of strings are not checked: files may hold longer
     ones. Raises InvalidRequest when the value is of another kind, out of range, or has more digits than the type holds.
     """
     if isinstance(value, pa.Scalar):
@@ -97,7 +97,9 @@ def from_internal(value: Any, data_type: DataType) -> Any:
 
 
 def _from_scalar(scalar: pa.Scalar) -> Any:
-    """Arrow's own conversion needs pandas for nanoseconds, so timestamps and times go by their integers."""
+    """Return the Python value of an Arrow scalar. Arrow's own conversion needs pandas for nanoseconds, so timestamps
+    and times are converted by their integers.
+    """
     if isinstance(scalar, pa.TimestampScalar) and scalar.is_valid:
         return split_nanos(scalar.value * _UNIT_NANOS[scalar.type.unit])
     if isinstance(scalar, pa.Time64Scalar) and scalar.is_valid:
@@ -227,7 +229,9 @@ def _to_timestamp(value: Any, data_type: AtomicType) -> Timestamp:
 
 
 def _nanoseconds(value: datetime.datetime, data_type: AtomicType) -> int:
-    """Return the three digits that timestamps of pandas have beyond those of a datetime. One of them is not a time."""
+    """Return the nanoseconds of a pandas timestamp below a microsecond. Raises InvalidRequest for NaT, which is not a
+    time.
+    """
     if type(value).__name__ == "NaTType":
         raise misfit(value, data_type, "write None for a missing value")
     found: int = getattr(value, "nanosecond", 0)

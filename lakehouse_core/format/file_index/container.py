@@ -1,8 +1,8 @@
 """The container that holds all indexes of one data file: a directory of columns, then the bodies.
 
-A file of its own is sealed, for a changed bit in it denies rows that are there: the directory ends with a field that
-other readers pass over, where we put checksums of the bodies, and one of these, the directory and the data file's name.
-Containers of other engines have none. Numbers are big-endian.
+A separate index file has checksums, because a changed bit could exclude matching rows: the directory ends with a field
+that other readers ignore. There we store checksums of the bodies, and one of all these, the directory and the data
+file's name. Containers of other engines have none. Numbers are big-endian.
 Source: docs/format/file-index.md#container.
 """
 
@@ -30,7 +30,7 @@ _LAST_LIKELY_VERSION: Final = 15
 _SEAL_MARK: Final = b"lh-indx1"
 _DIGEST_BYTES: Final = 8
 _SEAL_BYTES: Final = len(_SEAL_MARK) + _DIGEST_BYTES
-# So many bytes of a mark, where the mark belongs, are no coincidence.
+# This many bytes of a mark at the mark's position are not there by chance.
 _TELLING_BYTES: Final = 5
 
 PREFIX_BYTES: Final = _PREFIX.size
@@ -38,9 +38,9 @@ PREFIX_BYTES: Final = _PREFIX.size
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the body of one index lies, from the beginning of the container. None in its stead: it has no body.
+    """The position of an index's body in the container. None in place of a Place: the index has no body.
 
-    `checksum`: CRC-32 of the body, None where the container has no seal.
+    `checksum`: CRC-32 of the body, None if the container has no checksums.
     """
 
     start: int
@@ -79,7 +79,7 @@ def parse_directory(head: bytes, what: str, data_file_name: str) -> Directory:
         raise corrupt(what, f"it ends after {len(head)} bytes, inside its head")
     head = head[:length]
     is_sealed = _check_seal(head, what, data_file_name)
-    # Only now: of a damaged number it would be wrong to say that it is a version.
+    # The version is checked after the checksum, so that a damaged number is not reported as an unknown version.
     _, version, _ = _PREFIX.unpack_from(head)
     if version != _VERSION:
         raise UnsupportedFeature(
@@ -159,7 +159,7 @@ def corrupt(what: str, found: str) -> CorruptTable:
 
 
 def _check_seal(head: bytes, what: str, data_file_name: str) -> bool:
-    """Say whether the head ends with a seal. Raises CorruptTable where that is broken."""
+    """Return whether the head ends with a checksum. Raises CorruptTable if the head does not fit it."""
     mark = head[-_SEAL_BYTES:-_DIGEST_BYTES]
     if sum(one == other for one, other in zip(mark, _SEAL_MARK, strict=False)) < _TELLING_BYTES:
         return False
@@ -191,7 +191,9 @@ def _place(start: int, length: int, what: str) -> Place:
 
 
 def _text(head: bytes, position: int) -> tuple[str, int]:
-    """Java's modified UTF-8: zero takes two bytes, characters beyond 16 bits are two surrogates of three each."""
+    """Return a text in Java's modified UTF-8 and the position after it: zero takes two bytes, characters above 16 bits
+    are two surrogates of three bytes.
+    """
     (length,) = _LENGTH.unpack_from(head, position)
     position += _LENGTH.size
     raw = head[position : position + length]
