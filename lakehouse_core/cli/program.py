@@ -118,7 +118,7 @@ def run(arguments: list[str]) -> int:
     except LakehouseError as error:
         return _refused(error_text(error), exit_code(error))
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader of our output has closed the pipe, which is no error.
         _let_go_of_output()
         return 0
     except OSError as error:
@@ -128,7 +128,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _usage(error: click.ClickException) -> str:
-    # What click echoes of a word is as long as the word.
+    # click echoes a wrong word in full, so its message is shortened.
     text = str(LakehouseError(error.format_message().rstrip(".")))
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and error.option_name in ("-w", "--warehouse"):
@@ -144,12 +144,12 @@ def _refused(text: str, code: int) -> int:
 
 
 def _let_go_of_output() -> None:
-    # Python would complain when it flushes what is left.
+    # Otherwise Python reports an error when it flushes the remaining output.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_closed_streams() -> None:
-    """A file of the table must not get the number of a standard stream, which libraries write to."""
+    """Open standard streams that are closed, so that no table file gets their descriptors, to which libraries write."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

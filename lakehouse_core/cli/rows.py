@@ -30,7 +30,7 @@ from lakehouse_core.row_files.row_format import FORMATS, PIPE
 from lakehouse_core.row_files.row_input import known_row_count, read_files
 from lakehouse_core.table.commit_message import Missing
 
-# What fits a screen or two; nobody reads more, and programs ask for --json or a file.
+# The rows shown on a terminal, one or two screens; programs use --json or a file.
 _SHOWN_ROWS: Final = 100
 _MOST_ROWS: Final = (1 << 63) - 1
 

@@ -28,10 +28,10 @@ from lakehouse_core.table.sorted_run import Key
 from lakehouse_core.table.stats import KEY_MODE, NOTHING_KNOWN, ColumnBounds, encode_stats, reduce_bounds, value_stats
 
 ROW_GROUP_ROWS: Final = 128 * 1024
-# Decoded. A reader holds about one row group of each file, so this bounds its memory.
+# Decoded bytes of a row group. A reader holds about one row group of each file, so this bounds its memory.
 _ROW_GROUP_BYTES: Final = 64 << 20
 _LEAST_ROW_GROUP_BYTES: Final = 64 << 10
-# Each batch takes 2 KB beside its values: where rows of many buckets come mixed, that is more than the values take.
+# Each batch takes 2 KB beside its values, which is more than the values if rows of many buckets arrive mixed.
 _SMALL_BATCH_BYTES: Final = 32 << 10
 _MOST_SMALL_BATCHES: Final = 32
 
@@ -88,7 +88,7 @@ class DataFileWriter:
         self._next_sequence_number = first_sequence_number
         self._row_group_bytes = max(_LEAST_ROW_GROUP_BYTES, min(_ROW_GROUP_BYTES, kind.target_bytes))
         self._pending: list[pa.RecordBatch] = []
-        # How many of them are small, at the end of the list.
+        # The number of small batches at the end of the list.
         self._small_count = 0
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -98,7 +98,7 @@ class DataFileWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of rows that wait for their row group to fill."""
+        """Bytes of rows that wait for a full row group."""
         return self._pending_bytes
 
     @property
@@ -123,17 +123,17 @@ class DataFileWriter:
             self._write_row_group(rows)
 
     def flush(self) -> None:
-        """Write what is pending, to free its memory."""
+        """Write the pending rows, to free their memory."""
         while self._pending_rows:
             self._write_row_group(min(self._pending_rows, self._row_group_rows()))
 
     def finish_file(self) -> None:
-        """Write what is pending and begin a new file with the next row."""
+        """Write the pending rows and finish the file; the next row begins a new file."""
         self.flush()
         self._finish_file()
 
     def close(self) -> tuple[DataFile, ...]:
-        """Write what is left and return the entries of all files, in the order of their rows."""
+        """Write the pending rows, and return the entries of all files, in the order of their rows."""
         self.finish_file()
         return tuple(self._files)
 
@@ -147,7 +147,7 @@ class DataFileWriter:
         if self._open is not None:
             name, writer = self._open
             writer.abort(error)
-            # Its closing may have failed after the file appeared, and its index.
+            # The close may have failed after the file and its index appeared.
             names += [name, name + INDEX_SUFFIX]
         clear_away(self._output.store, [f"{self._folder}/{name}" for name in names])
         self._open = self._index = None
@@ -203,7 +203,7 @@ class DataFileWriter:
         return GrowingFileIndex(schema) if is_wanted else None
 
     def _with_index(self, file: DataFile) -> DataFile:
-        """Return the entry with the index in it, or, where that is large, in a file beside the data file."""
+        """Return the entry with the index in it or, if the index is large, in a side file."""
         if self._index is None:
             return file
         bodies = self._index.bodies()
@@ -262,7 +262,7 @@ def _key_stats(schema: TableSchema, bounds: Mapping[str, ColumnBounds]) -> Simpl
 def _value_stats(
     schema: TableSchema, style: FileStyle, bounds: Mapping[str, ColumnBounds]
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
-    """The statistics that the table's options ask for; columns whose type has no order have none."""
+    """Return the statistics by the table's options; columns of types without an order have none."""
     options = schema.table_options
     reduced = []
     for position, field in enumerate(schema.fields):

@@ -44,7 +44,7 @@ class FileWriter(Protocol):
         ...
 
     def write(self, records: pa.Table) -> pa.Table:
-        """Write rows, at least one, that follow the earlier ones in key order; return them as readers find them."""
+        """Write rows, at least one, that follow the earlier ones in key order; return them as a reader returns them."""
         ...
 
     def close(self) -> WrittenFile:
@@ -68,7 +68,7 @@ class RowFacts:
         self.row_count = 0
 
     def observe(self, records: pa.Table) -> None:
-        """Look at records, at least one, before they are written."""
+        """Collect the facts of records, at least one, before they are written."""
         self.row_count += records.num_rows
         if not self._key_fields:
             return

@@ -1,1 +1,1 @@
-"""Row files: rows in files of users (CSV, JSON, Parquet, Arrow), as the columns of a table."""
+"""Row files: read rows of a user's files (CSV, JSON, Parquet, Arrow) as the columns of a table."""

@@ -1,6 +1,7 @@
-"""CSV records: fields from lines and back. A null field is not quoted; a text that looks like null is quoted.
+"""CSV records: parse lines into fields, and write fields as lines. A null field is unquoted; a text equal to the null
+text is quoted.
 
-Source: RFC 4180. Python's own reader does not tell an empty text from a missing one.
+Source: RFC 4180. Python's own reader does not distinguish an empty text from a missing one.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, shown
 
-# A quote that is never closed shall still end somewhere.
+# The limit of a field, so that an unclosed quote does not read the whole file.
 _LONGEST_FIELD: Final = 1 << 28
 # The rest of a quoted text: quotes inside are doubled.
 _CLOSING: Final = re.compile(r'[^"]*(?:""[^"]*)*"(?!")')
@@ -47,7 +48,7 @@ def read_records(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, li
     `lines` keep their ends. Raises InvalidRequest for quotes that are not closed, or closed within a text.
     """
     fields: list[Field] = []
-    # The parts of a quoted text that goes on in the next line.
+    # The parts of a quoted text that continues in the next line.
     parts: list[str] = []
     first = 0
     for number, line in enumerate(lines, 1):

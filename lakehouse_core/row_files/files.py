@@ -1,4 +1,4 @@
-"""Files of rows, as the writing verbs take them.
+"""Row files as input of the writing verbs.
 
 Rule: nothing is opened before the rows are written.
 """
@@ -21,9 +21,9 @@ from lakehouse_core.table.commit_message import Missing
 class RowFiles:
     """Rows in local files: `table.write(RowFiles("orders.csv"))`. Pass one path, or a list of paths in their order.
 
-    `format` is parquet, csv, tsv, jsonl, json or arrow; None means by the ending of each file name, and text files may
-    be packed (.csv.gz). `delimiter` (one character, or tab) and `null` (the unquoted text that means null) are for CSV.
-    Columns are matched by name, and texts are parsed by the types of the table. Raises InvalidRequest.
+    `format` is parquet, csv, tsv, jsonl, json or arrow; None: by the suffix of each file name. Text files may be
+    compressed (.csv.gz). `delimiter` (one character, or tab) and `null` (the unquoted text that means null) are for
+    CSV. Columns are matched by name, and texts are parsed by the types of the table. Raises InvalidRequest.
     """
 
     paths: str | Path | Sequence[str | Path]

@@ -9,7 +9,7 @@ from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.row_files.csv_records import CsvStyle
 
 FORMATS: Final = ("parquet", "csv", "tsv", "jsonl", "json", "arrow")
-# Standard input where rows come from, standard output where they go.
+# The file name that means standard input or standard output.
 PIPE: Final = Path("-")
 _ENDINGS: Final = {
     ".parquet": "parquet",
@@ -26,7 +26,7 @@ _ENDINGS: Final = {
 class RowFormat:
     """The format of rows in files.
 
-    `name` None: by the ending of each file name; `delimiter` None: the format's default.
+    `name` None: by the suffix of each file name; `delimiter` None: the format's default.
     """
 
     name: str | None = None
@@ -52,7 +52,7 @@ class RowFormat:
 
 
 def suffixes(file: Path) -> tuple[str, str]:
-    """Return the format's suffix, and ".gz" behind it or nothing."""
+    """Return the format's suffix, and ".gz" or ""."""
     name = file.name.lower()
     packed = ".gz" if name.endswith(".gz") else ""
     return Path(name.removesuffix(".gz")).suffix, packed

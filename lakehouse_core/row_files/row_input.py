@@ -71,7 +71,7 @@ def read_files(
 
 
 def known_row_count(files: Iterable[Path], form: RowFormat) -> int | None:
-    """Return the number of rows of all files, None when a file does not say."""
+    """Return the number of rows of all files, None if a file does not record it."""
     count = 0
     for file in files:
         if file == PIPE or form.of(file) != "parquet":
@@ -79,7 +79,7 @@ def known_row_count(files: Iterable[Path], form: RowFormat) -> int | None:
         try:
             count += pq.read_metadata(file).num_rows
         except (OSError, pa.ArrowException):
-            # Who reads it says what is wrong.
+            # The read of the file reports the error.
             return None
     return count
 
@@ -119,7 +119,7 @@ def _holds_empty_text(data_type: DataType) -> bool:
 
 
 def _with_binaries(rows: list[dict[str, Any]], fields: Sequence[DataField], first_row: int) -> list[dict[str, Any]]:
-    """Read base64, which text files have for binaries, in place."""
+    """Return the rows with the base64 texts of binary columns decoded, in place."""
     for number, row in enumerate(rows, first_row):
         for field in fields:
             try:
@@ -156,7 +156,7 @@ def _unpacked(value: Any, data_type: DataType) -> Any:
 
 @contextmanager
 def _opened(file: Path, form: str) -> Iterator[Any]:
-    """Open the bytes or the text of the format, unpacked; what has to be read from its end can be."""
+    """Yield the open file, decompressed, as bytes or text by its format; formats that need it are seekable."""
     with ExitStack() as opened:
         source: Any = opened.enter_context(file.open("rb")) if file != PIPE else sys.stdin.buffer
         if file != PIPE:
@@ -175,8 +175,8 @@ def _opened(file: Path, form: str) -> Iterator[Any]:
         if form in ("parquet", "arrow"):
             yield source
             return
-        # Spreadsheets begin a text with a mark of its encoding.
+        # Spreadsheets write a byte order mark at the start of a text.
         text = io.TextIOWrapper(source, encoding="utf-8-sig", newline="")
-        # It would close what is below it, which may be standard input.
+        # Otherwise it would close the underlying file, which may be standard input.
         opened.callback(text.detach)
         yield text

@@ -1,4 +1,4 @@
-"""Row parsing: rows of an opened file or pipe, chunk by chunk.
+"""Row parsing: parse the rows of an opened file or pipe, chunk by chunk.
 
 Rule: CSV and JSON yield texts under column names; the types of the table parse the texts.
 """
@@ -53,7 +53,9 @@ def _arrow(source: IO[bytes]) -> Iterator[object]:
 
 
 def _csv(source: IO[str], style: CsvStyle, texts: frozenset[str | None]) -> Iterator[object]:
-    """Read with a header line. `texts`: the columns that can hold an empty text; in others nothing is null."""
+    """Yield the rows of a CSV file with a header line. `texts`: the columns that can hold an empty text; in others it
+    is null.
+    """
     records = read_records(source, style.delimiter)
     _, header = next(records, (1, []))
     names = [field.text for field in header]
@@ -84,7 +86,9 @@ def _csv_value(field: Field, style: CsvStyle, *, is_text: bool) -> str | None:
 
 
 def _json(source: IO[str]) -> Iterator[object]:
-    """Read an array of objects, which is held in memory as a whole; what begins with an object is lines of them."""
+    """Yield the rows of a JSON array, which is held in memory as a whole; input that begins with an object is read as
+    JSON lines.
+    """
     start = source.read(1)
     while start.isspace():
         start = source.read(1)
@@ -130,7 +134,7 @@ def _json_lines(source: Iterable[str]) -> Iterator[object]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Python would keep the last of two equal names."""
+    """Return the object. Raises InvalidRequest for two equal names, of which Python would keep the last."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
