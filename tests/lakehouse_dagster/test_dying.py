@@ -17,7 +17,8 @@ from tests.lakehouse_dagster.web_address import address
 
 pytestmark = [pytest.mark.dagster, pytest.mark.own_session, pytest.mark.slow, pytest.mark.timeout(600)]
 
-DIED, DONE, CANCELED = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.CANCELED
+DIED, DONE = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS
+CANCELING, CANCELED = dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELED
 # What the issue asks of us; a busy machine takes longer for everything but the waiting.
 MUST_SECONDS = 120
 
@@ -109,6 +110,15 @@ def test_a_run_goes_on_without_the_code_server_and_the_daemon_and_ends_when_it_i
 
         print(f"canceled after {canceled:.0f} s")
         assert canceled < 20
+
+        (tmp_path / "waits-2013-01-02").unlink()
+        (tmp_path / "deaf").touch()
+        deaf = dagster.launch("2013-01-02")
+        dagster.waits("2013-01-02")
+        assert dagster.instance.run_launcher.terminate(deaf)
+        dagster.wait_for("a worker that does not react is killed", lambda: not dagster.workers(deaf))
+        assert dagster.instance.get_run_by_id(deaf).status == CANCELING, "no run is over before its worker"
+        dagster.ends(deaf, CANCELED)
         assert dagster.ids() == [0, 1]
 
 
