@@ -32,6 +32,7 @@ from lakehouse_dagster.automation import (
     nightly_schedule,
     observe_job,
     progress_logger,
+    state_sensor,
     webhook_sensor,
 )
 from lakehouse_dagster.checks import table_checks
@@ -99,6 +100,7 @@ __all__ = [
     "open_table",
     "progress_logger",
     "read_state",
+    "state_sensor",
     "table_checks",
     "table_definitions",
     "table_metadata",

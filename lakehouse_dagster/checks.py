@@ -8,6 +8,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import findings
+from lakehouse_dagster.page import state_checks
 from lakehouse_dagster.pipeline import RefusedFile, logged_progress, read_state
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources import FilesSource, row_source
@@ -57,10 +58,7 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
                 yield _source_row_count(opened, key, expected, through)
             if isinstance(source, FilesSource) and "files_loaded" in wanted:
                 yield _files_loaded(key, source.unloaded(opened, context.resources))
-            if "sorted_runs" in wanted:
-                yield _at_most(key, "sorted_runs", state.sorted_runs, table.maintenance.max_sorted_runs)
-            if "snapshot_count" in wanted:
-                yield _at_most(key, "snapshot_count", state.snapshots_retained, table.maintenance.max_snapshots)
+            yield from (result for result in state_checks(key, state, table.maintenance) if result.check_name in wanted)
 
     return checks
 
@@ -96,15 +94,4 @@ def _files_loaded(key: dg.AssetKey, unloaded: Sequence[RefusedFile]) -> dg.Asset
         severity=dg.AssetCheckSeverity.ERROR,
         description="; ".join(map(str, unloaded[:_MOST_NAMED])) or "all files are loaded",
         metadata={"paimon/files_unloaded": len(unloaded)},
-    )
-
-
-def _at_most(key: dg.AssetKey, name: str, found: int, limit: int) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        asset_key=key,
-        check_name=name,
-        passed=found <= limit,
-        severity=dg.AssetCheckSeverity.WARN,
-        description=f"{found}, at most {limit}",
-        metadata={f"paimon/{name}": found, "paimon/limit": limit},
     )

@@ -20,6 +20,7 @@ from lakehouse_dagster.automation import (
     maintain_job,
     maintenance_sensor,
     nightly_schedule,
+    state_sensor,
 )
 from lakehouse_dagster.checks import table_checks
 from lakehouse_dagster.lake import Lake
@@ -54,7 +55,7 @@ def lake_definitions(
         dg.Definitions(
             jobs=[ingest_job(lake), maintain],
             schedules=[nightly_schedule(lake, maintain)],
-            sensors=[maintenance_sensor(lake, maintain)],
+            sensors=[maintenance_sensor(lake, maintain), state_sensor(lake)],
             resources=resources,
             # One process and one Spark session a run; the default would start a JVM for each step.
             executor=dg.in_process_executor,

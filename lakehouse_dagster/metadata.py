@@ -153,6 +153,9 @@ def commit_metadata(committed: Sequence[Committed]) -> Metadata:
 def state_metadata(state: TableState) -> Metadata:
     """The state of a table after the step."""
     return {
+        # Also where the step made no snapshot: the page says what is true now.
+        "paimon/snapshot_id": state.snapshot_id or 0,
+        "paimon/incarnation": state.incarnation,
         "paimon/content_version": state.content_version,
         "paimon/schema_id": state.schema_id,
         "paimon/files_total": state.files_total,

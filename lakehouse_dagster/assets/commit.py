@@ -11,8 +11,8 @@ from lakehouse_dagster.metadata import (
     commit_metadata,
     definition_metadata,
     report_metadata,
-    state_metadata,
 )
+from lakehouse_dagster.page import page_metadata
 from lakehouse_dagster.pipeline import commit_batches, logged_progress, read_state
 from lakehouse_dagster.resources import spark_app_id
 from lakehouse_dagster.specs import TableSpec
@@ -60,8 +60,10 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
             return dg.MaterializeResult(
                 data_version=dg.DataVersion(state.content_version),
                 metadata={
+                    **page_metadata(state, table.maintenance),
                     **commit_metadata(committed),
-                    **state_metadata(state),
+                    # Last, because a replay made no snapshot and the page says which one is current.
+                    "paimon/snapshot_id": state.snapshot_id or 0,
                     "dagster/row_count": opened.scan().count(),
                     "dagster/uri": f"{assets.lakehouse(context).uri}/{table.database}.db/{table.name}",
                     "paimon/commit_user": delivery.user,

@@ -8,6 +8,7 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.assets.context import TableAssets
 from lakehouse_dagster.metadata import before_and_after, details, input_snapshots, report_metadata, state_metadata
+from lakehouse_dagster.page import report_state
 from lakehouse_dagster.pipeline import OPERATIONS, TableState, read_state
 from lakehouse_dagster.resources import spark_app_id
 
@@ -35,7 +36,10 @@ def maintain(
         table = assets.catalog(context).table(spec.identifier)
         before = read_state(table)
         report = verb(table)
-        after = read_state(table)
+        # Reported also when there was nothing to do: another process may have changed the table meanwhile.
+        after = report_state(
+            context.instance, assets.key, table, spec, done=f"{operation} by run {context.run.run_id[:8]}"
+        )
         metadata = {
             **details(report),
             **report_metadata([report]),
@@ -45,15 +49,6 @@ def maintain(
             **input_snapshots([(assets.key.to_user_string(), before.content_version, before.snapshot_id or 0)]),
         }
         context.log.info(f"{spec.identifier}: {operation}: {_summary(report, before, after)}")
-        if report.noop_reason is None:
-            context.log_event(
-                dg.AssetObservation(
-                    asset_key=assets.key,
-                    description=operation,
-                    metadata={"paimon/operation": operation, **state_metadata(after)},
-                    tags={"dagster/data_version": after.content_version},
-                )
-            )
         version = f"{after.incarnation}/{after.branch}@{after.snapshot_id or 0}"
         return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=metadata)
 

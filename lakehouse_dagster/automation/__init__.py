@@ -6,6 +6,7 @@ from lakehouse_dagster.automation.jobs import ingest_job, maintain_job, observe_
 from lakehouse_dagster.automation.progress import progress_logger
 from lakehouse_dagster.automation.schedules import nightly_schedule
 from lakehouse_dagster.automation.sensors import maintenance_sensor
+from lakehouse_dagster.automation.state import state_sensor
 
 __all__ = [
     "carry_on",
@@ -17,5 +18,6 @@ __all__ = [
     "nightly_schedule",
     "observe_job",
     "progress_logger",
+    "state_sensor",
     "webhook_sensor",
 ]

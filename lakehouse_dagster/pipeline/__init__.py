@@ -20,6 +20,7 @@ from lakehouse_dagster.pipeline.table_state import (
     TableState,
     committed_identifier,
     incarnation,
+    is_newer,
     last_identifier,
     read_state,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "figures",
     "find_files",
     "incarnation",
+    "is_newer",
     "last_identifier",
     "logged_progress",
     "open_table",

@@ -1,8 +1,10 @@
 """Table state for assets, checks and the sensor: metadata only, no rows, no Spark."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 
 import lakehouse_core as lc
 
@@ -38,6 +40,8 @@ class TableState:
     branch: str
     snapshot_id: int | None
     content_snapshot_id: int | None
+    # None where that snapshot expired, or where there is none.
+    content_time: datetime | None
     earliest_snapshot_id: int | None
     schema_id: int
     snapshots_retained: int
@@ -65,12 +69,15 @@ def read_state(table: lc.Table, *, recent: int = 10) -> TableState:
     snapshots = table.snapshots()
     buckets = table.buckets()
     latest = snapshots[-1] if snapshots else None
+    content = table.content_snapshot_id()
+    content_millis = next((s.time_millis for s in reversed(snapshots) if s.id == content), None)
     return TableState(
         table=table.name,
         incarnation=incarnation(table),
         branch="main",
         snapshot_id=latest.id if latest else None,
-        content_snapshot_id=table.content_snapshot_id(),
+        content_snapshot_id=content,
+        content_time=None if content_millis is None else _time(content_millis),
         earliest_snapshot_id=snapshots[0].id if snapshots else None,
         schema_id=latest.schema_id if latest else 0,
         snapshots_retained=len(snapshots),
@@ -84,6 +91,20 @@ def read_state(table: lc.Table, *, recent: int = 10) -> TableState:
         manifests_total=len(table.manifests()),
         recent=tuple(_facts(s) for s in islice(reversed(snapshots), recent)),
     )
+
+
+def is_newer(state: TableState, shown: Mapping[str, Any]) -> bool:
+    """Return whether `state` is news where `shown` was read from the page before the state was read.
+
+    `shown` has `incarnation`, `snapshot_id`, `files_total` and `earliest_snapshot_id`; empty: nothing is shown. An
+    older snapshot is news too: it was read later, so the table was rolled back. Expiry changes only the oldest one.
+    """
+    return shown != {
+        "incarnation": state.incarnation,
+        "snapshot_id": state.snapshot_id or 0,
+        "files_total": state.files_total,
+        "earliest_snapshot_id": state.earliest_snapshot_id or 0,
+    }
 
 
 def incarnation(table: lc.Table) -> str:
@@ -106,8 +127,12 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
     return SnapshotFacts(
         id=snapshot.id,
         kind=str(snapshot.commit_kind),
-        time=datetime.fromtimestamp(snapshot.time_millis / 1000, UTC),
+        time=_time(snapshot.time_millis),
         rows=snapshot.total_record_count or 0,
         change=snapshot.delta_record_count or 0,
         run_id=snapshot.properties.get(RUN_ID, ""),
     )
+
+
+def _time(millis: int) -> datetime:
+    return datetime.fromtimestamp(millis / 1000, UTC)

@@ -1,5 +1,7 @@
 """A table state for tests that need any."""
 
+from datetime import UTC, datetime
+
 from lakehouse_dagster.pipeline.table_state import TableState
 
 STATE = TableState(
@@ -8,6 +10,7 @@ STATE = TableState(
     branch="main",
     snapshot_id=12,
     content_snapshot_id=10,
+    content_time=datetime(2026, 11, 21, tzinfo=UTC),
     earliest_snapshot_id=3,
     schema_id=0,
     snapshots_retained=10,

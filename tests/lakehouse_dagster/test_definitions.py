@@ -105,7 +105,7 @@ def test_two_lakes_in_one_code_location_fill_their_own_warehouses(tmp_path: Path
     }
     assert {name: sorted(ids) for name, ids in rows.items()} == {"a": [0, 1], "b": [0, 1, 2]}
     names = [s.name for s in defs.get_repository_def().sensor_defs]
-    assert sorted(names) == ["a_maintenance", "b_maintenance", "carry_on", "log_failed_run"]
+    assert sorted(names) == ["a_maintenance", "a_state", "b_maintenance", "b_state", "carry_on", "log_failed_run"]
 
 
 def test_a_resource_that_is_named_after_another_lake_is_refused(tmp_path: Path):

@@ -73,7 +73,7 @@ def test_batches_are_days_and_dimensions_are_loaded_whole():
             assert node.backfill_policy == dg.BackfillPolicy.single_run()
 
 
-def test_only_what_watches_runs_is_on_before_somebody_starts_it():
+def test_only_what_starts_no_maintenance_is_on_before_somebody_starts_it():
     repository = defs.get_repository_def()
 
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
@@ -81,6 +81,7 @@ def test_only_what_watches_runs_is_on_before_somebody_starts_it():
     }
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "lake_maintenance": dg.DefaultSensorStatus.STOPPED,
+        "lake_state": dg.DefaultSensorStatus.RUNNING,
         "carry_on": dg.DefaultSensorStatus.RUNNING,
         "log_failed_run": dg.DefaultSensorStatus.RUNNING,
         "failed_run_webhook": dg.DefaultSensorStatus.RUNNING,

@@ -315,8 +315,8 @@ def test_a_table_that_is_kept_from_another_catches_up_with_the_batch_loaded_last
 def test_maintenance_tells_the_page_of_the_table_and_names_its_run(copy: Pipeline):
     result = copy.maintain()
 
-    observed = copy.instance.fetch_observations(key("ops.flights"), limit=5).records
-    assert {o.asset_observation.description for o in observed} >= {"compact_full"}
+    shown = copy.instance.fetch_materializations(key("ops.flights"), limit=5).records
+    assert f"compact_full by run {result.run_id[:8]}" in {m.asset_materialization.description for m in shown}
     latest = copy.table("ops.flights").snapshot()
     assert latest.commit_kind.value == "COMPACT"
     assert latest.properties["lakehouse.run-id"] == result.run_id
@@ -335,9 +335,9 @@ def test_maintenance_with_nothing_to_do_says_so_and_keeps_its_keys(copy: Pipelin
 def test_the_data_version_survives_compaction(copy: Pipeline):
     copy.maintain(retain_max=1, retain_min=1, older_than_hours=0.0)
 
-    (last,) = copy.instance.fetch_observations(key("ops.flights"), limit=1).records
+    (last,) = copy.instance.fetch_materializations(key("ops.flights"), limit=1).records
     content = [s for s in copy.table("ops.flight_events").snapshots() if s.commit_kind.value == "APPEND"]
-    assert last.asset_observation.tags["dagster/data_version"].endswith("/main@3")
+    assert last.asset_materialization.tags["dagster/data_version"].endswith("/main@3")
     assert content == []
 
 

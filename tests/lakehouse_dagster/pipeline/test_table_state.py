@@ -3,11 +3,18 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_dagster.pipeline.table_state import TableState, committed_identifier, last_identifier, read_state
+from lakehouse_dagster.pipeline.table_state import (
+    TableState,
+    committed_identifier,
+    is_newer,
+    last_identifier,
+    read_state,
+)
 
 USER = "feed/shop/orders@v1/lake/ops/orders"
 
@@ -73,3 +80,27 @@ def test_the_data_version_follows_content_and_not_compactions(state: TableState)
     assert state.content_version == "1700000000000/main@10"
     assert replace(state, snapshot_id=13).content_version == state.content_version
     assert replace(state, incarnation="1700000000001").content_version != state.content_version
+
+
+SHOWN = {"incarnation": "1700000000000", "snapshot_id": 12, "files_total": 20, "earliest_snapshot_id": 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, False),
+        ({"tags": 5}, False),
+        ({"snapshot_id": 13}, True),
+        ({"snapshot_id": 11}, True),
+        ({"files_total": 2}, True),
+        ({"earliest_snapshot_id": 12}, True),
+        ({"incarnation": "1800000000000"}, True),
+        ({"snapshot_id": None}, True),
+    ],
+    ids=str,
+)
+def test_a_state_is_news_when_its_place_in_the_history_is_not_the_one_shown(
+    state: TableState, change: dict[str, Any], expected: bool
+):
+    assert is_newer(replace(state, **change), SHOWN) is expected
+    assert is_newer(replace(state, **change), {})

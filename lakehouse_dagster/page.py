@@ -1,0 +1,111 @@
+"""Page: the present state of a table as the latest event of its asset, whoever changed the table.
+
+Rule: an event replaces what the page shows, so each event has all keys; the order of two states is `is_newer`'s.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.metadata import Metadata, state_metadata
+from lakehouse_dagster.pipeline import TableState, figures, is_newer, read_state
+from lakehouse_dagster.specs import MaintenanceSpec, TableSpec
+
+# Without them Dagster would call the next ingest out of date, although nothing differs.
+_LINEAGE_TAGS = ("dagster/code_version", "dagster/input_")
+_VERSION_TAG = "dagster/data_version"
+# What a change of files leaves as it was.
+_KEPT = ("dagster/uri", "dagster/column_lineage", "paimon/column_lineage", "paimon/input_snapshots")
+
+
+def report_state(
+    instance: dg.DagsterInstance, key: dg.AssetKey, table: lc.Table, spec: TableSpec, *, done: str
+) -> TableState:
+    """Show the present state of a table on the page of its asset `key`, and evaluate its cheap checks again.
+
+    `done` says what changed the table, and by whom. The event belongs to no run. The page is left alone when it shows
+    this state or a newer one. Returns the state.
+    """
+    event = instance.get_latest_materialization_event(key)
+    shown = event.asset_materialization if event is not None else None
+    state = read_state(table)
+    if is_newer(state, _position(shown)):
+        instance.report_runless_asset_event(
+            dg.AssetMaterialization(
+                key,
+                description=done,
+                metadata={
+                    **page_metadata(state, spec.maintenance),
+                    **_content_metadata(shown, state, table),
+                },
+                tags={**_lineage(shown), _VERSION_TAG: state.content_version},
+            )
+        )
+    for result in state_checks(key, state, spec.maintenance):
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=key,
+                check_name=str(result.check_name),
+                passed=result.passed,
+                severity=result.severity,
+                description=result.description,
+                metadata=result.metadata,
+            )
+        )
+    return state
+
+
+def page_metadata(state: TableState, limits: MaintenanceSpec) -> Metadata:
+    """What the page of a table shows of its state: first what one who is on call looks for."""
+    found = figures(state, limits)
+    due = [figure for figure in found if figure.is_due]
+    content_time = state.content_time
+    return {
+        "paimon/snapshot_id": state.snapshot_id or 0,
+        "paimon/health": "; ".join(map(str, due)) or "within all limits",
+        "paimon/content_time": "" if content_time is None else dg.MetadataValue.timestamp(content_time),
+        "paimon/next_maintenance": "; ".join(
+            f"{figure.operation}: {'due' if figure.is_due else 'not due'}, {figure}" for figure in found
+        ),
+        **state_metadata(state),
+    }
+
+
+def state_checks(key: dg.AssetKey, state: TableState, limits: MaintenanceSpec) -> Iterator[dg.AssetCheckResult]:
+    """Evaluate the checks that need no more than the state of a table."""
+    for name, found, limit in (
+        ("sorted_runs", state.sorted_runs, limits.max_sorted_runs),
+        ("snapshot_count", state.snapshots_retained, limits.max_snapshots),
+    ):
+        yield dg.AssetCheckResult(
+            asset_key=key,
+            check_name=name,
+            passed=found <= limit,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=f"{found}, at most {limit}",
+            metadata={f"paimon/{name}": dg.MetadataValue.int(found), "paimon/limit": dg.MetadataValue.int(limit)},
+        )
+
+
+def _position(shown: dg.AssetMaterialization | None) -> Mapping[str, Any]:
+    """Return what the latest event says of the table's place in its history; empty without one."""
+    if shown is None:
+        return {}
+    names = ("incarnation", "snapshot_id", "files_total", "earliest_snapshot_id")
+    found = {name: shown.metadata[f"paimon/{name}"].value for name in names if f"paimon/{name}" in shown.metadata}
+    return found if len(found) == len(names) else {}
+
+
+def _content_metadata(shown: dg.AssetMaterialization | None, state: TableState, table: lc.Table) -> Metadata:
+    """Return what depends on the rows only: as it was shown, or counted where the rows are others now."""
+    if shown is None:
+        return {"dagster/row_count": table.scan().count()}
+    same = (shown.tags or {}).get(_VERSION_TAG) == state.content_version and "dagster/row_count" in shown.metadata
+    count = shown.metadata["dagster/row_count"] if same else table.scan().count()
+    return {"dagster/row_count": count, **{name: shown.metadata[name] for name in _KEPT if name in shown.metadata}}
+
+
+def _lineage(shown: dg.AssetMaterialization | None) -> Mapping[str, str]:
+    return {k: v for k, v in ((shown and shown.tags) or {}).items() if k.startswith(_LINEAGE_TAGS)}

@@ -1,0 +1,196 @@
+"""The page of a table says what is true now, whoever changed the table."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_dagster.testing import ReadyLake, ready_lake
+from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
+
+pytestmark = pytest.mark.dagster
+ORDERS = "sales.orders"
+KEY = dg.AssetKey(["mine", "sales", "orders"])
+LIMITS = {"max_snapshots": 3, "max_sorted_runs": 2}
+
+
+@pytest.fixture
+def ready():
+    spec = orders(options={"bucket": "1", "write-only": "true"}, maintenance=LIMITS)
+    with ready_lake(shop_lake(spec), resources={"shop": ShopFeed()}) as lake:
+        lake.ingest("2013-01-01", "2013-01-04")
+        yield lake
+
+
+def operate(ready: ReadyLake, operation: str, **config: Any) -> dg.ExecuteInProcessResult:
+    key = ready.lake.operation_key(ready.lake.table(ORDERS), operation)
+    op = "__".join(key.path)
+    return ready.definitions.resolve_job_def("mine_maintain").execute_in_process(
+        instance=ready.instance, asset_selection=[key], run_config={"ops": {op: {"config": config}}}
+    )
+
+
+def report(ready: ReadyLake) -> str:
+    """Evaluate the sensor; return what it says of its tick."""
+    sensor = ready.definitions.get_repository_def().get_sensor_def("mine_state")
+    resources = {"lakehouse": (ready.definitions.resources or {})["lakehouse"]}
+    with dg.build_sensor_context(instance=ready.instance, resources=resources) as context:
+        tick = sensor.evaluate_tick(context)
+    assert not tick.run_requests
+    return str(tick.skip_message)
+
+
+def assert_true(ready: ReadyLake) -> None:
+    """Check the page against the table itself."""
+    table = ready.table(ORDERS)
+    snapshots = table.snapshots()
+    ready.assert_metadata(
+        ORDERS,
+        {
+            "paimon/snapshot_id": snapshots[-1].id,
+            "paimon/earliest_snapshot_id": snapshots[0].id,
+            "paimon/snapshots_retained": len(snapshots),
+            "paimon/files_total": len(table.files()),
+            "dagster/row_count": table.scan().count(),
+        },
+    )
+
+
+def events(ready: ReadyLake) -> int:
+    return len(ready.instance.fetch_materializations(KEY, limit=100).records)
+
+
+def latest(ready: ReadyLake) -> dg.AssetMaterialization:
+    event = ready.instance.get_latest_materialization_event(KEY)
+    assert event is not None
+    assert event.asset_materialization is not None
+    return event.asset_materialization
+
+
+@pytest.mark.parametrize(
+    ("operation", "config"),
+    [("compact_full", {}), ("compact_manifests", {}), ("expire", {"retain_max": 1, "older_than_hours": 0.0})],
+)
+def test_after_maintenance_the_page_shows_the_state_that_it_left(
+    ready: ReadyLake, operation: str, config: dict[str, Any]
+):
+    before = ready.metadata(ORDERS)
+
+    operate(ready, operation, **config)
+
+    assert_true(ready)
+    assert ready.metadata(ORDERS) != before
+    event = ready.instance.get_latest_materialization_event(KEY)
+    assert event is not None
+    assert event.run_id == ""
+    assert event.asset_materialization is not None
+    assert str(event.asset_materialization.description).startswith(operation)
+
+
+def test_maintenance_keeps_the_data_version_and_what_dagster_compares_of_the_inputs(ready: ReadyLake):
+    before = dict(latest(ready).tags or {})
+
+    operate(ready, "compact_full")
+
+    after = dict(latest(ready).tags or {})
+    assert after["dagster/data_version"] == before["dagster/data_version"]
+    inputs = {name for name in before if name.startswith(("dagster/input_", "dagster/code_version"))}
+    assert inputs
+    assert {name: after.get(name) for name in inputs} == {name: before[name] for name in inputs}
+
+
+def test_rows_of_another_process_are_shown_counted_and_are_a_new_version(ready: ReadyLake):
+    before = dict(latest(ready).tags or {})
+    ready.table(ORDERS).write([{"id": 99}])
+
+    assert report(ready) == "sales.orders: snapshot 5"
+
+    assert_true(ready)
+    assert latest(ready).tags["dagster/data_version"] != before["dagster/data_version"]
+
+
+def test_a_compaction_by_another_process_is_shown_and_is_no_new_version(ready: ReadyLake):
+    before = dict(latest(ready).tags or {})
+    ready.table(ORDERS).compact(full=True)
+
+    report(ready)
+
+    assert_true(ready)
+    assert latest(ready).tags["dagster/data_version"] == before["dagster/data_version"]
+
+
+def test_a_table_that_was_made_again_is_shown_although_its_snapshots_begin_at_1(ready: ReadyLake):
+    options = {"bucket": "1"}
+    ready.catalog.drop_table(ORDERS)
+    made = ready.catalog.create_table(ORDERS, {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options=options)
+    made.write([{"id": 1}])
+    report(ready)
+    assert_true(ready)
+
+
+def test_a_state_that_is_shown_is_not_reported_again(ready: ReadyLake):
+    shown = events(ready)
+
+    report(ready)
+    operate(ready, "compact_full")
+    operate(ready, "compact_full")
+    report(ready)
+
+    assert events(ready) == shown + 1
+
+
+def test_a_table_without_an_event_is_shown_from_nothing(ready: ReadyLake):
+    ready.instance.wipe_assets([KEY])
+
+    report(ready)
+
+    assert_true(ready)
+
+
+def test_cheap_checks_say_what_is_true_after_maintenance(ready: ReadyLake):
+    checks = {
+        name: passed for name, passed in ready.checks(ORDERS).items() if name in ("sorted_runs", "snapshot_count")
+    }
+    assert checks == {"sorted_runs": False, "snapshot_count": False}
+
+    operate(ready, "compact_full")
+    assert ready.checks(ORDERS)["sorted_runs"]
+    operate(ready, "expire", retain_max=2, retain_min=1, older_than_hours=0.0)
+    assert ready.checks(ORDERS)["snapshot_count"]
+
+
+def test_what_one_on_call_looks_for_comes_first(ready: ReadyLake):
+    shown = ready.metadata(ORDERS)
+
+    assert list(shown)[:4] == [
+        "paimon/snapshot_id",
+        "paimon/health",
+        "paimon/content_time",
+        "paimon/next_maintenance",
+    ]
+    assert shown["paimon/health"] == "4 sorted runs > 2; 4 snapshots > 3"
+    assert shown["paimon/next_maintenance"].startswith("compact_full: not due, ")
+    assert lc.connect(ready.warehouse).table(ORDERS).snapshot().time_millis == round(
+        1000 * shown["paimon/content_time"]
+    )
+
+
+def test_a_replay_shows_the_snapshot_that_is_current(ready: ReadyLake):
+    ready.ingest("2013-01-01", "2013-01-04")
+
+    assert_true(ready)
+
+
+def test_a_table_that_is_not_there_yet_stops_no_tick(ready: ReadyLake):
+    ready.catalog.drop_table(ORDERS)
+
+    assert report(ready) == "sales.orders: not created yet"
+
+
+def test_a_damaged_table_is_named_and_its_page_left_alone(ready: ReadyLake):
+    before = events(ready)
+    (ready.warehouse / "sales.db" / "orders" / "snapshot" / "snapshot-4").write_text("{")
+
+    assert report(ready).startswith("sales.orders: ")
+    assert events(ready) == before
