@@ -234,7 +234,7 @@ class TestBoundary:
         log = log_of(1)
         log.store.write("lakehouse/boundary", data)
 
-        with pytest.raises(CorruptTable, match="lakehouse/boundary: it holds"):
+        with pytest.raises(CorruptTable, match="lakehouse/boundary: found"):
             log.snapshots.latest_id()
 
     def test_of_two_that_raise_it_at_once_the_higher_stays(self) -> None:
