@@ -23,6 +23,7 @@ CANCELING, CANCELED = dg.DagsterRunStatus.CANCELING, dg.DagsterRunStatus.CANCELE
 MUST_SECONDS = 120
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_noticed_and_its_run_and_the_one_behind_it_are_done_once(tmp_path: Path):
     with address() as alerts, plane(tmp_path, alerts=alerts.url) as dagster:
         dagster.hold()

@@ -448,6 +448,7 @@ def test_the_page_of_a_written_table_has_the_figures_of_our_own_operations(
     assert orders.snapshot(2).properties["lakehouse.run-id"] == result.run_id
 
 
+@pytest.mark.long
 def test_a_run_that_is_done_again_adds_its_rows_once_and_its_steps_see_one_snapshot_in_all_processes(
     catalog: lc.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
