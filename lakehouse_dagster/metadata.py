@@ -105,7 +105,8 @@ def report_metadata(reports: Sequence[Any]) -> Metadata:
         "paimon/snapshots_made": len(made),
         "paimon/commit_kind": kinds[-1] if kinds else "",
         "paimon/commit_user": users[-1] if users else "",
-        **({"paimon/commit_identifier": identifiers[-1]} if identifiers else {}),
+        # Text: as a number Dagster would plot it, and a compaction's is near 9E18.
+        **({"paimon/commit_identifier": str(identifiers[-1])} if identifiers else {}),
         "paimon/noop_reason": reasons[0] if reasons and all(reasons) else "",
         **{f"paimon/{name}": _number(value) for name, value in summed.items()},
     }
@@ -129,7 +130,7 @@ def commit_metadata(committed: Sequence[Committed]) -> Metadata:
         "paimon/batches": len(committed),
         "paimon/replayed": sum(part.report is None or part.report.replayed for part in committed),
         **report_metadata(reports),
-        "paimon/commit_identifier": committed[-1].batch.identifier if committed else 0,
+        "paimon/commit_identifier": str(committed[-1].batch.identifier) if committed else "",
         "paimon/compaction_snapshot_id": (compactions[-1].snapshot_id or 0) if compactions else 0,
         **{f"paimon/compaction_{name}": sum(getattr(each, name) for each in compactions) for name in _COMPACTED},
         "paimon/commits": records(
@@ -195,7 +196,9 @@ def details(report: Any) -> Metadata:
     return {
         f"paimon/{name}": _number(value)
         for name, value in plain.items()
-        if name not in _SUMMED and isinstance(value, int | float | bool) and not name.startswith("snapshot_id")
+        if name not in (*_SUMMED, "commit_identifier")
+        and isinstance(value, int | float | bool)
+        and not name.startswith("snapshot_id")
     }
 
 
