@@ -1,6 +1,6 @@
 """Page: the present state of a table as the latest event of its asset, whoever changed the table.
 
-Rule: an event replaces what the page shows, so each event has all keys; the order of two states is `is_newer`'s.
+Rule: an event is made only for a state that the page does not show; the order of two states is `is_newer`'s.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,6 +16,7 @@ from lakehouse_dagster.specs import MaintenanceSpec, TableSpec
 # Without them Dagster would call the next ingest out of date, although nothing differs.
 _LINEAGE_TAGS = ("dagster/code_version", "dagster/input_")
 _VERSION_TAG = "dagster/data_version"
+_STATE_CHECKS = ("sorted_runs", "snapshot_count")
 # What a change of files leaves as it was.
 _KEPT = ("dagster/uri", "dagster/column_lineage", "paimon/column_lineage", "paimon/input_snapshots")
 
@@ -25,8 +26,8 @@ def report_state(
 ) -> TableState:
     """Show the present state of a table on the page of its asset `key`, and evaluate its cheap checks again.
 
-    `done` says what changed the table, and by whom. The event belongs to no run. The page is left alone when it shows
-    this state or a newer one. Returns the state.
+    `done` says what changed the table, and by whom. The event belongs to no run. Nothing is written when the page shows
+    this state or a newer one, and the checks were evaluated after it. Returns the state.
     """
     event = instance.get_latest_materialization_event(key)
     shown = event.asset_materialization if event is not None else None
@@ -43,6 +44,8 @@ def report_state(
                 tags={**_lineage(shown), _VERSION_TAG: state.content_version},
             )
         )
+    elif event is not None and _are_evaluated(instance, key, since=event.timestamp):
+        return state
     for result in state_checks(key, state, spec.maintenance):
         instance.report_runless_asset_event(
             dg.AssetCheckEvaluation(
@@ -87,6 +90,15 @@ def state_checks(key: dg.AssetKey, state: TableState, limits: MaintenanceSpec) -
             description=f"{found}, at most {limit}",
             metadata={f"paimon/{name}": dg.MetadataValue.int(found), "paimon/limit": dg.MetadataValue.int(limit)},
         )
+
+
+def _are_evaluated(instance: dg.DagsterInstance, key: dg.AssetKey, *, since: float) -> bool:
+    """Return whether each cheap check was evaluated at the time `since`, in seconds, or later."""
+    keys = [dg.AssetCheckKey(key, name) for name in _STATE_CHECKS]
+    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    return len(latest) == len(keys) and all(
+        record.event is not None and record.event.timestamp >= since for record in latest.values()
+    )
 
 
 def _position(shown: dg.AssetMaterialization | None) -> Mapping[str, Any]:

@@ -61,6 +61,14 @@ def events(ready: ReadyLake) -> int:
     return len(ready.instance.fetch_materializations(KEY, limit=100).records)
 
 
+def all_events(ready: ReadyLake) -> list[int]:
+    """Return the number of evaluations of each cheap check, and of events of the table."""
+    storage = ready.instance.event_log_storage
+    keys = [dg.AssetCheckKey(KEY, name) for name in ("sorted_runs", "snapshot_count")]
+    evaluations = [len(storage.get_asset_check_execution_history(key, limit=100)) for key in keys]
+    return [*evaluations, events(ready)]
+
+
 def latest(ready: ReadyLake) -> dg.AssetMaterialization:
     event = ready.instance.get_latest_materialization_event(KEY)
     assert event is not None
@@ -138,6 +146,30 @@ def test_a_state_that_is_shown_is_not_reported_again(ready: ReadyLake):
     report(ready)
 
     assert events(ready) == shown + 1
+
+
+def test_ticks_over_an_unchanged_table_write_nothing(ready: ReadyLake):
+    operate(ready, "compact_full")
+    report(ready)
+    before = all_events(ready)
+
+    report(ready)
+    report(ready)
+
+    assert all_events(ready) == before
+
+
+def test_checks_that_were_not_evaluated_since_the_last_commit_are(ready: ReadyLake):
+    table = ready.lake.table_key(ready.lake.table(ORDERS))
+    assets = [ready.lake.operation_key(ready.lake.table(ORDERS), "ingest"), table]
+    job = ready.definitions.resolve_job_def("mine_ingest")
+    days = {"dagster/asset_partition_range_start": "2013-01-05", "dagster/asset_partition_range_end": "2013-01-05"}
+    job.execute_in_process(instance=ready.instance, asset_selection=assets, tags=days)
+    before = all_events(ready)
+
+    report(ready)
+
+    assert all_events(ready) == [count + 1 for count in before[:2]] + before[2:]
 
 
 def test_a_table_without_an_event_is_shown_from_nothing(ready: ReadyLake):
