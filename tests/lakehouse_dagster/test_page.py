@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_dagster import commit_asset, ingest_asset
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
@@ -160,11 +161,10 @@ def test_ticks_over_an_unchanged_table_write_nothing(ready: ReadyLake):
 
 
 def test_checks_that_were_not_evaluated_since_the_last_commit_are(ready: ReadyLake):
-    table = ready.lake.table_key(ready.lake.table(ORDERS))
-    assets = [ready.lake.operation_key(ready.lake.table(ORDERS), "ingest"), table]
-    job = ready.definitions.resolve_job_def("mine_ingest")
-    days = {"dagster/asset_partition_range_start": "2013-01-05", "dagster/asset_partition_range_end": "2013-01-05"}
-    job.execute_in_process(instance=ready.instance, asset_selection=assets, tags=days)
+    spec = ready.lake.table(ORDERS)
+    assets = [ingest_asset(ready.lake, spec), commit_asset(ready.lake, spec)]
+    resources = ready.definitions.resources or {}
+    dg.materialize(assets, instance=ready.instance, resources=resources, partition_key="2013-01-05")
     before = all_events(ready)
 
     report(ready)
