@@ -1,6 +1,6 @@
-"""Page: the present state of a table as the latest event of its asset, whoever changed the table.
+"""Page: the present state of a table as the latest event of its asset, after changes of any process.
 
-Rule: an event is made only for a state that the page does not show; the order of two states is `is_newer`'s.
+Rule: an event is made only for a state that the page does not show. `is_newer` orders two states.
 """
 
 from collections.abc import Iterator, Mapping

@@ -192,7 +192,9 @@ def test_a_compaction_that_was_overtaken_everywhere_says_so_and_leaves_nothing_b
         there.update(info.key for info in store.list(""))
 
     there = set()
-    with pytest.raises(lc.CommitConflict, match=r"partition p=a, bucket 0: data-.* is not there any more"):
+    with pytest.raises(
+        lc.CommitConflict, match=r"partition p=a, bucket 0: data-.* is missing: another commit replaced it"
+    ):
         overtaken_by(overtake)
 
     assert {info.key for info in store.list("")} == there
