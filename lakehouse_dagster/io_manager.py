@@ -5,17 +5,17 @@ asked is an error, never a whole read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import dagster as dg
-from dagster._check import CheckError
 
 import lakehouse_core as lc
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.frames import Read, Values, is_spark, loader_of, parted, rows_of
+from lakehouse_dagster.instance.dagster_internals import add_input_metadata
 from lakehouse_dagster.metadata import Metadata, commit_metadata, read_metadata, report_metadata, state_metadata
 from lakehouse_dagster.partition_maps import (
     PartitionMap,
@@ -79,7 +79,7 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             planned = request.scan(None, None).plan()
             if request.at == lc.Latest() and planned.snapshot_id is not None:
                 request = request.at_snapshot(planned.snapshot_id)
-            _record(
+            add_input_metadata(
                 context,
                 read_metadata(
                     lake=self.lakehouse.name,
@@ -171,7 +171,7 @@ class _Request:
     is_empty_table: bool
 
     def at_snapshot(self, snapshot_id: int) -> "_Request":
-        return _Request(**{**{name: getattr(self, name) for name in self.__slots__}, "at": lc.AtSnapshot(snapshot_id)})
+        return replace(self, at=lc.AtSnapshot(snapshot_id))
 
     def scan(self, columns: Sequence[str] | None, limit: int | None) -> lc.Scan:
         return self.table.scan(
@@ -275,13 +275,6 @@ def _pinned(context: dg.InputContext, lake: str, table: lc.Table) -> int | None:
             snapshot_id: int = found["paimon/snapshot_id"]
             return snapshot_id
     return None
-
-
-def _record(context: dg.InputContext, metadata: Metadata) -> None:
-    """Add metadata to the event of the input, and to an observation of the asset unless it is of many partitions."""
-    # Dagster has no observation of many partitions; the event has the metadata by then.
-    with suppress(CheckError):
-        context.add_input_metadata(metadata)
 
 
 def _mapped(definition: Mapping[str, Any]) -> PartitionMap | None:

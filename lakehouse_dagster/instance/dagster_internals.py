@@ -3,9 +3,12 @@
 Rule: no other module imports from below `dagster`. One contract test names what each of these must do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
 
 import dagster as dg
+from dagster._check import CheckError
 from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.run_coordinator.base import SubmitRunContext
@@ -19,6 +22,7 @@ __all__ = [
     "QueuedRunCoordinator",
     "SubmitRunContext",
     "WorkerStatus",
+    "add_input_metadata",
     "asset_tags",
     "execution_arguments",
     "instance_of",
@@ -58,6 +62,13 @@ def asset_tags(context: SubmitRunContext) -> list[dict[str, str]]:
     run, graph = context.dagster_run, context.workspace.asset_graph
     keys: Iterable[dg.AssetKey] = run.asset_selection or graph.asset_keys_for_job(run.job_name)
     return [dict(graph.get(key).tags) for key in keys if graph.has(key)]
+
+
+def add_input_metadata(context: dg.InputContext, metadata: Mapping[str, Any]) -> None:
+    """Add metadata to the event of the input, and to an observation of the asset unless it is of many partitions."""
+    # Dagster has no observation of many partitions: it adds the metadata to the event first, and then raises.
+    with suppress(CheckError):
+        context.add_input_metadata(metadata)
 
 
 def location_name(run: dg.DagsterRun) -> str | None:

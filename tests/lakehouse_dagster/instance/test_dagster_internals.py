@@ -1,9 +1,11 @@
 """The contract with Dagster's private parts: a release that changes one of them fails here first."""
 
+import ast
 import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -47,6 +49,51 @@ def test_without_retries_of_the_instance_the_sensor_still_has_one(tmp_path: Path
     (tmp_path / "dagster.yaml").write_text("run_retries: {enabled: false}\n")
 
     assert most_retries(dg.DagsterInstance.from_config(str(tmp_path))) == 1
+
+
+def private_names(source: str) -> Iterator[str]:
+    """Yield the names from below a module `dagster…` that begin with an underscore."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                found = [alias.name for alias in names]
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                found = [f"{module}.{alias.name}" for alias in names]
+            case ast.Attribute(value=ast.Name(id="dg" | "dagster"), attr=attribute):
+                found = [f"dagster.{attribute}"]
+            case _:
+                continue
+        for name in found:
+            first, *below = name.split(".")
+            if first.startswith("dagster") and any(part.startswith("_") for part in below):
+                yield name
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import dagster._check", ["dagster._check"]),
+        ("from dagster._check import CheckError", ["dagster._check.CheckError"]),
+        ("from dagster import _core, asset", ["dagster._core"]),
+        ("from dagster_graphql._schema import x", ["dagster_graphql._schema.x"]),
+        ("import dagster as dg\ndg._check.str_param", ["dagster._check"]),
+        ("import dagster as dg\nfrom dagster import asset\ndg.op\nimport lakehouse_dagster._x", []),
+    ],
+)
+def test_a_private_name_is_found_however_it_is_imported(source: str, found: list[str]):
+    assert list(private_names(source)) == found
+
+
+def test_no_other_module_imports_private_names_of_dagster():
+    root = Path(__file__).parent.parent.parent.parent
+    files = [
+        file
+        for package in ("lakehouse_core", "lakehouse_dagster", "resources", "assets", "orchestration")
+        for file in (root / package).rglob("*.py")
+    ]
+    found = {str(file.relative_to(root)): names for file in files if (names := [*private_names(file.read_text())])}
+
+    assert found.keys() == {"lakehouse_dagster/instance/dagster_internals.py"}
 
 
 def test_every_private_name_that_we_use_is_still_there():
