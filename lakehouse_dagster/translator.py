@@ -3,6 +3,7 @@
 Rule: what a translator changes is seen by people alone. Tables, commits and their identities do not depend on it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,8 +36,9 @@ class LakehouseTranslator:
 
     def group_name(self, table: TableFacts) -> str:
         """Return the group of the table's assets."""
-        # The pages of groups within groups are empty in Dagster 1.13, so no `/`.
-        return f"{table.database}_{table.name}"
+        # With the lake, so that equal tables of two lakes in one code location are two groups. Without `/`, because the
+        # pages of groups within groups are empty in Dagster 1.13.
+        return "__".join(re.sub(r"[^A-Za-z0-9_]", "_", part) for part in (table.lake, table.database, table.name))
 
     def owners(self, table: TableFacts) -> Sequence[str]:
         """Return the owners: addresses, or teams as `team:name`."""

@@ -72,13 +72,16 @@ def test_a_lake_of_another_team_loads_maintains_and_checks_its_tables(tmp_path: 
     assert len(table.files()) == 1
 
 
-def test_lakes_of_different_names_share_no_asset(tmp_path: Path):
-    keys = []
+def test_lakes_of_different_names_share_no_asset_and_no_group(tmp_path: Path):
+    keys, groups = [], []
     for name in ("a", "b"):
         lake = shop_lake(name=name)
         defs = lake_definitions(lake, resources=shop_resources(tmp_path, lake))
-        keys.append(defs.resolve_asset_graph().get_all_asset_keys())
+        graph = defs.resolve_asset_graph()
+        keys.append(graph.get_all_asset_keys())
+        groups.append({graph.get(key).group_name for key in keys[-1] if key.path[0] == name})
 
+    assert groups == [{"a__sales__orders"}, {"b__sales__orders"}]
     assert keys[0] & keys[1] == {dg.AssetKey("shop_feed")}
     assert {key.path[0] for key in keys[0]} == {"a", "shop_feed"}
 

@@ -75,9 +75,24 @@ def tick(sensor: dg.SensorDefinition, lakehouse: LakehouseResource, instance: dg
 
 def test_the_asset_of_an_external_table_is_named_after_it():
     assert ORDERS.key == dg.AssetKey(["lake", "sales", "orders"])
-    assert (ORDERS.description, ORDERS.group_name, ORDERS.owners) == ("Orders.", "sales_orders", ["team:shop"])
+    assert (ORDERS.description, ORDERS.group_name, ORDERS.owners) == ("Orders.", "lake__sales__orders", ["team:shop"])
     assert (ORDERS.kinds, ORDERS.tags["tier"], ORDERS.tags["lakehouse/database"]) == ({"paimon"}, "gold", "sales")
     assert ORDERS.metadata["dagster/table_name"] == "sales.orders"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (external_table("sales.a_b"), external_table("sales_a.b")),
+        (external_table("sales.orders", lake="one"), external_table("sales.orders", lake="two")),
+    ],
+)
+def test_different_tables_are_different_groups(one: dg.AssetSpec, other: dg.AssetSpec):
+    assert one.group_name != other.group_name
+
+
+def test_the_group_of_a_table_has_no_character_that_groups_cannot_have():
+    assert external_table("sales.web-orders", lake="my-lake").group_name == "my_lake__sales__web_orders"
 
 
 def test_a_translator_gives_other_names_and_the_table_is_still_found(

@@ -118,5 +118,5 @@ def test_the_assets_of_a_table_are_a_group_of_their_own():
 
     assert {graph.get(key).group_name for key in graph.get_all_asset_keys()} == {
         "source",
-        *(f"{spec.database}_{spec.name}" for spec in LAKE.tables),
+        *(f"lake__{spec.database}__{spec.name}" for spec in LAKE.tables),
     }
