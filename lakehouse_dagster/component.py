@@ -1,6 +1,6 @@
 """Component: one table of a lake from a `defs.yaml`, with its assets, checks, jobs, schedule and sensors.
 
-Rule: its attributes are those of a table specification, which checks them; two words for one thing would drift apart.
+Rule: its attributes are those of a table specification, which checks them.
 """
 
 from functools import cache

@@ -6,7 +6,7 @@ TABLE, OPERATION = "lakehouse/table", "lakehouse/operation"
 # Dagster takes a requested run for the first of a new group; its re-executions keep this tag.
 ROOT_RUN = "lakehouse/root_run_id"
 # On a dead run, with its own identifier: the sensor `carry_on` executes it again, and Dagster was told to leave it
-# alone. Somebody's re-execution copies the tag, and is not meant by it.
+# alone. A re-execution from the page of the run copies the tag, which then has the identifier of another run.
 CARRY_ON = "lakehouse/carry_on"
 
 

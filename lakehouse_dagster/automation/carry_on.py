@@ -12,13 +12,13 @@ import dagster as dg
 from lakehouse_dagster.instance.dagster_internals import is_canceled_backfill, location_name, most_retries
 from lakehouse_dagster.run_tags import CARRY_ON, ROOT_RUN, root_run_id
 
-# Dagster retries within seconds of the failure. What it has not retried by then it has forgotten: its daemon saw the
-# event of the failure before the run had the status, took the run for one that goes on, and does not look again.
+# Dagster retries a run within seconds of its failure, or never: its daemon reads each failure event once, and passes
+# over an event that it reads before the run has the status.
 GRACE = timedelta(seconds=10)
-# What died earlier is somebody's decision by now.
+# A run that died earlier is not executed again: its data may have been loaded in another way since.
 MEMORY = timedelta(days=1)
 INTERVAL_SECONDS = 15
-# Of one tick: more would flood the queue after an outage; the next tick takes the others.
+# In one tick: more would flood the queue after an outage. The next tick requests the others.
 MOST_REQUESTS = 20
 
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"
@@ -27,9 +27,9 @@ ALLOWED = "lakehouse/max_retries"
 WILL_RETRY, MAX_RETRIES, REASON = "dagster/will_retry", "dagster/max_retries", "dagster/failure_reason"
 _DONE = "done"
 STEP_FAILURE = "STEP_FAILURE"
-# What a tick looks at. A day with more failures than this has another problem.
+# A tick reads the newest failures of a day, at most so many.
 _MOST_FAILURES = 500
-# They say how the dead run came to be or what became of it, not what it does.
+# Tags of a dead run that its new run does not have: they say how that run was requested, and how it ended.
 _OF_THE_DEAD = frozenset(
     {
         CARRY_ON,
@@ -132,7 +132,7 @@ def _deaths(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun
     recent = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], updated_after=datetime.now(UTC) - MEMORY)
     for record in instance.get_run_records(recent, limit=_MOST_FAILURES):
         run, where = record.dagster_run, location_name(record.dagster_run)
-        # A process that executes a run of its own, such as `make run`, goes on by itself when it is started again.
+        # A process that executes a run of its own, such as `make run`, continues when it is started again.
         is_ours = where is not None and (here is None or where == here.location_name)
         settled = "dagster/auto_retry_run_id" in run.tags or run.tags.get(CARRY_ON) == f"{run.run_id} {_DONE}"
         failed_step = run.tags.get(REASON) == STEP_FAILURE

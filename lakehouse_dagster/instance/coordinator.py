@@ -14,8 +14,8 @@ from lakehouse_dagster.run_tags import table_tags
 class TableRunCoordinator(QueuedRunCoordinator):
     """Queues runs, and tags those of a single table with `lakehouse/table` and `lakehouse/operation`.
 
-    In dagster.yaml: `run_coordinator: {module: lakehouse_dagster, class: TableRunCoordinator}`. Runs that somebody
-    starts on an asset's page have the tags too, so limits by tag and filters of the run list hold for them.
+    In dagster.yaml: `run_coordinator: {module: lakehouse_dagster, class: TableRunCoordinator}`. Runs that
+    start on an asset's page have the tags too, so limits by tag and filters of the run list hold for them.
     """
 
     def submit_run(self, context: SubmitRunContext) -> dg.DagsterRun:

@@ -83,7 +83,7 @@ def most_retries(instance: dg.DagsterInstance) -> int:
 
 
 def is_canceled_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether the run belongs to a backfill that somebody canceled."""
+    """Return whether the run belongs to a canceled backfill."""
     identifier = run.tags.get("dagster/backfill")
     backfill = None if identifier is None else instance.get_backfill(identifier)
     return backfill is not None and backfill.status in {BulkActionStatus.CANCELING, BulkActionStatus.CANCELED}

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
-# What is left of a worker is of use to whoever asks why it died, for so long.
+# Records and logs of dead workers show why they died. They are kept for a week.
 _KEEP_SECONDS = 7 * 24 * 3600
 _TAIL_BYTES = 2000
 

@@ -29,7 +29,7 @@ _PASSED_OVER_FIRST = (".", "_")
 _PASSED_OVER_LAST = (".tmp", ".part", ".crdownload")
 # As often two runs may record a delivery of one table at the same moment.
 _MOST_RACES = 10
-# Snapshots of the table of deliveries, which nobody else maintains.
+# Snapshots of the table of deliveries, which has no maintenance assets.
 _RETAINED = 10
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import lakehouse_core as lc
 
-# A run's page keeps every line; whoever waits for minutes wants to know that it goes on.
+# The page of a run keeps every line; a line each half minute shows that a long verb continues.
 EVERY_SECONDS = 30.0
 
 

@@ -29,7 +29,7 @@ _LOCAL_DEFAULTS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Errors only: what Spark says while it starts is of no use to whoever runs a job.
+    # Errors only: the lines that Spark writes while it starts say nothing about the job.
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
 _DEFAULTS: Mapping[str, str] = {

@@ -88,7 +88,7 @@ class TableSpec(_Spec):
     files: FilesSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
     runs_on: Literal["spark", "process"] = "spark"
-    # A tag `batch-<day>` after each batch, for whoever asks what the table said that evening.
+    # A tag `batch-<day>` after each batch, so that the table can be read as it was that evening.
     tag_batches: bool = False
     maintenance: MaintenanceSpec = MaintenanceSpec()
     owners: tuple[str, ...] = ()
