@@ -24,6 +24,7 @@ from lakehouse_dagster.assets import (
 )
 from lakehouse_dagster.automation import (
     carry_on,
+    external_tables_sensor,
     ingest_job,
     log_failed_run,
     log_failed_step,
@@ -38,7 +39,7 @@ from lakehouse_dagster.automation import (
 from lakehouse_dagster.checks import table_checks
 from lakehouse_dagster.component import LakehouseTableComponent
 from lakehouse_dagster.definitions import lake_definitions, location_definitions, table_definitions
-from lakehouse_dagster.external import external_table, external_tables_sensor
+from lakehouse_dagster.external import external_table
 from lakehouse_dagster.feed import Batch, Feed, batches_of
 from lakehouse_dagster.instance import (
     ProcessRunLauncher,

@@ -16,6 +16,8 @@ from lakehouse_dagster.pipeline import Committed, Staged, TableState
 from lakehouse_dagster.specs import TableSpec
 
 Metadata: TypeAlias = dict[str, Any]
+# The tag of an event with the version of the rows, which Dagster sets for materializations of a run.
+DATA_VERSION = "dagster/data_version"
 
 # Lists longer than this would make an event slow to read on every page; the table itself has them all.
 _MOST_ROWS = 20

@@ -1,24 +1,27 @@
 """Page: the present state of a table as the latest event of its asset, after changes of any process.
 
-Rule: an event is made only for a state that the page does not show. `is_newer` orders two states.
+Rule: an event is made only for a state that the page does not show.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.metadata import Metadata, state_metadata
-from lakehouse_dagster.pipeline import TableState, figures, is_newer, read_state
+from lakehouse_dagster.metadata import DATA_VERSION, Metadata, state_metadata
+from lakehouse_dagster.pipeline import TableState, figures, position, read_state
 from lakehouse_dagster.specs import MaintenanceSpec, TableSpec
 
 # Without them Dagster would call the next ingest out of date, although nothing differs.
 _LINEAGE_TAGS = ("dagster/code_version", "dagster/input_")
-_VERSION_TAG = "dagster/data_version"
-_STATE_CHECKS = ("sorted_runs", "snapshot_count")
 # What a change of files leaves as it was.
 _KEPT = ("dagster/uri", "dagster/column_lineage", "paimon/column_lineage", "paimon/input_snapshots")
+# The checks that need no more than the state of a table: what each finds, and its limit.
+STATE_CHECKS: Mapping[str, Callable[[TableState, MaintenanceSpec], tuple[int, int]]] = {
+    "sorted_runs": lambda state, limits: (state.sorted_runs, limits.max_sorted_runs),
+    "snapshot_count": lambda state, limits: (state.snapshots_retained, limits.max_snapshots),
+}
 
 
 def report_state(
@@ -27,12 +30,13 @@ def report_state(
     """Show the present state of a table on the page of its asset `key`, and evaluate its cheap checks again.
 
     `done` says what changed the table, and by whom. The event belongs to no run. Nothing is written when the page shows
-    this state or a newer one, and the checks were evaluated after it. Returns the state.
+    this state and the checks were evaluated after it. Returns the state.
     """
     event = instance.get_latest_materialization_event(key)
     shown = event.asset_materialization if event is not None else None
+    # Read after the event: a state with an older snapshot than the page shows is that of a table that was rolled back.
     state = read_state(table)
-    if is_newer(state, _position(shown)):
+    if position(state) != _shown_position(shown, state):
         instance.report_runless_asset_event(
             dg.AssetMaterialization(
                 key,
@@ -41,7 +45,7 @@ def report_state(
                     **page_metadata(state, spec.maintenance),
                     **_content_metadata(shown, state, table),
                 },
-                tags={**_lineage(shown), _VERSION_TAG: state.content_version},
+                tags={**_lineage(shown), DATA_VERSION: state.content_version},
             )
         )
     elif event is not None and _are_evaluated(instance, key, since=event.timestamp):
@@ -60,8 +64,25 @@ def report_state(
     return state
 
 
+def changed_rows(instance: dg.DagsterInstance, key: dg.AssetKey, table: lc.Table) -> dg.AssetMaterialization | None:
+    """Return the event of a table whose rows are not those of its latest event, None if they are.
+
+    For tables without a specification: there are no limits to compare with.
+    """
+    event = instance.get_latest_materialization_event(key)
+    shown = event.asset_materialization if event is not None else None
+    state = read_state(table)
+    if shown is not None and (shown.tags or {}).get(DATA_VERSION) == state.content_version:
+        return None
+    return dg.AssetMaterialization(
+        key,
+        metadata={**state_metadata(state), "dagster/row_count": table.scan().count(), "dagster/uri": table.uri},
+        tags={DATA_VERSION: state.content_version},
+    )
+
+
 def page_metadata(state: TableState, limits: MaintenanceSpec) -> Metadata:
-    """What the page of a table shows of its state: first what one who is on call looks for."""
+    """Return what the page of a table shows of its state: its snapshot, health, age and next maintenance first."""
     found = figures(state, limits)
     due = [figure for figure in found if figure.is_due]
     content_time = state.content_time
@@ -78,10 +99,8 @@ def page_metadata(state: TableState, limits: MaintenanceSpec) -> Metadata:
 
 def state_checks(key: dg.AssetKey, state: TableState, limits: MaintenanceSpec) -> Iterator[dg.AssetCheckResult]:
     """Evaluate the checks that need no more than the state of a table."""
-    for name, found, limit in (
-        ("sorted_runs", state.sorted_runs, limits.max_sorted_runs),
-        ("snapshot_count", state.snapshots_retained, limits.max_snapshots),
-    ):
+    for name, figure in STATE_CHECKS.items():
+        found, limit = figure(state, limits)
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
@@ -94,27 +113,24 @@ def state_checks(key: dg.AssetKey, state: TableState, limits: MaintenanceSpec) -
 
 def _are_evaluated(instance: dg.DagsterInstance, key: dg.AssetKey, *, since: float) -> bool:
     """Return whether each cheap check was evaluated at the time `since`, in seconds, or later."""
-    keys = [dg.AssetCheckKey(key, name) for name in _STATE_CHECKS]
+    keys = [dg.AssetCheckKey(key, name) for name in STATE_CHECKS]
     latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     return len(latest) == len(keys) and all(
         record.event is not None and record.event.timestamp >= since for record in latest.values()
     )
 
 
-def _position(shown: dg.AssetMaterialization | None) -> Mapping[str, Any]:
-    """Return what the latest event says of the table's place in its history; empty without one."""
-    if shown is None:
-        return {}
-    names = ("incarnation", "snapshot_id", "files_total", "earliest_snapshot_id")
-    found = {name: shown.metadata[f"paimon/{name}"].value for name in names if f"paimon/{name}" in shown.metadata}
-    return found if len(found) == len(names) else {}
+def _shown_position(shown: dg.AssetMaterialization | None, state: TableState) -> Mapping[str, Any]:
+    """Return what the latest event says of the table's place in its history; less than a place, or none, without it."""
+    metadata = {} if shown is None else shown.metadata
+    return {name: value.value for name in position(state) if (value := metadata.get(f"paimon/{name}")) is not None}
 
 
 def _content_metadata(shown: dg.AssetMaterialization | None, state: TableState, table: lc.Table) -> Metadata:
     """Return what depends on the rows only: as it was shown, or counted where the rows are others now."""
     if shown is None:
         return {"dagster/row_count": table.scan().count()}
-    same = (shown.tags or {}).get(_VERSION_TAG) == state.content_version and "dagster/row_count" in shown.metadata
+    same = (shown.tags or {}).get(DATA_VERSION) == state.content_version and "dagster/row_count" in shown.metadata
     count = shown.metadata["dagster/row_count"] if same else table.scan().count()
     return {"dagster/row_count": count, **{name: shown.metadata[name] for name in _KEPT if name in shown.metadata}}
 

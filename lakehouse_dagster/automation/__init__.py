@@ -6,10 +6,11 @@ from lakehouse_dagster.automation.jobs import ingest_job, maintain_job, observe_
 from lakehouse_dagster.automation.progress import progress_logger
 from lakehouse_dagster.automation.schedules import nightly_schedule
 from lakehouse_dagster.automation.sensors import maintenance_sensor
-from lakehouse_dagster.automation.state import state_sensor
+from lakehouse_dagster.automation.state import external_tables_sensor, state_sensor
 
 __all__ = [
     "carry_on",
+    "external_tables_sensor",
     "ingest_job",
     "log_failed_run",
     "log_failed_step",

@@ -1,22 +1,27 @@
-"""State sensor: shows on the page of each table what other engines and processes did to it."""
+"""State sensors: show on the pages of tables what other engines and processes did to them.
+
+Rule: a tick looks at each table, without Spark, and an error of one table stops no other.
+"""
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 
 import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.page import report_state
+from lakehouse_dagster.page import changed_rows, report_state
 from lakehouse_dagster.pipeline import open_table
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.specs import TableSpec
 
-# A tick must end within 60 s; the next tick goes on with the table that this one did not get to.
+# A tick must end within 60 s; the next tick continues with the table that this one did not reach.
 BUDGET_SECONDS = 40
 
 
 def state_sensor(lake: Lake) -> dg.SensorDefinition:
     """Return the sensor that reports the present state of the tables of a lake. It is on and requests no runs."""
+
+    tables = {lake.table_key(spec): spec.identifier for spec in lake.tables}
 
     @dg.sensor(
         name=lake.scoped("state"),
@@ -26,29 +31,80 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
         required_resource_keys={lake.resource},
     )
     def state(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
-        catalog = lakehouse.local_catalog()
-        started = time.monotonic()
-        names = [spec.identifier for spec in lake.tables]
-        first = names.index(context.cursor) if context.cursor in names else 0
-        looked, cursor = [], None
-        for spec in [*lake.tables[first:], *lake.tables[:first]]:
-            if time.monotonic() - started > BUDGET_SECONDS:
-                cursor = spec.identifier
-                break
-            try:
-                looked.append(f"{spec.identifier}: {_look_at(context.instance, lake, catalog, spec)}")
-            except lc.LakehouseError as error:
-                # The other tables are shown all the same.
-                looked.append(f"{spec.identifier}: {error}")
-        return dg.SensorResult(skip_reason="\n".join(looked) or "no tables", cursor=cursor or "")
+        def report(key: dg.AssetKey, table: lc.Table) -> str:
+            found = report_state(context.instance, key, table, lake.table(table.name), done="found by the sensor")
+            return "no snapshot" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
+
+        lines, cursor = _look(context, lake.resource, tables, report)
+        return dg.SensorResult(skip_reason=lines, cursor=cursor)
 
     return state
 
 
-def _look_at(instance: dg.DagsterInstance, lake: Lake, catalog: lc.Catalog, spec: TableSpec) -> str:
-    table = open_table(catalog, spec.identifier)
-    if table is None:
-        return "not created yet"
-    found = report_state(instance, lake.table_key(spec), table, spec, done="found by the sensor")
-    return "no snapshot" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
+def external_tables_sensor(
+    tables: Sequence[dg.AssetSpec], *, lake: str = "lake", resource: str = "lakehouse", interval_seconds: int = 60
+) -> dg.SensorDefinition:
+    """Return the sensor that reports each table of `external_table` whose rows changed: its state and data version.
+
+    A compaction changes no rows, so automation conditions of downstream assets see exactly the changes. `resource` is
+    the key of the `LakehouseResource`. Raises InvalidRequest for specs that are not tables of `lake`.
+    """
+    named: dict[dg.AssetKey, str] = {}
+    for spec in tables:
+        if spec.metadata.get("paimon/lake") != lake or spec.key in named:
+            raise lc.InvalidRequest(
+                f"external_tables_sensor: found {spec.key.to_user_string()}, expected each table of the lake {lake} "
+                "once, as external_table returns it."
+            )
+        named[spec.key] = str(spec.metadata["dagster/table_name"])
+
+    @dg.sensor(
+        name=f"{lake}_external_tables",
+        minimum_interval_seconds=interval_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reports tables that others write, when their rows changed.",
+        required_resource_keys={resource},
+    )
+    def external_tables(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        events: list[dg.AssetMaterialization] = []
+
+        def report(key: dg.AssetKey, table: lc.Table) -> str:
+            found = changed_rows(context.instance, key, table)
+            events.extend([] if found is None else [found])
+            return "unchanged" if found is None else "changed"
+
+        lines, cursor = _look(context, resource, named, report)
+        return dg.SensorResult(asset_events=events, skip_reason=None if events else lines, cursor=cursor)
+
+    return external_tables
+
+
+def _look(
+    context: dg.SensorEvaluationContext,
+    resource: str,
+    tables: Mapping[dg.AssetKey, str],
+    report: Callable[[dg.AssetKey, lc.Table], str],
+) -> tuple[str, str]:
+    """Report the tables, asset → name; return a line for each, and the cursor of the next tick.
+
+    The cursor is the asset of the first table that the tick did not reach, empty without one.
+    """
+    lakehouse: LakehouseResource = getattr(context.resources, resource)
+    catalog = lakehouse.local_catalog()
+    started = time.monotonic()
+    keys = list(tables)
+    first = next((at for at, key in enumerate(keys) if key.to_user_string() == context.cursor), 0)
+    lines, cursor = [], ""
+    for key in [*keys[first:], *keys[:first]]:
+        if time.monotonic() - started > BUDGET_SECONDS:
+            cursor = key.to_user_string()
+            break
+        name = tables[key]
+        try:
+            table = open_table(catalog, name)
+            lines.append(f"{name}: {'not created yet' if table is None else report(key, table)}")
+        except lc.LakehouseError as error:
+            # A tick that reports another table shows no lines.
+            context.log.warning(f"{name}: {error}")
+            lines.append(f"{name}: {error}")
+    return "\n".join(lines) or "no tables", cursor

@@ -20,8 +20,8 @@ from lakehouse_dagster.pipeline.table_state import (
     TableState,
     committed_identifier,
     incarnation,
-    is_newer,
     last_identifier,
+    position,
     read_state,
 )
 
@@ -43,10 +43,10 @@ __all__ = [
     "figures",
     "find_files",
     "incarnation",
-    "is_newer",
     "last_identifier",
     "logged_progress",
     "open_table",
+    "position",
     "read_state",
     "record_delivery",
     "recorded_files",

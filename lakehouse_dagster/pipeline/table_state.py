@@ -93,13 +93,12 @@ def read_state(table: lc.Table, *, recent: int = 10) -> TableState:
     )
 
 
-def is_newer(state: TableState, shown: Mapping[str, Any]) -> bool:
-    """Return whether `state` is news where `shown` was read from the page before the state was read.
+def position(state: TableState) -> Mapping[str, Any]:
+    """Return the place of a state in the history of its table: two states of one place are one state.
 
-    `shown` has `incarnation`, `snapshot_id`, `files_total` and `earliest_snapshot_id`; empty: nothing is shown. An
-    older snapshot is news too: it was read later, so the table was rolled back. Expiry changes only the oldest one.
+    Expiry changes the earliest snapshot alone, and a table that was made again the incarnation.
     """
-    return shown != {
+    return {
         "incarnation": state.incarnation,
         "snapshot_id": state.snapshot_id or 0,
         "files_total": state.files_total,
