@@ -190,7 +190,10 @@ class Catalog:
             raise self._no_database(database)
         store = self._store.at(_table_folder(database, table))
         # Hidden files belong to another process that is writing, or to one that died.
-        if any(not is_hidden(found.key.rpartition("/")[2]) for found in store.list("")):
+        # Another process may have created the table since the tables were listed.
+        if any(not is_hidden(found.key.rpartition("/")[2]) for found in store.list("")) and not self._has_schema(
+            _table_folder(database, table)
+        ):
             raise InvalidRequest(
                 f"{store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
                 "remove the folder or choose another name."

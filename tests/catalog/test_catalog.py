@@ -52,6 +52,24 @@ def test_what_exists_is_taken_as_it_is_only_where_that_is_asked_for(catalog):
         catalog.create_database("sales")
 
 
+def test_a_table_that_another_process_makes_meanwhile_is_the_one_that_exists(catalog, tmp_path, monkeypatch):
+    other = lc.connect(tmp_path / "lake")
+    has_database, calls = type(catalog)._has_database, []
+
+    def interrupted(self, name):
+        if self is catalog:
+            calls.append(name)
+            # The third look at the database comes after the list of its tables.
+            if len(calls) == 3:
+                made(other)
+        return has_database(self, name)
+
+    monkeypatch.setattr(type(catalog), "_has_database", interrupted)
+    found = catalog.create_table("sales.orders", COLUMNS, primary_keys=["k"], exist_ok=True)
+
+    assert found.scan().count() == 1
+
+
 def test_a_dropped_table_leaves_nothing_and_its_name_is_free(catalog, tmp_path):
     made(catalog).create_tag("first")
 
