@@ -1,6 +1,6 @@
 """Checks of a table: sound, complete, compacted, expired. They read metadata and one count, without a Spark session."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
@@ -9,15 +9,14 @@ from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import findings
 from lakehouse_dagster.page import state_checks
-from lakehouse_dagster.pipeline import RefusedFile, logged_progress, read_state
+from lakehouse_dagster.pipeline import logged_progress, read_state
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources import FilesSource, row_source
+from lakehouse_dagster.sources import SourceCheck, row_source
 from lakehouse_dagster.specs import TableSpec
 
 DESCRIPTIONS: Mapping[str, str] = {
     "verify": "Metadata, files and totals agree; a failure blocks downstream assets.",
     "source_row_count": "The table has as many rows as the source makes of the committed batches.",
-    "files_loaded": "Every file that is there is loaded; a file that cannot be read stays to be done.",
     "sorted_runs": "No bucket has more sorted runs than its specification allows: compaction keeps up.",
     "snapshot_count": "No more snapshots than the specification allows: expiry keeps up.",
 }
@@ -28,14 +27,13 @@ _MOST_NAMED = 5
 def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
     """Return the checks of a table."""
     key, source = lake.table_key(table), row_source(lake, table)
-    absent = {
-        *(() if source.tells_rows else ("source_row_count",)),
-        *(() if isinstance(source, FilesSource) else ("files_loaded",)),
+    descriptions = {
+        **{name: text for name, text in DESCRIPTIONS.items() if source.tells_rows or name != "source_row_count"},
+        **{check.name: check.description for check in source.checks},
     }
     specs = [
         dg.AssetCheckSpec(name, asset=key, blocking=name == "verify", description=text)
-        for name, text in DESCRIPTIONS.items()
-        if name not in absent
+        for name, text in descriptions.items()
     ]
 
     @dg.multi_asset_check(
@@ -56,8 +54,9 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
             if "source_row_count" in wanted:
                 expected, through = source.expected_rows(opened, context.resources)
                 yield _source_row_count(opened, key, expected, through)
-            if isinstance(source, FilesSource) and "files_loaded" in wanted:
-                yield _files_loaded(key, source.unloaded(opened, context.resources))
+            for check in source.checks:
+                if check.name in wanted:
+                    yield _source_check(key, check, check.faults(opened, context.resources))
             yield from (result for result in state_checks(key, state, table.maintenance) if result.check_name in wanted)
 
     return checks
@@ -86,12 +85,12 @@ def _source_row_count(table: lc.Table, key: dg.AssetKey, expected: int, through:
     )
 
 
-def _files_loaded(key: dg.AssetKey, unloaded: Sequence[RefusedFile]) -> dg.AssetCheckResult:
+def _source_check(key: dg.AssetKey, check: SourceCheck, faults: list[str]) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         asset_key=key,
-        check_name="files_loaded",
-        passed=not unloaded,
+        check_name=check.name,
+        passed=not faults,
         severity=dg.AssetCheckSeverity.ERROR,
-        description="; ".join(map(str, unloaded[:_MOST_NAMED])) or "all files are loaded",
-        metadata={"paimon/files_unloaded": len(unloaded)},
+        description="; ".join(faults[:_MOST_NAMED]) or check.passed,
+        metadata={f"paimon/{check.count}": len(faults)},
     )

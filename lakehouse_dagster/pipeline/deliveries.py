@@ -63,17 +63,6 @@ class RecordedFile:
     delivery: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedFile:
-    """A file that no delivery takes, and why."""
-
-    path: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason if self.reason.startswith(str(self.path)) else f"{self.path}: {self.reason}"
-
-
 def find_files(pattern: str) -> list[FoundFile]:
     """Return the files that match `pattern` (`**` matches any depth), oldest first; files of one time by their path.
 

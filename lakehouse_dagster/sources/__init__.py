@@ -9,8 +9,7 @@ from lakehouse_dagster.sources.changelog_source import (
     unapplied,
 )
 from lakehouse_dagster.sources.feed_source import FeedSource
-from lakehouse_dagster.sources.files_source import FilesSource
-from lakehouse_dagster.sources.row_source import Delivery, RowSource
+from lakehouse_dagster.sources.row_source import Delivery, RowSource, SourceCheck
 from lakehouse_dagster.sources.table_source import row_source
 
 __all__ = [
@@ -18,8 +17,8 @@ __all__ = [
     "ChangelogSource",
     "Delivery",
     "FeedSource",
-    "FilesSource",
     "RowSource",
+    "SourceCheck",
     "changes_of",
     "changes_user",
     "pending_changes",

@@ -2,7 +2,7 @@
 rows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.pipeline import committed_identifier, incarnation
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.row_source import Delivery, Expected
+from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource
 from lakehouse_dagster.specs import ChangesSpec
 
 # Row kinds of the changes that are kept or taken away; -U only repeats what was there before.
@@ -22,7 +22,7 @@ ROWKIND = "rowkind"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangelogSource:
+class ChangelogSource(RowSource):
     """The changes of the table at `upstream`, one batch for each snapshot with changes.
 
     `columns` and `key` are those of the table that takes the changes.
@@ -40,20 +40,8 @@ class ChangelogSource:
         return f"the changes of {self.spec.table}"
 
     @property
-    def column_prefix(self) -> str:
-        return ""
-
-    @property
-    def resources(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
     def tells_rows(self) -> bool:
         return True
-
-    @property
-    def batching(self) -> Mapping[str, Any]:
-        return {}
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)

@@ -12,12 +12,12 @@ from lakehouse_dagster.feed import WHOLE, Batch, Feed, batches_of, commit_user
 from lakehouse_dagster.pipeline import last_identifier, refuse_gap
 from lakehouse_dagster.resources import FeedResource, LakehouseResource
 from lakehouse_dagster.run_tags import root_run_id
-from lakehouse_dagster.sources.row_source import Delivery, Expected
+from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource
 from lakehouse_dagster.specs import FeedSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedSource:
+class FeedSource(RowSource):
     """Rows of a feed. `key` is the asset of the table that takes the rows."""
 
     feed: Feed

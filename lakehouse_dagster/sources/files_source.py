@@ -3,7 +3,7 @@
 Rule: a file that was read through is part of one delivery; a file that cannot be read stays to be done.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from lakehouse_dagster.pipeline import (
     FoundFile,
     ReadFile,
     RecordedFile,
-    RefusedFile,
     committed_identifier,
     find_files,
     incarnation,
@@ -25,12 +24,12 @@ from lakehouse_dagster.pipeline import (
     unfinished_deliveries,
 )
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.row_source import Delivery, Expected
+from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource, SourceCheck
 from lakehouse_dagster.specs import FilesSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesSource:
+class FilesSource(RowSource):
     """The rows of the files that match `pattern`, one batch for each delivery. `key` is the asset of the table."""
 
     spec: FilesSpec
@@ -51,27 +50,27 @@ class FilesSource:
         return f"the files {self.spec.path}"
 
     @property
-    def column_prefix(self) -> str:
-        return ""
-
-    @property
-    def resources(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def batching(self) -> Mapping[str, Any]:
-        return {}
+    def checks(self) -> Sequence[SourceCheck]:
+        return (
+            SourceCheck(
+                name="files_loaded",
+                description="Every file that is there is loaded; a file that cannot be read stays to be done.",
+                passed="all files are loaded",
+                count="files_unloaded",
+                faults=self.unloaded,
+            ),
+        )
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         catalog = lakehouse.local_catalog()
-        found = find_files(self.pattern)
         table = catalog.table(".".join(self.key.path[-2:]))
         user = self._user(table)
+        paths: dict[int, list[Path]] = {}
 
         def batches_to_stage(opened: lc.Table) -> list[Batch]:
-            recorded = recorded_files(catalog, opened)
-            for path in self._changed(found, recorded):
+            found, recorded = find_files(self.pattern), recorded_files(catalog, opened)
+            for path in _changed(found, recorded):
                 context.log.warning(
                     f"{opened.name}: {path} has changed since it was loaded, and is not loaded again. Give new rows a "
                     "new file name."
@@ -79,49 +78,50 @@ class FilesSource:
             good, refused = self.check(opened, _new(found, recorded))
             for each in refused:
                 context.log.error(f"{opened.name}: not loaded: {each}")
-            record_delivery(catalog, opened, good)
-            return self._batches(catalog, opened, user)
-
-        def read(batch: Batch) -> lc.RowFiles:
-            recorded = recorded_files(catalog, table)
-            return self.rows([each.file.path for each in recorded if each.delivery == batch.identifier])
+            if record_delivery(catalog, opened, good) is not None:
+                recorded = recorded_files(catalog, opened)
+            for file in recorded:
+                paths.setdefault(file.delivery, []).append(file.file.path)
+            return _batches(recorded, opened, user)
 
         return Delivery(
             user=user,
             version=incarnation(table),
             snapshot_id=0,
             batches_to_stage=batches_to_stage,
-            batches_to_commit=lambda opened: self._batches(catalog, opened, user),
-            read=read,
+            batches_to_commit=lambda opened: _batches(recorded_files(catalog, opened), opened, user),
+            read=lambda batch: self.rows(paths[batch.identifier]),
         )
 
     def rows(self, paths: Sequence[Path]) -> lc.RowFiles:
         """Return the rows of files, in the format of the specification."""
         return lc.RowFiles(paths, format=self.spec.format, delimiter=self.spec.delimiter, null=self.spec.null)
 
-    def check(self, table: lc.Table, files: Iterable[FoundFile]) -> tuple[list[ReadFile], list[RefusedFile]]:
-        """Read each file through; return those that the table can take, and the others with the reason."""
+    def check(self, table: lc.Table, files: Iterable[FoundFile]) -> tuple[list[ReadFile], list[str]]:
+        """Read each file through; return those that the table can take, and a sentence for each of the others."""
         good: list[ReadFile] = []
-        refused: list[RefusedFile] = []
+        refused: list[str] = []
         for file in files:
             try:
                 batches = self.rows([file.path]).rows(table.schema.fields, rowkind_column=None, missing="null")
                 row_count = sum(batch.num_rows for batch in batches)
                 if FoundFile.of(file.path, file.path.stat()) != file:
-                    raise lc.InvalidRequest("the file changed while it was read. A later run takes it.")
-            except (lc.InvalidRequest, OSError) as error:
-                refused.append(RefusedFile(path=file.path, reason=str(error)))
+                    refused.append(f"{file.path}: the file changed while it was read. A later run takes it.")
+                    continue
+            except lc.InvalidRequest as error:
+                refused.append(str(error))
+            except OSError as error:
+                refused.append(f"{file.path}: cannot be read: {error}. Correct it; a later run takes it.")
             else:
                 good.append(ReadFile(file=file, row_count=row_count))
         return good, refused
 
-    def unloaded(self, table: lc.Table, resources: Any) -> list[RefusedFile]:
-        """Return the files that are there and that no delivery has, each with what is wrong with it."""
+    def unloaded(self, table: lc.Table, resources: Any) -> list[str]:
+        """Return a sentence for each file that is there and that no delivery has."""
         lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
         new = _new(find_files(self.pattern), recorded_files(lakehouse.local_catalog(), table))
         good, refused = self.check(table, new)
-        waiting = [RefusedFile(path=each.file.path, reason="not loaded yet. Run the ingest.") for each in good]
-        return [*refused, *waiting]
+        return [*refused, *(f"{each.file.path}: not loaded yet. Run the ingest." for each in good)]
 
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
         lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
@@ -133,13 +133,15 @@ class FilesSource:
     def _user(self, table: lc.Table) -> str:
         return f"files@{incarnation(table)}/{'/'.join(self.key.path)}"
 
-    def _batches(self, catalog: lc.Catalog, table: lc.Table, user: str) -> list[Batch]:
-        numbers = unfinished_deliveries(recorded_files(catalog, table), table, commit_user=user)
-        return [Batch(key=str(number), identifier=number) for number in numbers]
 
-    def _changed(self, found: Iterable[FoundFile], recorded: Iterable[RecordedFile]) -> list[Path]:
-        known = {each.file.path: each.file for each in recorded}
-        return [file.path for file in found if known.get(file.path, file) != file]
+def _batches(recorded: Iterable[RecordedFile], table: lc.Table, user: str) -> list[Batch]:
+    numbers = unfinished_deliveries(recorded, table, commit_user=user)
+    return [Batch(key=str(number), identifier=number) for number in numbers]
+
+
+def _changed(found: Iterable[FoundFile], recorded: Iterable[RecordedFile]) -> list[Path]:
+    known = {each.file.path: each.file for each in recorded}
+    return [file.path for file in found if known.get(file.path, file) != file]
 
 
 def _new(found: Iterable[FoundFile], recorded: Iterable[RecordedFile]) -> list[FoundFile]:

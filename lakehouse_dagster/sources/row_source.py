@@ -4,7 +4,7 @@ Rule: each batch is one commit of a stable user with a rising identifier: the or
 of a changelog. So the table's own commits show how far it is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -32,35 +32,59 @@ class Delivery:
     rowkind_column: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCheck:
+    """A check of a table that its source makes. `faults` returns a sentence for each fault; it takes the table and the
+    resources of the step.
+
+    `passed` is the description without faults, and `count` the name of the figure that is their number.
+    """
+
+    name: str
+    description: str
+    passed: str
+    count: str
+    faults: Callable[[lc.Table, Any], list[str]]
+
+
 class RowSource(Protocol):
-    """The source of a table's rows. `label` is its name in texts, `column_prefix` the prefix of its columns."""
+    """The source of a table's rows. A source overrides the defaults that do not fit it."""
 
     @property
     def upstream(self) -> dg.AssetKey: ...
 
     @property
-    def label(self) -> str: ...
-
-    @property
-    def column_prefix(self) -> str: ...
-
-    @property
-    def resources(self) -> frozenset[str]:
-        """The keys of its resources, without the lakehouse."""
-        ...
-
-    @property
-    def tells_rows(self) -> bool:
-        """Whether `expected_rows` has an answer."""
-        ...
-
-    @property
-    def batching(self) -> Mapping[str, Any]:
-        """The arguments of assets that take its batches; none when a run takes all rows."""
+    def label(self) -> str:
+        """The name of the source in texts."""
         ...
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery: ...
 
+    @property
+    def column_prefix(self) -> str:
+        """The text before the names of its columns in the column lineage."""
+        return ""
+
+    @property
+    def resources(self) -> frozenset[str]:
+        """The keys of its resources, without the lakehouse."""
+        return frozenset()
+
+    @property
+    def batching(self) -> Mapping[str, Any]:
+        """The arguments of assets that take its batches; none when a run takes all rows."""
+        return {}
+
+    @property
+    def checks(self) -> Sequence[SourceCheck]:
+        """The checks that only this source can make."""
+        return ()
+
+    @property
+    def tells_rows(self) -> bool:
+        """Whether `expected_rows` has an answer."""
+        return False
+
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
         """Return the expected rows of the table after its commits, and the last batch that they include."""
-        ...
+        raise NotImplementedError(f"{self.label}: the source does not tell its rows.")

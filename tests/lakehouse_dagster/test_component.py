@@ -16,7 +16,9 @@ from pydantic import ValidationError
 
 import lakehouse_core as lc
 import lakehouse_dagster
-from lakehouse_dagster import LakehouseTableComponent
+from lakehouse_dagster import LakehouseTableComponent, TableSpec
+from lakehouse_dagster.component import FilesAttributes, MaintenanceAttributes
+from lakehouse_dagster.specs import FilesSpec, MaintenanceSpec
 
 REFUSALS = (ComponentTreeException, ValidationError, lc.InvalidRequest)
 
@@ -144,6 +146,18 @@ def test_dagster_finds_the_component_by_the_package():
     schema = LakehouseTableComponent.get_model_cls().model_json_schema()
     assert {"warehouse", "database", "name", "columns", "files"} <= set(schema["required"])
     assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("attributes", "spec", "absent", "own"),
+    [
+        (FilesAttributes, FilesSpec, set(), set()),
+        (MaintenanceAttributes, MaintenanceSpec, set(), set()),
+        (LakehouseTableComponent, TableSpec, {"feed", "changes_of"}, {"lake", "warehouse"}),
+    ],
+)
+def test_attributes_have_the_names_of_the_specification(attributes: Any, spec: Any, absent: set[str], own: set[str]):
+    assert attributes.model_fields.keys() - own == spec.model_fields.keys() - absent
 
 
 def causes(error: BaseException | None) -> str:

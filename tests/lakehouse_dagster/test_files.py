@@ -10,7 +10,9 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster import Lake, ingest_asset, load_specs
-from lakehouse_dagster.pipeline.deliveries import ReadFile, find_files, record_delivery, recorded_files
+from lakehouse_dagster.pipeline.deliveries import FoundFile, ReadFile, find_files, record_delivery, recorded_files
+from lakehouse_dagster.sources.files_source import FilesSource
+from lakehouse_dagster.specs import FilesSpec
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 
 ORDERS = "sales.orders"
@@ -165,6 +167,31 @@ def test_runs_that_record_at_once_give_each_file_to_one_delivery(tmp_path: Path)
     assert sorted(each.file.path.name for each in recorded) == sorted(f"{n}.csv" for n in range(12))
     assert sorted({each.delivery for each in recorded}) == sorted(numbers) == list(range(len(numbers)))
     assert catalog.table("sales.file_deliveries").verify().findings == ()
+
+
+@pytest.mark.dagster
+def test_a_file_that_names_no_format_and_one_that_no_run_may_read_are_told_by_their_paths(
+    ready: ReadyLake, incoming: Path
+):
+    ready.ingest()
+    source = FilesSource(
+        spec=FilesSpec(path="*"),
+        pattern="*",
+        key=ready.lake.table_key(ready.lake.table(ORDERS)),
+        upstream=dg.AssetKey("files"),
+        lake_resource="lakehouse",
+        is_append=True,
+    )
+    nameless, folder = put(incoming, "rows", 1, at=0), incoming / "folder.csv"
+    folder.mkdir()
+    found = [FoundFile.of(path, path.stat()) for path in (nameless, folder)]
+
+    good, refused = source.check(ready.table(ORDERS), found)
+
+    assert good == []
+    assert refused[0].startswith(f"{nameless}: expected a name that ends with one of ")
+    assert refused[1].startswith(f"{folder}: ")
+    assert [sentence.count(str(incoming)) for sentence in refused] == [1, 1]
 
 
 def test_files_are_found_oldest_first_and_a_missing_folder_has_none(tmp_path: Path):
