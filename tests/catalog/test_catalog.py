@@ -65,7 +65,7 @@ def test_a_table_that_another_process_makes_meanwhile_is_the_one_that_exists(cat
         return has_database(self, name)
 
     monkeypatch.setattr(type(catalog), "_has_database", interrupted)
-    found = catalog.create_table("sales.orders", COLUMNS, primary_keys=["k"], exist_ok=True)
+    found = catalog.create_table("sales.orders", {"k": "INT"}, exist_ok=True)
 
     assert found.scan().count() == 1
 
