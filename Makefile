@@ -70,7 +70,7 @@ check: setup ## Format, lint, types, imports, fast tests (no JVM)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
-	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop)"
+	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long)"
 
 $(shell mkdir -p build)
 

@@ -52,8 +52,10 @@ def run_until_it_hangs(root: Path, *, at_commit: int, after: bool) -> None:
 
 @pytest.mark.parametrize(
     ("at_commit", "after"),
-    [(1, False), (5, True)],
-    ids=["before the first commit", "between a commit of carrier_day and its answer"],
+    [
+        pytest.param(1, False, id="before the first commit"),
+        pytest.param(5, True, id="between a commit of carrier_day and its answer", marks=pytest.mark.long),
+    ],
 )
 def test_a_killed_run_that_is_executed_again_commits_each_batch_once(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_commit: int, after: bool
