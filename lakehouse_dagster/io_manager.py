@@ -16,7 +16,7 @@ from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.frames import Read, Values, is_spark, loader_of, parted, rows_of
 from lakehouse_dagster.instance.dagster_internals import add_input_metadata
-from lakehouse_dagster.metadata import Metadata, commit_metadata, read_metadata, report_metadata, state_metadata
+from lakehouse_dagster.metadata import Metadata, batch_metadata, commit_metadata, read_metadata, state_metadata
 from lakehouse_dagster.partition_maps import (
     PartitionMap,
     any_of,
@@ -24,7 +24,7 @@ from lakehouse_dagster.partition_maps import (
     partition_condition,
     partition_values,
 )
-from lakehouse_dagster.pipeline import RUN_ID, Committed, read_state
+from lakehouse_dagster.pipeline import RUN_ID, Committed, original_of, read_state
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import root_run_id
 
@@ -135,15 +135,12 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             )
             report = table.commit(staged)
             key = part.names[0] if part.names else None
-            committed.append(Committed(batch=Batch(key=key, identifier=0), report=report))
+            done = Committed(batch=Batch(key=key, identifier=0), report=report, original=original_of(table, report))
+            committed.append(done)
             if report.compaction_failure is not None:
                 context.log.warning(f"{table.name}: committed, but not compacted: {report.compaction_failure}")
             if key is not None:
-                context.step_context.add_asset_metadata(
-                    {**report_metadata([report]), "dagster/partition_row_count": report.rows_added},
-                    context.asset_key,
-                    key,
-                )
+                context.step_context.add_asset_metadata(batch_metadata(done), context.asset_key, key)
         state = read_state(table)
         context.add_output_metadata(
             {

@@ -32,6 +32,10 @@ _SUMMED = (
     "attempts",
     "duration_seconds",
 )
+# A dry run makes no attempt, and how long its plan took is no figure of the plan.
+_OF_A_RUN = ("attempts", "duration_seconds")
+# Of a step's batches that were all committed before; the table of commits has the reason of each.
+_MOST_REASONS = 3
 # What is told of the compactions that commits bring along.
 _COMPACTED = ("files_added", "files_removed", "bytes_rewritten", "changelog_rows_added")
 _PAIRED = {
@@ -124,32 +128,83 @@ def staged_metadata(staged: Sequence[Staged]) -> Metadata:
     }
 
 
+def batch_metadata(part: Committed) -> Metadata:
+    """The commit of one batch. For a replay: the snapshot and the rows of the original commit, and the reason."""
+    replay: Metadata = {"paimon/replayed": int(part.is_replay), "paimon/noop_reason": part.noop_reason}
+    if part.original is not None:
+        found = part.original
+        # An overwrite takes rows away too, so its change is not the number of its rows.
+        rows = {"paimon/rows_added": found.change, "dagster/partition_row_count": found.change}
+        return {
+            "paimon/snapshot_id": found.id,
+            "paimon/commit_kind": found.kind,
+            "paimon/commit_user": found.commit_user,
+            "paimon/commit_identifier": str(found.commit_identifier),
+            **(rows if found.kind == "APPEND" else {}),
+            **replay,
+        }
+    if part.report is None or part.report.replayed:
+        # Its rows are not known any more, and 0 would be wrong.
+        return replay
+    return {**report_metadata([part.report]), "dagster/partition_row_count": part.report.rows_added, **replay}
+
+
 def commit_metadata(committed: Sequence[Committed]) -> Metadata:
     """The commits of a step's batches: their sums, a table with one row for each, and their compactions apart."""
     reports = [part.report for part in committed if part.report is not None]
+    reasons = [part.noop_reason for part in committed]
     compactions = [report.compaction for report in reports if report.compaction is not None]
     return {
         "paimon/batches": len(committed),
-        "paimon/replayed": sum(part.report is None or part.report.replayed for part in committed),
+        "paimon/replayed": sum(part.is_replay for part in committed),
         **report_metadata(reports),
+        "paimon/noop_reason": "; ".join(dict.fromkeys(reasons[:_MOST_REASONS])) if all(reasons) else "",
         "paimon/commit_identifier": str(committed[-1].batch.identifier) if committed else "",
         "paimon/compaction_snapshot_id": (compactions[-1].snapshot_id or 0) if compactions else 0,
         **{f"paimon/compaction_{name}": sum(getattr(each, name) for each in compactions) for name in _COMPACTED},
         "paimon/commits": records(
             ("batch", "snapshot", "kind", "rows added", "compaction's snapshot", "note"),
+            map(_commit_row, committed),
+        ),
+    }
+
+
+def _commit_row(part: Committed) -> tuple[str, int, str, int, int, str]:
+    batch, compacted = part.batch.key or "whole load", 0
+    if part.original is not None:
+        found = part.original
+        return batch, found.id, found.kind, found.change, compacted, part.noop_reason
+    if part.report is None:
+        return batch, 0, "", 0, compacted, part.noop_reason
+    if part.report.compaction is not None:
+        compacted = part.report.compaction.snapshot_id or 0
+    kind = str(part.report.commit_kind or "")
+    return batch, part.report.snapshot_id or 0, kind, part.report.rows_added, compacted, part.noop_reason
+
+
+def plan_metadata(report: lc.Report) -> Metadata:
+    """The plan of a dry run: its figures, what it would rewrite by bucket, and what it would delete."""
+    plain = report.to_dict()
+    return {
+        "paimon/noop_reason": report.noop_reason or "",
+        "paimon/snapshot_id_before": report.snapshot_id_before or 0,
+        **{f"paimon/{name}": _number(plain[name]) for name in _SUMMED if name not in _OF_A_RUN},
+        **details(report),
+        **({"paimon/reason": reason} if (reason := plain.get("reason")) else {}),
+        "paimon/buckets": records(
+            ("partition", "bucket", "files", "bytes", "reason"),
             (
                 (
-                    part.batch.key or "whole load",
-                    part.report.snapshot_id or 0,
-                    str(part.report.commit_kind or ""),
-                    part.report.rows_added,
-                    (part.report.compaction.snapshot_id or 0) if part.report.compaction is not None else 0,
-                    part.report.noop_reason or "",
+                    ", ".join(f"{name}={value}" for name, value in each["partition"].items()),
+                    each["bucket"],
+                    each["files"],
+                    each["bytes_rewritten"],
+                    each["reason"],
                 )
-                for part in committed
-                if part.report is not None
+                for each in plain.get("buckets", ())
             ),
         ),
+        "paimon/paths": records(("deleted",), ((path,) for path in plain.get("paths", ()))),
     }
 
 

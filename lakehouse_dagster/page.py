@@ -32,6 +32,30 @@ def report_state(
     `done` says what changed the table, and by whom. The event belongs to no run. Nothing is written when the page shows
     this state and the checks were evaluated after it. Returns the state.
     """
+    state, since = show_state(instance, key, table, spec, done=done)
+    if since is not None and _are_evaluated(instance, key, since=since):
+        return state
+    for result in state_checks(key, state, spec.maintenance):
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                asset_key=key,
+                check_name=str(result.check_name),
+                passed=result.passed,
+                severity=result.severity,
+                description=result.description,
+                metadata=result.metadata,
+            )
+        )
+    return state
+
+
+def show_state(
+    instance: dg.DagsterInstance, key: dg.AssetKey, table: lc.Table, spec: TableSpec, *, done: str
+) -> tuple[TableState, float | None]:
+    """Show the present state of a table on the page of its asset, as `report_state` does, without its checks.
+
+    Returns the state, and the time in seconds since which the page shows it; None if it was written just now.
+    """
     event = instance.get_latest_materialization_event(key)
     shown = event.asset_materialization if event is not None else None
     # Read after the event: a state with an older snapshot than the page shows is that of a table that was rolled back.
@@ -48,20 +72,8 @@ def report_state(
                 tags={**_lineage(shown), DATA_VERSION: state.content_version},
             )
         )
-    elif event is not None and _are_evaluated(instance, key, since=event.timestamp):
-        return state
-    for result in state_checks(key, state, spec.maintenance):
-        instance.report_runless_asset_event(
-            dg.AssetCheckEvaluation(
-                asset_key=key,
-                check_name=str(result.check_name),
-                passed=result.passed,
-                severity=result.severity,
-                description=result.description,
-                metadata=result.metadata,
-            )
-        )
-    return state
+        return state, None
+    return state, None if event is None else event.timestamp
 
 
 def changed_rows(instance: dg.DagsterInstance, key: dg.AssetKey, table: lc.Table) -> dg.AssetMaterialization | None:

@@ -4,15 +4,10 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset
+from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset, is_shown, observed
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.metadata import (
-    column_lineage,
-    commit_metadata,
-    definition_metadata,
-    report_metadata,
-)
-from lakehouse_dagster.page import page_metadata
+from lakehouse_dagster.metadata import batch_metadata, column_lineage, commit_metadata, definition_metadata
+from lakehouse_dagster.page import page_metadata, show_state
 from lakehouse_dagster.pipeline import commit_batches, logged_progress, read_state
 from lakehouse_dagster.resources import spark_app_id
 from lakehouse_dagster.specs import TableSpec
@@ -50,10 +45,20 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                         f"{table.identifier}: committed, but not compacted: {part.report.compaction_failure} The "
                         "next commit or compaction tries again."
                     )
-                if (partition := assets.partition_of(part.batch)) is not None and part.report is not None:
-                    metadata = {**report_metadata([part.report]), "dagster/partition_row_count": part.report.rows_added}
-                    context.add_asset_metadata(metadata, partition_key=partition)
             state = read_state(opened)
+            notes = [(assets.partition_of(part.batch), part.noop_reason, batch_metadata(part)) for part in committed]
+            partitions = [partition for partition, _, _ in notes]
+            if all(part.is_replay for part in committed) and is_shown(
+                context, assets.key, partitions, state.content_version
+            ):
+                notes = notes or [(None, "no batch is staged", {})]
+                context.log.info(f"{table.identifier}: nothing was committed: {notes[0][1]}")
+                done = f"found by run {context.run.run_id[:8]}"
+                show_state(context.instance, assets.key, opened, table, done=done)
+                return observed(context, assets.key, [(key, f"nothing was committed: {t}", m) for key, t, m in notes])
+            for partition, _, metadata in notes:
+                if partition is not None:
+                    context.add_asset_metadata(metadata, partition_key=partition)
             context.log.info(
                 f"{table.identifier}: committed{batch_count('', committed)}, now at snapshot {state.snapshot_id}"
             )

@@ -4,7 +4,7 @@ Rule: no warehouse is read while assets are defined, so a slow store cannot brea
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,9 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.instance.dagster_internals import NO_EVENT
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.metadata import input_snapshots
+from lakehouse_dagster.metadata import DATA_VERSION, input_snapshots
 from lakehouse_dagster.pipeline import Committed, Staged
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import table_tags
@@ -100,6 +101,35 @@ class TableAssets:
             spark_job(group, f"{operation} {table}"),
         ):
             yield
+
+
+def is_shown(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, partitions: Sequence[str | None], version: str | None = None
+) -> bool:
+    """Return whether Dagster has materializations of these partitions; of the asset, with this data version, without
+    any.
+
+    It lacks them in a new instance, and in the re-execution of a run that was killed after its commit.
+    """
+    wanted = {partition for partition in partitions if partition is not None}
+    if wanted:
+        return wanted <= set(context.instance.get_materialized_partitions(key))
+    event = context.instance.get_latest_materialization_event(key)
+    if event is None or event.asset_materialization is None:
+        return False
+    return version is None or (event.asset_materialization.tags or {}).get(DATA_VERSION) == version
+
+
+def observed(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, notes: Iterable[tuple[str | None, str, Mapping[str, Any]]]
+) -> dg.MaterializeResult[Any]:
+    """Log observations of an asset, each a partition, a description and metadata; return a result without an event.
+
+    Later steps of the run are executed: a table that follows this one may still have to take its changes.
+    """
+    for partition, description, metadata in notes:
+        context.log_event(dg.AssetObservation(key, partition=partition, description=description, metadata=metadata))
+    return dg.MaterializeResult(metadata=dict(NO_EVENT))
 
 
 def defined_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset
+from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset, is_shown, observed
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import staged_metadata
 from lakehouse_dagster.pipeline import create_table, differences, logged_progress, stage_batches
@@ -15,10 +15,10 @@ from lakehouse_dagster.specs import TableSpec
 def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
     """Return the asset that stages the batches of a table and creates the table if it does not exist."""
     assets = TableAssets(lake=lake, spec=table)
-    source = assets.source
+    source, key = assets.source, assets.operation("ingest")
 
     @defined_asset(
-        key=assets.operation("ingest"),
+        key=key,
         deps=[source.upstream],
         description=f"Stages files for {table.identifier} from {source.label}. Readers see them after the commit.",
         **assets.batched("ingest"),
@@ -42,6 +42,11 @@ def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                 staged.append(part)
                 if (partition := assets.partition_of(part.batch)) is not None:
                     context.add_asset_metadata(staged_metadata([part]), partition_key=partition)
+            partitions = [assets.partition_of(part.batch) for part in staged]
+            if all(part.is_committed for part in staged) and is_shown(context, key, partitions):
+                reason = "nothing was staged: " + ("committed before" if staged else "no batch is new")
+                context.log.info(f"{table.identifier}: {reason}")
+                return observed(context, key, [(partition, reason, {}) for partition in partitions or [None]])
             context.log.info(
                 f"{table.identifier}: staged {sum(part.rows for part in staged):,} rows{batch_count(' of', staged)}"
             )

@@ -6,8 +6,15 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.assets.context import TableAssets
-from lakehouse_dagster.metadata import before_and_after, details, input_snapshots, report_metadata, state_metadata
+from lakehouse_dagster.assets.context import TableAssets, observed
+from lakehouse_dagster.metadata import (
+    before_and_after,
+    details,
+    input_snapshots,
+    plan_metadata,
+    report_metadata,
+    state_metadata,
+)
 from lakehouse_dagster.page import report_state
 from lakehouse_dagster.pipeline import OPERATIONS, TableState, read_state
 from lakehouse_dagster.resources import spark_app_id
@@ -36,6 +43,11 @@ def maintain(
         table = assets.catalog(context).table(spec.identifier)
         before = read_state(table)
         report = verb(table)
+        if report.dry_run:
+            # The plan is no state of the table: its page is left alone.
+            description = f"dry run: {report.noop_reason or 'nothing was done; the metadata are the plan'}"
+            context.log.info(f"{spec.identifier}: {operation}: {description}")
+            return observed(context, assets.operation(operation), [(None, description, plan_metadata(report))])
         # Reported also when there was nothing to do: another process may have changed the table meanwhile.
         after = report_state(
             context.instance, assets.key, table, spec, done=f"{operation} by run {context.run.run_id[:8]}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 from dagster._check import CheckError
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.run_coordinator.base import SubmitRunContext
@@ -17,6 +18,7 @@ from dagster._grpc.types import ExecuteRunArgs
 from dagster._serdes import deserialize_value, serialize_value
 
 __all__ = [
+    "NO_EVENT",
     "CheckRunHealthResult",
     "LaunchRunContext",
     "QueuedRunCoordinator",
@@ -30,6 +32,9 @@ __all__ = [
     "location_name",
     "most_retries",
 ]
+
+# Metadata of a result that is no materialization: later steps of the run are executed, and no event is stored.
+NO_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 
 
 def execution_arguments(context: LaunchRunContext, instance: dg.DagsterInstance) -> str:

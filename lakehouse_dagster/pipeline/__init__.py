@@ -1,6 +1,6 @@
 """The pipeline of one table, without Dagster: set-up, staging, committing, its state, what maintenance is due."""
 
-from lakehouse_dagster.pipeline.committing import Committed, commit_batches
+from lakehouse_dagster.pipeline.committing import Committed, commit_batches, original_of
 from lakehouse_dagster.pipeline.deliveries import (
     FoundFile,
     ReadFile,
@@ -16,8 +16,10 @@ from lakehouse_dagster.pipeline.staging import Staged, refuse_gap, stage_batches
 from lakehouse_dagster.pipeline.table_setup import create_table, differences, open_table
 from lakehouse_dagster.pipeline.table_state import (
     RUN_ID,
+    SnapshotFacts,
     TableState,
     committed_identifier,
+    committed_snapshots,
     incarnation,
     last_identifier,
     position,
@@ -32,10 +34,12 @@ __all__ = [
     "FoundFile",
     "ReadFile",
     "RecordedFile",
+    "SnapshotFacts",
     "Staged",
     "TableState",
     "commit_batches",
     "committed_identifier",
+    "committed_snapshots",
     "create_table",
     "differences",
     "figures",
@@ -44,6 +48,7 @@ __all__ = [
     "last_identifier",
     "logged_progress",
     "open_table",
+    "original_of",
     "position",
     "read_state",
     "record_delivery",

@@ -5,15 +5,40 @@ from dataclasses import dataclass, replace
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
-from lakehouse_dagster.pipeline.table_state import RUN_ID, committed_identifier
+from lakehouse_dagster.pipeline.table_state import (
+    RUN_ID,
+    SnapshotFacts,
+    committed_identifier,
+    committed_snapshots,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A batch and the report of its commit; None when the batch was committed before and nothing is pending."""
+    """A batch and the report of its commit; None when the batch was committed before and nothing is pending.
+
+    `original` is the snapshot that an earlier commit made of the batch; None when there was no earlier commit, when it
+    had no rows, or when its snapshot has expired.
+    """
 
     batch: Batch
     report: lc.CommitReport | None
+    original: SnapshotFacts | None = None
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the batch was committed before."""
+        return self.report is None or self.report.replayed
+
+    @property
+    def noop_reason(self) -> str:
+        """Why this commit made no snapshot; empty if it made one."""
+        if self.report is not None and not self.report.replayed:
+            return self.report.noop_reason or ""
+        if self.original is None:
+            return "committed before; no retained snapshot has it"
+        by = f"run {self.original.run_id[:8]}" if self.original.run_id else self.original.commit_user
+        return f"committed before by {by} as snapshot {self.original.id}"
 
 
 def commit_batches(
@@ -31,11 +56,13 @@ def commit_batches(
     batch. Raises NotFound for a batch that is neither staged nor committed.
     """
     done = committed_identifier(table, commit_user)
+    earlier: dict[int, SnapshotFacts] | None = None
     finished = []
     for batch in batches:
         staged = table.pending(commit_user, batch.identifier)
         if staged is None and done is not None and batch.identifier <= done:
-            yield Committed(batch=batch, report=None)
+            earlier = committed_snapshots(table, commit_user) if earlier is None else earlier
+            yield Committed(batch=batch, report=None, original=earlier.get(batch.identifier))
             continue
         if staged is not None and not staged.messages and done is not None and batch.identifier < done:
             # A batch without rows leaves no snapshot: the table cannot tell that it was committed, and need not.
@@ -52,9 +79,16 @@ def commit_batches(
             # The compaction's, if there was one: where readers pass over level 0, it shows the rows.
             _tag(table, f"batch-{batch.key}", report.snapshot_ids[-1])
         finished.append(staged)
-        yield Committed(batch=batch, report=report)
+        yield Committed(batch=batch, report=report, original=original_of(table, report))
     for staged in finished:
         table.forget_pending(staged)
+
+
+def original_of(table: lc.Table, report: lc.CommitReport) -> SnapshotFacts | None:
+    """Return the snapshot that an earlier commit made where a commit was a replay; None for any other commit."""
+    if not report.replayed:
+        return None
+    return committed_snapshots(table, report.commit_user).get(report.commit_identifier)
 
 
 def commit_staged(

@@ -13,9 +13,10 @@ from lakehouse_dagster.pipeline.table_state import BATCH, committed_identifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A batch and the files written for it; no files when an earlier attempt has already committed it."""
+    """A batch and the files written for it. `is_committed`: it was committed before, and nothing is written."""
 
     batch: Batch
+    is_committed: bool = False
     files: int = 0
     rows: int = 0
     bytes: int = 0
@@ -71,7 +72,7 @@ def stage_batches(
     uncommitted: list[lc.StagedCommit] = []
     for batch in batches:
         if done is not None and batch.identifier <= done:
-            yield Staged(batch=batch)
+            yield Staged(batch=batch, is_committed=True)
             continue
         staged = table.pending(commit_user, batch.identifier)
         if staged is None:

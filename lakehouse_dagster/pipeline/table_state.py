@@ -19,7 +19,7 @@ class SnapshotFacts:
     """One retained snapshot. `run_id` is empty for a snapshot that no run of Dagster made.
 
     `rows` counts the rows in its files, before any merge; `change` is the difference to the snapshot before. A
-    compaction lowers it.
+    compaction lowers it. `batch` is empty for a snapshot that no batch of a feed made.
     """
 
     id: int
@@ -28,6 +28,9 @@ class SnapshotFacts:
     rows: int
     change: int
     run_id: str
+    commit_user: str
+    commit_identifier: int
+    batch: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,15 @@ def incarnation(table: lc.Table) -> str:
     return str(table.schemas()[0].time_millis)
 
 
+def committed_snapshots(table: lc.Table, commit_user: str) -> dict[int, SnapshotFacts]:
+    """Return the retained snapshots with the rows that `commit_user` has committed, by the identifiers of the commits.
+
+    A commit without rows has no snapshot.
+    """
+    own = (each for each in table.snapshots() if each.commit_user == commit_user)
+    return {each.commit_identifier: _facts(each) for each in own if str(each.commit_kind) != "COMPACT"}
+
+
 def committed_identifier(table: lc.Table, commit_user: str) -> int | None:
     """Return the highest identifier that `commit_user` has committed, None when it has committed nothing."""
     return next((c.commit_identifier for c in table.committers() if c.commit_user == commit_user), None)
@@ -130,6 +142,9 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
         rows=snapshot.total_record_count or 0,
         change=snapshot.delta_record_count or 0,
         run_id=snapshot.properties.get(RUN_ID, ""),
+        commit_user=snapshot.commit_user,
+        commit_identifier=snapshot.commit_identifier,
+        batch=snapshot.properties.get(BATCH, ""),
     )
 
 

@@ -1,6 +1,7 @@
 """From reports to metadata: fixed keys, numbers always, also when nothing was done."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from assets.lake import LAKE
 from lakehouse_core.api.reports import CommitReport, CompactionReport
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.metadata import (
+    batch_metadata,
     before_and_after,
     column_schema,
     commit_metadata,
@@ -22,7 +24,7 @@ from lakehouse_dagster.metadata import (
 )
 from lakehouse_dagster.pipeline.committing import Committed
 from lakehouse_dagster.pipeline.staging import Staged
-from lakehouse_dagster.pipeline.table_state import TableState, read_state
+from lakehouse_dagster.pipeline.table_state import SnapshotFacts, TableState, read_state
 
 DONE = CommitReport(
     table="ops.orders",
@@ -123,7 +125,37 @@ def test_a_batch_that_was_committed_before_counts_as_replayed():
 
     assert (metadata["paimon/batches"], metadata["paimon/replayed"]) == (3, 2)
     assert metadata["paimon/commit_identifier"] == "3"
-    assert [record.data["batch"] for record in metadata["paimon/commits"].records] == ["2013-01-01", "2013-01-02"]
+    assert metadata["paimon/noop_reason"] == ""
+    assert [(record.data["batch"], record.data["note"]) for record in metadata["paimon/commits"].records] == [
+        ("2013-01-01", ""),
+        ("2013-01-02", "committed before; no retained snapshot has it"),
+        ("2013-01-03", "committed before; no retained snapshot has it"),
+    ]
+
+
+def test_a_replay_shows_the_snapshot_and_the_rows_of_the_original_commit():
+    original = SnapshotFacts(
+        id=3,
+        kind="APPEND",
+        time=datetime(2026, 11, 21, tzinfo=UTC),
+        rows=10,
+        change=7,
+        run_id="",
+        commit_user="flink-7",
+        commit_identifier=1,
+        batch="2013-01-02",
+    )
+    batch = Batch(key="2013-01-02", identifier=1)
+    appended = Committed(batch=batch, report=None, original=original)
+    replaced = Committed(batch=batch, report=None, original=replace(original, kind="OVERWRITE"))
+
+    shown = batch_metadata(appended)
+
+    assert (shown["paimon/snapshot_id"], shown["paimon/rows_added"], shown["dagster/partition_row_count"]) == (3, 7, 7)
+    assert shown["paimon/noop_reason"] == "committed before by flink-7 as snapshot 3"
+    assert commit_metadata([appended, appended])["paimon/noop_reason"] == shown["paimon/noop_reason"]
+    # Its change is that of the rows added and removed.
+    assert {"paimon/rows_added", "dagster/partition_row_count"}.isdisjoint(batch_metadata(replaced))
 
 
 def test_what_is_staged_is_counted():

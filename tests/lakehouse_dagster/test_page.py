@@ -1,5 +1,6 @@
 """The page of a table says what is true now, whoever changed the table."""
 
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -208,7 +209,113 @@ def test_what_one_on_call_looks_for_comes_first(ready: ReadyLake):
     )
 
 
-def test_a_replay_shows_the_snapshot_that_is_current(ready: ReadyLake):
+def observations(ready: ReadyLake, *operation: str) -> list[dg.AssetObservation]:
+    """Return the observations of the table or of an operation, the oldest first."""
+    records = ready.instance.fetch_observations(dg.AssetKey([*KEY.path, *operation]), limit=100).records
+    return [record.asset_observation for record in reversed(records) if record.asset_observation is not None]
+
+
+def test_a_replay_shows_the_original_snapshot_its_rows_and_why_nothing_was_done(ready: ReadyLake):
+    before, shown = events(ready), ready.metadata(ORDERS)
+    first, *_ = ready.table(ORDERS).snapshots()
+
+    result = ready.ingest("2013-01-01", "2013-01-02")
+
+    assert result.success
+    assert (events(ready), ready.metadata(ORDERS)) == (before, shown)
+    one, two = observations(ready)
+    assert (one.partition, two.partition) == ("2013-01-01", "2013-01-02")
+    run = first.properties["lakehouse.run-id"][:8]
+    assert one.description == f"nothing was committed: committed before by run {run} as snapshot 1"
+    assert {name: one.metadata[name].value for name in ("paimon/snapshot_id", "paimon/rows_added")} == {
+        "paimon/snapshot_id": 1,
+        "paimon/rows_added": 2,
+    }
+    assert one.metadata["dagster/partition_row_count"].value == 2
+    (ingest, _) = observations(ready, "ingest")
+    assert (ingest.partition, ingest.description) == ("2013-01-01", "nothing was staged: committed before")
+    assert len(ready.instance.fetch_materializations(dg.AssetKey([*KEY.path, "ingest"]), limit=9).records) == 4
+
+
+def test_a_batch_whose_snapshot_has_expired_shows_no_rows_rather_than_wrong_ones(ready: ReadyLake):
+    operate(ready, "expire", retain_max=1, retain_min=1, older_than_hours=0.0)
+
+    ready.ingest("2013-01-01")
+
+    (one,) = observations(ready)
+    assert one.description == "nothing was committed: committed before; no retained snapshot has it"
+    assert {"paimon/snapshot_id", "paimon/rows_added", "dagster/partition_row_count"}.isdisjoint(one.metadata)
+
+
+def test_committed_batches_that_an_instance_does_not_know_turn_green_with_their_own_figures(ready: ReadyLake):
+    with dg.DagsterInstance.ephemeral() as instance:
+        moved = replace(ready, instance=instance)
+        moved.ingest("2013-01-01", "2013-01-03")
+
+        assert instance.get_materialized_partitions(KEY) == {"2013-01-01", "2013-01-02", "2013-01-03"}
+        records = instance.fetch_materializations(KEY, limit=9).records
+        by_day = {each.partition_key: each.asset_materialization for each in records if each.asset_materialization}
+        found = {
+            day: (each.metadata["paimon/snapshot_id"].value, each.metadata["dagster/partition_row_count"].value)
+            for day, each in by_day.items()
+            if day is not None
+        }
+        assert found == {"2013-01-01": (1, 2), "2013-01-02": (2, 2), "2013-01-03": (3, 2)}
+        reason = str(by_day["2013-01-01"].metadata["paimon/noop_reason"].value)
+        assert reason.startswith("committed before by run ")
+        assert not observations(moved)
+
+
+def test_a_table_that_follows_a_replayed_one_takes_the_changes_that_it_lacks():
+    followed = orders(options={"bucket": "1", "changelog-producer": "input"})
+    fields = {"name": "open_orders", "feed": None, "changes_of": {"table": ORDERS, "while_null": ["closed"]}}
+    columns = {"id": "BIGINT NOT NULL", "closed": "BIGINT"}
+    lake = shop_lake(followed.model_copy(update={"columns": orders(columns=columns).columns}), orders(**fields))
+    with ready_lake(lake, resources={"shop": ShopFeed()}) as ready:
+        ready.ingest("2013-01-01", "2013-01-02")
+        assert ready.table("sales.open_orders").scan().count() == 3
+        ready.catalog.drop_table("sales.open_orders")
+
+        ready.ingest("2013-01-02")
+
+        assert ready.table("sales.open_orders").scan().count() == 3
+
+
+@pytest.mark.parametrize("operation", ["compact_full", "compact_manifests", "expire"])
+def test_a_dry_run_shows_its_plan_and_is_no_materialization(ready: ReadyLake, operation: str):
+    before, shown = all_events(ready), ready.metadata(ORDERS)
+    config = {"retain_max": 1, "retain_min": 1, "older_than_hours": 0.0} if operation == "expire" else {}
+
+    assert operate(ready, operation, dry_run=True, **config).success
+
+    assert (all_events(ready), ready.metadata(ORDERS)) == (before, shown)
+    assert len(ready.table(ORDERS).snapshots()) == 4
+    assert not ready.metadata(ORDERS, operation)
+    (plan,) = observations(ready, operation)
+    assert plan.description == "dry run: nothing was done; the metadata are the plan"
+    planned = {
+        "compact_full": {"paimon/buckets_rewritten": 1, "paimon/files_before": 4},
+        "compact_manifests": {"paimon/manifests_merged": 4},
+        "expire": {"paimon/snapshots_expired": 3},
+    }[operation]
+    assert {name: plan.metadata[name].value for name in planned} == planned
+    if operation == "compact_full":
+        (bucket,) = plan.metadata["paimon/buckets"].records
+        assert (bucket.data["files"], bucket.data["reason"]) == (4, "full compaction")
+
+
+def test_a_dry_run_with_nothing_to_do_says_why(ready: ReadyLake):
+    operate(ready, "compact_full")
+
+    operate(ready, "compact_full", dry_run=True)
+
+    (plan,) = observations(ready, "compact_full")
+    assert plan.description == "dry run: every bucket is one sorted run in its top level"
+
+
+def test_a_replay_shows_the_state_that_another_process_made(ready: ReadyLake):
+    ready.table(ORDERS).compact(full=True)
+
     ready.ingest("2013-01-01", "2013-01-04")
 
     assert_true(ready)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -98,6 +99,21 @@ def test_no_other_module_imports_private_names_of_dagster():
 
 def test_every_private_name_that_we_use_is_still_there():
     assert all(getattr(dagster_internals, name) is not None for name in dagster_internals.__all__)
+
+
+def test_a_result_without_an_event_is_no_materialization_and_skips_no_later_step():
+    @dg.asset
+    def table() -> dg.MaterializeResult[Any]:
+        return dg.MaterializeResult(metadata=dict(dagster_internals.NO_EVENT))
+
+    @dg.asset(deps=[table])
+    def follower() -> None: ...
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        dg.materialize([table, follower], instance=instance)
+
+        known = [instance.get_latest_materialization_event(key) for key in (table.key, follower.key)]
+    assert [event is None for event in known] == [True, False]
 
 
 def test_monitoring_fails_a_run_for_any_answer_but_two_and_then_asks_what_the_worker_wrote():
