@@ -14,7 +14,7 @@ from pydantic import Field
 from lakehouse_dagster.definitions import lake_definitions
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.resources import LakehouseResource, SparkRuntime
-from lakehouse_dagster.specs import TableSpec, checked_spec
+from lakehouse_dagster.specs import TableSpec, WriteMode, checked_spec
 
 _EXAMPLE = {
     "warehouse": "./warehouse",
@@ -47,6 +47,13 @@ class FilesAttributes(dg.Model, dg.Resolvable):
     null: str = ""
 
 
+class ChangesAttributes(dg.Model, dg.Resolvable):
+    """The changelog of another table of the warehouse. A row stays while the columns `while_null` are null."""
+
+    table: str
+    while_null: list[str] = Field(default_factory=list)
+
+
 class MaintenanceAttributes(dg.Model, dg.Resolvable):
     """The figures above which the table is maintained."""
 
@@ -58,7 +65,7 @@ class MaintenanceAttributes(dg.Model, dg.Resolvable):
 
 @dg.scaffold_with(TableScaffolder)
 class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
-    """A table in the Apache Paimon format: ingest of its files, commit, compaction, expiry, checks and sensors.
+    """A table in the Apache Paimon format: ingest from its source, commit, compaction, expiry, checks and sensors.
 
     `lake` is the first part of its asset keys. Components of one lake have the same `warehouse`: a path, where a
     relative one begins at the working directory, or a URI. The other attributes are those of a table specification.
@@ -70,11 +77,14 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     comment: str
     # SQL types, or mappings of `type` and `description`.
     columns: dict[str, str | dict[str, str]]
-    write_mode: Literal["merge", "append"]
-    files: FilesAttributes
+    write_mode: WriteMode
+    # The rows come from one of them.
+    files: FilesAttributes | None = None
+    changes_of: ChangesAttributes | None = None
     lake: str = "lake"
     primary_key: list[str] = Field(default_factory=list)
     partition_by: list[str] = Field(default_factory=list)
+    rowkind_column: str | None = None
     # Dagster reads the text "1" as a number, too; the specification makes texts of them.
     options: dict[str, str | bool | int | float] = Field(default_factory=dict)
     runs_on: Literal["spark", "process"] = "spark"
@@ -88,7 +98,11 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
         spec = self.specification(Path(context.path))
         resource = f"{self.lake}_lakehouse"
         lake = Lake(
-            name=self.lake, tables=(spec,), resource=resource, prefix=f"{self.lake}_{spec.database}_{spec.name}"
+            name=self.lake,
+            tables=(spec,),
+            resource=resource,
+            prefix=f"{self.lake}_{spec.database}_{spec.name}",
+            followed=() if spec.changes_of is None else (spec.changes_of.table,),
         )
         resources = {resource: _lakehouse(self.lake, self.warehouse)}
         return lake_definitions(lake, resources=resources, with_location=False)

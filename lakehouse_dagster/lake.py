@@ -4,7 +4,7 @@ Rule: asset keys and the names of jobs, schedules and sensors are made only here
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
@@ -22,7 +22,8 @@ class Lake:
     `name` is the first part of the asset keys, `feeds` has the source of each specification's `feed.source`, and
     `resource` is the key under which the code location has the `LakehouseResource` that opens the warehouse. `prefix`
     begins the names of its jobs, schedules and sensors; None means the name of the lake. `translator` says how its
-    tables appear: keys, groups, owners, tags, kinds, descriptions. Raises InvalidRequest when two tables have one name
+    tables appear: keys, groups, owners, tags, kinds, descriptions. `followed` names tables of the warehouse that are
+    defined elsewhere, and whose changes its tables may take. Raises InvalidRequest when two tables have one name
     or one key, or when a specification names a feed or table that the lake lacks.
     """
 
@@ -32,6 +33,7 @@ class Lake:
     resource: str = "lakehouse"
     prefix: str | None = None
     translator: LakehouseTranslator = field(default_factory=LakehouseTranslator, compare=False)
+    followed: Collection[str] = ()
     _by_identifier: Mapping[str, TableSpec] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +48,7 @@ class Lake:
                     f"{', '.join(self.feeds) or 'no feeds'}. Add the feed, or change feed.source."
                 )
             if table.changes_of is not None:
-                self.table(table.changes_of.table)
+                self.followed_key(table.changes_of.table)
         keys: dict[dg.AssetKey, TableSpec] = {}
         for table in self.tables:
             if (other := keys.setdefault(key := self.table_key(table), table)) is not table:
@@ -74,6 +76,18 @@ class Lake:
         Raises InvalidRequest for a table of another lake.
         """
         return self.translator.key(self.facts(table))
+
+    def followed_key(self, identifier: str) -> dg.AssetKey:
+        """Return the key of a table that others follow: one of the lake, or one of `followed`.
+
+        Raises InvalidRequest for another.
+        """
+        if identifier in self._by_identifier or identifier not in self.followed:
+            return self.table_key(self.table(identifier))
+        database, _, name = identifier.partition(".")
+        return self.translator.key(
+            TableFacts(lake=self.name, database=database, name=name, comment="", owners=(), tags={})
+        )
 
     def facts(self, table: TableSpec) -> TableFacts:
         """Return what a translator is told of a table. Raises InvalidRequest for a table of another lake."""

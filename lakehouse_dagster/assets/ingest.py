@@ -7,7 +7,7 @@ import dagster as dg
 from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset, is_shown, observed
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import staged_metadata
-from lakehouse_dagster.pipeline import create_table, differences, logged_progress, stage_batches
+from lakehouse_dagster.pipeline import create_table, differences, logged_progress, stage_batches, stage_mode
 from lakehouse_dagster.resources import spark_app_id
 from lakehouse_dagster.specs import TableSpec
 
@@ -36,7 +36,8 @@ def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                 delivery.batches_to_stage(opened),
                 delivery.read,
                 commit_user=delivery.user,
-                rowkind_column=delivery.rowkind_column,
+                mode=lambda _: stage_mode(table),
+                rowkind_column=delivery.rowkind_column or table.rowkind_column,
                 progress=logged_progress(context.log.info),
             ):
                 staged.append(part)

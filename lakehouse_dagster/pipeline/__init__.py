@@ -12,7 +12,7 @@ from lakehouse_dagster.pipeline.deliveries import (
 )
 from lakehouse_dagster.pipeline.maintenance import OPERATIONS, Figure, figures
 from lakehouse_dagster.pipeline.progress import logged_progress
-from lakehouse_dagster.pipeline.staging import Staged, refuse_gap, stage_batches
+from lakehouse_dagster.pipeline.staging import Staged, StageMode, refuse_gap, stage_batches, stage_mode
 from lakehouse_dagster.pipeline.table_setup import create_table, differences, open_table
 from lakehouse_dagster.pipeline.table_state import (
     RUN_ID,
@@ -35,6 +35,7 @@ __all__ = [
     "ReadFile",
     "RecordedFile",
     "SnapshotFacts",
+    "StageMode",
     "Staged",
     "TableState",
     "commit_batches",
@@ -55,5 +56,6 @@ __all__ = [
     "recorded_files",
     "refuse_gap",
     "stage_batches",
+    "stage_mode",
     "unfinished_deliveries",
 ]

@@ -5,10 +5,15 @@ Rule: a run that was killed between staging and commit continues from there; not
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch, Feed
 from lakehouse_dagster.pipeline.table_state import BATCH, committed_identifier
+from lakehouse_dagster.specs import TableSpec
+
+# How the files of a batch change the table.
+StageMode: TypeAlias = lc.Append | lc.StaticOverwrite | lc.DynamicOverwrite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +25,15 @@ class Staged:
     files: int = 0
     rows: int = 0
     bytes: int = 0
+
+
+def stage_mode(spec: TableSpec) -> StageMode:
+    """Return how a batch changes the table: an overwrite replaces the partitions that it has rows of, or the whole
+    table when that has no partitions.
+    """
+    if spec.write_mode != "overwrite":
+        return lc.Append()
+    return lc.DynamicOverwrite() if spec.partition_by else lc.StaticOverwrite()
 
 
 def refuse_gap(
@@ -60,6 +74,7 @@ def stage_batches(
     read: Callable[[Batch], object],
     *,
     commit_user: str,
+    mode: Callable[[Batch], StageMode] = lambda _: lc.Append(),
     rowkind_column: str | None = None,
     progress: Callable[[lc.Progress], None] | None = None,
 ) -> Iterator[Staged]:
@@ -80,6 +95,7 @@ def stage_batches(
                 read(batch),
                 commit_user=commit_user,
                 commit_identifier=batch.identifier,
+                mode=mode(batch),
                 rowkind_column=rowkind_column,
                 properties={BATCH: batch.key} if batch.key else {},
                 behind=uncommitted,

@@ -65,7 +65,7 @@ class ChangelogSource(RowSource):
         # What is not applied yet, this table need not know; where nothing is, later snapshots changed no row.
         at = lc.AtSnapshot(done) if done and unapplied(followed, table, commit_user=user) else lc.Latest()
         where = " AND ".join(f"{column} IS NULL" for column in self.spec.while_null)
-        return followed.scan(where=where, at=at).count(), f"{self.spec.table} snapshot {done}"
+        return followed.scan(where=where or None, at=at).count(), f"{self.spec.table} snapshot {done}"
 
 
 def changes_user(followed: lc.Table, key: dg.AssetKey) -> str:

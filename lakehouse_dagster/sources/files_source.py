@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
@@ -25,7 +27,7 @@ from lakehouse_dagster.pipeline import (
 )
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource, SourceCheck
-from lakehouse_dagster.specs import FilesSpec
+from lakehouse_dagster.specs import ROW_KINDS, FilesSpec, WriteMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +40,13 @@ class FilesSource(RowSource):
     upstream: dg.AssetKey
     # The key of the lake's resource.
     lake_resource: str
-    # The rows of an append table are those of its files; a key table has fewer where keys repeat.
-    is_append: bool
+    write_mode: WriteMode
+    rowkind_column: str | None = None
 
     @property
     def tells_rows(self) -> bool:
-        return self.is_append
+        # A key table has fewer rows where keys repeat, and an overwrite removes rows of earlier files.
+        return self.write_mode == "append"
 
     @property
     def label(self) -> str:
@@ -82,14 +85,14 @@ class FilesSource(RowSource):
                 recorded = recorded_files(catalog, opened)
             for file in recorded:
                 paths.setdefault(file.delivery, []).append(file.file.path)
-            return _batches(recorded, opened, user)
+            return self._batches(recorded, opened, user)
 
         return Delivery(
             user=user,
             version=incarnation(table),
             snapshot_id=0,
             batches_to_stage=batches_to_stage,
-            batches_to_commit=lambda opened: _batches(recorded_files(catalog, opened), opened, user),
+            batches_to_commit=lambda opened: self._batches(recorded_files(catalog, opened), opened, user),
             read=lambda batch: self.rows(paths[batch.identifier]),
         )
 
@@ -103,8 +106,10 @@ class FilesSource(RowSource):
         refused: list[str] = []
         for file in files:
             try:
-                batches = self.rows([file.path]).rows(table.schema.fields, rowkind_column=None, missing="null")
-                row_count = sum(batch.num_rows for batch in batches)
+                batches = self.rows([file.path]).rows(
+                    table.schema.fields, rowkind_column=self.rowkind_column, missing="null"
+                )
+                row_count = sum(self._counted(batch, file.path) for batch in batches)
                 if FoundFile.of(file.path, file.path.stat()) != file:
                     refused.append(f"{file.path}: the file changed while it was read. A later run takes it.")
                     continue
@@ -115,6 +120,18 @@ class FilesSource(RowSource):
             else:
                 good.append(ReadFile(file=file, row_count=row_count))
         return good, refused
+
+    def _counted(self, batch: pa.RecordBatch, path: Path) -> int:
+        """Return the number of rows. Raises InvalidRequest for a row kind that a table does not take."""
+        if self.rowkind_column is not None:
+            for kind in pc.unique(batch.column(self.rowkind_column)).to_pylist():
+                if kind not in ROW_KINDS:
+                    raise lc.InvalidRequest(
+                        f"{path}: column {self.rowkind_column!r}: found {kind!r}, expected one of "
+                        f"{', '.join(ROW_KINDS)}. Correct the file; a later run takes it."
+                    )
+        rows: int = batch.num_rows
+        return rows
 
     def unloaded(self, table: lc.Table, resources: Any) -> list[str]:
         """Return a sentence for each file that is there and that no delivery has."""
@@ -133,10 +150,11 @@ class FilesSource(RowSource):
     def _user(self, table: lc.Table) -> str:
         return f"files@{incarnation(table)}/{'/'.join(self.key.path)}"
 
-
-def _batches(recorded: Iterable[RecordedFile], table: lc.Table, user: str) -> list[Batch]:
-    numbers = unfinished_deliveries(recorded, table, commit_user=user)
-    return [Batch(key=str(number), identifier=number) for number in numbers]
+    def _batches(self, recorded: Iterable[RecordedFile], table: lc.Table, user: str) -> list[Batch]:
+        numbers = unfinished_deliveries(recorded, table, commit_user=user)
+        # An overwrite replaces what it saw when it was staged, so the one before it must be committed then.
+        due = numbers[:1] if self.write_mode == "overwrite" else numbers
+        return [Batch(key=str(number), identifier=number) for number in due]
 
 
 def _changed(found: Iterable[FoundFile], recorded: Iterable[RecordedFile]) -> list[Path]:

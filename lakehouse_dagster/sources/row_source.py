@@ -29,6 +29,7 @@ class Delivery:
     batches_to_stage: Callable[[lc.Table], list[Batch]]
     batches_to_commit: Callable[[lc.Table], list[Batch]]
     read: Callable[[Batch], object]
+    # None: as the specification says.
     rowkind_column: str | None = None
 
 

@@ -16,7 +16,7 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             spec=table.changes_of,
             columns=tuple(table.columns),
             key=key,
-            upstream=lake.table_key(lake.table(table.changes_of.table)),
+            upstream=lake.followed_key(table.changes_of.table),
             lake_resource=lake.resource,
         )
     if table.files is not None:
@@ -26,7 +26,8 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             key=key,
             upstream=lake.operation_key(table, "files"),
             lake_resource=lake.resource,
-            is_append=table.write_mode == "append",
+            write_mode=table.write_mode,
+            rowkind_column=table.rowkind_column,
         )
     assert table.feed is not None
     return FeedSource(feed=lake.feeds[table.feed.source], spec=table.feed, key=key, lake_resource=lake.resource)

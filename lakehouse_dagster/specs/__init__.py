@@ -1,15 +1,28 @@
 """Specifications: one YAML file a table, read by one model."""
 
 from lakehouse_dagster.specs.loading import checked_spec, load_specs, parse_spec
-from lakehouse_dagster.specs.models import ChangesSpec, ColumnSpec, FeedSpec, FilesSpec, MaintenanceSpec, TableSpec
+from lakehouse_dagster.specs.models import (
+    ROW_KINDS,
+    SOURCES,
+    ChangesSpec,
+    ColumnSpec,
+    FeedSpec,
+    FilesSpec,
+    MaintenanceSpec,
+    TableSpec,
+    WriteMode,
+)
 
 __all__ = [
+    "ROW_KINDS",
+    "SOURCES",
     "ChangesSpec",
     "ColumnSpec",
     "FeedSpec",
     "FilesSpec",
     "MaintenanceSpec",
     "TableSpec",
+    "WriteMode",
     "checked_spec",
     "load_specs",
     "parse_spec",

@@ -6,21 +6,13 @@ Rule: unknown names are refused with the nearest known one, every fault with fil
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 import lakehouse_core as lc
-from lakehouse_dagster.specs.models import (
-    ChangesSpec,
-    ColumnSpec,
-    FeedSpec,
-    FilesSpec,
-    MaintenanceSpec,
-    TableSpec,
-    nearest,
-)
+from lakehouse_dagster.specs.models import FeedSpec, TableSpec, nearest
 
 
 def load_specs(
@@ -135,19 +127,18 @@ def _unfollowable(file: Path, spec: TableSpec, specs: Mapping[str, TableSpec]) -
 
 def _fields_at(loc: Sequence[int | str]) -> Mapping[str, Any]:
     """Return the fields of the model that a fault lies in."""
-    match loc:
-        case ["feed", *_]:
-            return FeedSpec.model_fields
-        case ["files", *_]:
-            return FilesSpec.model_fields
-        case ["changes_of", *_]:
-            return ChangesSpec.model_fields
-        case ["maintenance", *_]:
-            return MaintenanceSpec.model_fields
-        case ["columns", _, *_]:
-            return ColumnSpec.model_fields
-        case _:
-            return TableSpec.model_fields
+    model: type[BaseModel] = TableSpec
+    for part in loc:
+        field = model.model_fields.get(str(part))
+        model = model if field is None else _model_in(field.annotation) or model
+    return model.model_fields
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that an annotation has, also where it is optional or the value of a mapping."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)
 
 
 def _line(root: yaml.Node, loc: Sequence[int | str]) -> int:

@@ -7,10 +7,14 @@ import difflib
 import hashlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+# What `rowkind_column` of a specification may hold.
+ROW_KINDS = ("+I", "-U", "+U", "-D")
+# The attributes of a specification that are a source of rows.
+SOURCES = ("feed", "changes_of", "files")
 # Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
@@ -40,10 +44,12 @@ class FeedSpec(_Spec):
 
 
 class ChangesSpec(_Spec):
-    """The table whose changelog a table follows: a row stays in it while these columns are null."""
+    """The table whose changelog a table follows: a row stays in it while these columns are null. Without such columns
+    all rows stay.
+    """
 
     table: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
-    while_null: tuple[Identifier, ...] = Field(min_length=1)
+    while_null: tuple[Identifier, ...] = ()
 
 
 class FilesSpec(_Spec):
@@ -57,6 +63,14 @@ class FilesSpec(_Spec):
     # For CSV: one character, or `tab`; and the unquoted text that means null.
     delimiter: str | None = None
     null: str = ""
+
+
+WriteMode: TypeAlias = Literal["append", "upsert", "overwrite", "cdc"]
+
+
+def _write_mode(value: object) -> object:
+    # The name of the mode in earlier releases.
+    return "upsert" if value == "merge" else value
 
 
 class MaintenanceSpec(_Spec):
@@ -80,9 +94,11 @@ class TableSpec(_Spec):
     primary_key: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     options: Mapping[str, str] = {}
-    # Said, never guessed: `merge` by the key, or `append`.
-    write_mode: Literal["merge", "append"]
-    # One of the three: where the rows come from.
+    # `append` adds rows, `upsert` merges them by the key, `overwrite` replaces partitions, and `cdc` merges rows that
+    # say their kind in `rowkind_column`: +I, -U, +U or -D.
+    write_mode: Annotated[WriteMode, BeforeValidator(_write_mode)]
+    rowkind_column: str | None = None
+    # The rows come from one of them.
     feed: FeedSpec | None = None
     changes_of: ChangesSpec | None = None
     files: FilesSpec | None = None
@@ -115,12 +131,41 @@ class TableSpec(_Spec):
             for name in names:
                 if name not in self.columns:
                     raise ValueError(f"{what} names {name!r}, which is not a column{nearest(name, self.columns)}")
-        if (self.write_mode == "merge") != bool(self.primary_key):
-            has = "has" if self.primary_key else "has no"
-            raise ValueError(f"write_mode is {self.write_mode!r}, but the table {has} primary_key")
-        if sum(source is not None for source in (self.feed, self.changes_of, self.files)) != 1:
-            raise ValueError("rows come from a feed, from files, or are changes_of a table: give one of the three")
         return self
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if len(given := [name for name in SOURCES if getattr(self, name) is not None]) != 1:
+            raise ValueError(
+                f"rows come from one source: found {' and '.join(given) or 'none'}, expected one of "
+                f"{', '.join(SOURCES)}. Give one of them"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_written(self) -> Self:
+        mode, has = self.write_mode, "has" if self.primary_key else "has no"
+        if mode != "overwrite" and (mode == "append") == bool(self.primary_key):
+            raise ValueError(f"write_mode is {mode!r}, but the table {has} primary_key")
+        # The rows of a changelog have their kinds already.
+        if (self.rowkind_column is not None) != (mode == "cdc" and self.changes_of is None):
+            raise ValueError(
+                f"write_mode is {mode!r}: found rowkind_column {self.rowkind_column!r}, expected the column of +I, -U, "
+                "+U and -D for 'cdc', and none for other modes and for changes_of"
+            )
+        if mode == "overwrite" and (rising := self._rising_source) is not None:
+            raise ValueError(
+                f"write_mode is 'overwrite', but {rising} gives new rows, not whole partitions. Write 'append' or "
+                "'upsert'"
+            )
+        return self
+
+    @property
+    def _rising_source(self) -> str | None:
+        """The source that gives in each batch only what is new since the last one; None for another source."""
+        if self.changes_of is not None:
+            return "changes_of"
+        return "a feed in batches" if self.is_batched else None
 
     @property
     def identifier(self) -> str:

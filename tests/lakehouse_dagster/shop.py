@@ -48,7 +48,7 @@ def orders(**change: Any) -> TableSpec:
         "columns": {"id": "BIGINT NOT NULL"},
         "primary_key": ("id",),
         "options": {"bucket": "1"},
-        "write_mode": "merge",
+        "write_mode": "upsert",
         "runs_on": "process",
         "feed": {"source": "shop", "name": "orders"},
     }

@@ -180,7 +180,7 @@ def test_a_file_that_names_no_format_and_one_that_no_run_may_read_are_told_by_th
         key=ready.lake.table_key(ready.lake.table(ORDERS)),
         upstream=dg.AssetKey("files"),
         lake_resource="lakehouse",
-        is_append=True,
+        write_mode="append",
     )
     nameless, folder = put(incoming, "rows", 1, at=0), incoming / "folder.csv"
     folder.mkdir()

@@ -53,8 +53,20 @@ def test_a_specification_is_the_table_it_describes():
         (("[id]", "[idd]"), "primary_key names 'idd', which is not a column; did you mean 'id'?"),
         (("write_mode: merge", "write_mode: append"), "write_mode is 'append', but the table has primary_key"),
         (
-            ("write_mode: merge", "write_mode: upsert"),
-            "orders.yaml:11: write_mode: Input should be 'merge' or 'append'",
+            ("write_mode: merge", "write_mode: replace"),
+            "orders.yaml:11: write_mode: Input should be 'append', 'upsert', 'overwrite' or 'cdc'",
+        ),
+        (
+            ("write_mode: merge", "write_mode: cdc"),
+            "orders.yaml:1: write_mode is 'cdc': found rowkind_column None, expected the column of +I, -U, +U and -D",
+        ),
+        (
+            ("write_mode: merge", "write_mode: upsert\nrowkind_column: kind"),
+            "orders.yaml:1: write_mode is 'upsert': found rowkind_column 'kind', expected the column of +I, -U, +U and",
+        ),
+        (
+            ("write_mode: merge", "write_mode: overwrite"),
+            "orders.yaml:1: write_mode is 'overwrite', but a feed in batches gives new rows, not whole partitions.",
         ),
         (("write_mode: merge\n", ""), "orders.yaml:1: write_mode is missing"),
         (("database: ops", "database: ops\ndatabase: ref"), "orders.yaml:2: database is given twice. Keep one."),
@@ -62,7 +74,7 @@ def test_a_specification_is_the_table_it_describes():
         (("columns:", "columns: ["), "orders.yaml:6: not YAML"),
         (
             ("feed: {source: shop, name: orders}\n", ""),
-            "rows come from a feed, from files, or are changes_of a table: give one of the three",
+            "orders.yaml:1: rows come from one source: found none, expected one of feed, changes_of, files.",
         ),
         (
             ("feed: {source: shop, name: orders}", "changes_of: {table: ops.carts, while: [id]}"),
@@ -78,7 +90,7 @@ def test_a_specification_is_the_table_it_describes():
         ),
         (
             ("feed: {source: shop, name: orders}", "feed: {source: s, name: n}\nfiles: {path: incoming/*.csv}"),
-            "rows come from a feed, from files, or are changes_of a table: give one of the three",
+            "orders.yaml:1: rows come from one source: found feed and files, expected one of feed, changes_of, files.",
         ),
         ((GOOD, "- a list\n"), "orders.yaml:1: expected a mapping of database, name"),
         (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),
