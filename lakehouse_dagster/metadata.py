@@ -18,6 +18,8 @@ from lakehouse_dagster.specs import TableSpec
 Metadata: TypeAlias = dict[str, Any]
 # The tag of an event with the version of the rows, which Dagster sets for materializations of a run.
 DATA_VERSION = "dagster/data_version"
+# What an operation did, or why it did nothing.
+OUTCOME = "paimon/outcome"
 
 # Lists longer than this would make an event slow to read on every page; the table itself has them all.
 _MOST_ROWS = 20
@@ -32,10 +34,13 @@ _SUMMED = (
     "attempts",
     "duration_seconds",
 )
+_DONE = ("files_removed", "files_added", "files_upgraded", "manifests_merged", "snapshots_expired", "files_waiting")
 # A dry run makes no attempt, and how long its plan took is no figure of the plan.
 _OF_A_RUN = ("attempts", "duration_seconds")
 # Of a step's batches that were all committed before; the table of commits has the reason of each.
 _MOST_REASONS = 3
+# A run over a long range has more: each partition shows its own.
+_MOST_COMMITS = 10
 # What is told of the compactions that commits bring along.
 _COMPACTED = ("files_added", "files_removed", "bytes_rewritten", "changelog_rows_added")
 _PAIRED = {
@@ -107,7 +112,7 @@ def report_metadata(reports: Sequence[Any]) -> Metadata:
     summed = {name: sum(getattr(r, name) or 0 for r in reports) for name in _SUMMED}
     return {
         "paimon/snapshot_id": made[-1] if made else before or 0,
-        "paimon/snapshot_id_before": before or 0,
+        "paimon/snapshot_id_before": _id(before),
         "paimon/snapshots_made": len(made),
         "paimon/commit_kind": kinds[-1] if kinds else "",
         "paimon/commit_user": users[-1] if users else "",
@@ -160,11 +165,11 @@ def commit_metadata(committed: Sequence[Committed]) -> Metadata:
         **report_metadata(reports),
         "paimon/noop_reason": "; ".join(dict.fromkeys(reasons[:_MOST_REASONS])) if all(reasons) else "",
         "paimon/commit_identifier": str(committed[-1].batch.identifier) if committed else "",
-        "paimon/compaction_snapshot_id": (compactions[-1].snapshot_id or 0) if compactions else 0,
+        "paimon/compaction_snapshot_id": _id(compactions[-1].snapshot_id if compactions else None),
         **{f"paimon/compaction_{name}": sum(getattr(each, name) for each in compactions) for name in _COMPACTED},
         "paimon/commits": records(
             ("batch", "snapshot", "kind", "rows added", "compaction's snapshot", "note"),
-            map(_commit_row, committed),
+            map(_commit_row, committed[-_MOST_COMMITS:]),
         ),
     }
 
@@ -182,12 +187,20 @@ def _commit_row(part: Committed) -> tuple[str, int, str, int, int, str]:
     return batch, part.report.snapshot_id or 0, kind, part.report.rows_added, compacted, part.noop_reason
 
 
+def outcome(report: lc.Report) -> str:
+    """What an operation did, or why it did nothing."""
+    if report.noop_reason is not None:
+        return f"nothing to do: {report.noop_reason}"
+    did = ((getattr(report, name, 0), name.replace("_", " ")) for name in _DONE)
+    return ", ".join(f"{count:,} {what}" for count, what in did if count) or "done"
+
+
 def plan_metadata(report: lc.Report) -> Metadata:
     """The plan of a dry run: its figures, what it would rewrite by bucket, and what it would delete."""
     plain = report.to_dict()
     return {
         "paimon/noop_reason": report.noop_reason or "",
-        "paimon/snapshot_id_before": report.snapshot_id_before or 0,
+        "paimon/snapshot_id_before": _id(report.snapshot_id_before),
         **{f"paimon/{name}": _number(plain[name]) for name in _SUMMED if name not in _OF_A_RUN},
         **details(report),
         **({"paimon/reason": reason} if (reason := plain.get("reason")) else {}),
@@ -215,7 +228,7 @@ def state_metadata(state: TableState) -> Metadata:
         "paimon/snapshot_id": state.snapshot_id or 0,
         "paimon/incarnation": state.incarnation,
         "paimon/content_version": state.content_version,
-        "paimon/schema_id": state.schema_id,
+        "paimon/schema_id": _id(state.schema_id),
         "paimon/files_total": state.files_total,
         "paimon/bytes_total": state.bytes_total,
         "paimon/records_total": state.records_total,
@@ -301,6 +314,11 @@ def _last_run(state: TableState) -> dg.MetadataValue[Any] | str:
     """A link to the run that made the newest snapshot; empty when no run of ours did."""
     run_id = state.recent[0].run_id if state.recent else ""
     return dg.MetadataValue.dagster_run(run_id) if run_id else ""
+
+
+def _id(value: int | None) -> str:
+    """An identifier as text, empty without one: as a number Dagster would plot it."""
+    return "" if value is None else str(value)
 
 
 def _number(value: float) -> float:

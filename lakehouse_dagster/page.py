@@ -1,6 +1,7 @@
 """Page: the present state of a table as the latest event of its asset, after changes of any process.
 
-Rule: an event is made only for a state that the page does not show.
+Rule: an event is made only for what the page does not show, and each event has all that the page shows of a state:
+Dagster shows the latest event alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,14 +10,22 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.metadata import DATA_VERSION, Metadata, state_metadata
-from lakehouse_dagster.pipeline import TableState, figures, position, read_state
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.metadata import DATA_VERSION, OUTCOME, Metadata, state_metadata
+from lakehouse_dagster.pipeline import OPERATIONS, TableState, figures, position, read_state
 from lakehouse_dagster.specs import MaintenanceSpec, TableSpec
 
 # Without them Dagster would call the next ingest out of date, although nothing differs.
 _LINEAGE_TAGS = ("dagster/code_version", "dagster/input_")
+_LAST = "paimon/last_maintenance"
 # What a change of files leaves as it was.
-_KEPT = ("dagster/uri", "dagster/column_lineage", "paimon/column_lineage", "paimon/input_snapshots")
+_KEPT = (
+    "dagster/uri",
+    "paimon/commits",
+    "paimon/input_snapshots",
+    "dagster/column_lineage",
+    "paimon/column_lineage",
+)
 # The checks that need no more than the state of a table: what each finds, and its limit.
 STATE_CHECKS: Mapping[str, Callable[[TableState, MaintenanceSpec], tuple[int, int]]] = {
     "sorted_runs": lambda state, limits: (state.sorted_runs, limits.max_sorted_runs),
@@ -25,14 +34,22 @@ STATE_CHECKS: Mapping[str, Callable[[TableState, MaintenanceSpec], tuple[int, in
 
 
 def report_state(
-    instance: dg.DagsterInstance, key: dg.AssetKey, table: lc.Table, spec: TableSpec, *, done: str
+    instance: dg.DagsterInstance,
+    lake: Lake,
+    spec: TableSpec,
+    table: lc.Table,
+    *,
+    done: str,
+    outcomes: Mapping[str, str] | None = None,
 ) -> TableState:
-    """Show the present state of a table on the page of its asset `key`, and evaluate its cheap checks again.
+    """Show the present state of a table on the page of its asset, and evaluate its cheap checks again.
 
-    `done` says what changed the table, and by whom. The event belongs to no run. Nothing is written when the page shows
-    this state and the checks were evaluated after it. Returns the state.
+    `done` says what changed the table, and by whom. `outcomes` has the outcome of an operation that has just run. The
+    event belongs to no run. Nothing is written when the page shows all this and the checks were evaluated after it.
+    Returns the state.
     """
-    state, since = show_state(instance, key, table, spec, done=done)
+    state, since = show_state(instance, lake, spec, table, done=done, outcomes=outcomes)
+    key = lake.table_key(spec)
     if since is not None and _are_evaluated(instance, key, since=since):
         return state
     for result in state_checks(key, state, spec.maintenance):
@@ -50,23 +67,34 @@ def report_state(
 
 
 def show_state(
-    instance: dg.DagsterInstance, key: dg.AssetKey, table: lc.Table, spec: TableSpec, *, done: str
+    instance: dg.DagsterInstance,
+    lake: Lake,
+    spec: TableSpec,
+    table: lc.Table,
+    *,
+    done: str,
+    outcomes: Mapping[str, str] | None = None,
 ) -> tuple[TableState, float | None]:
     """Show the present state of a table on the page of its asset, as `report_state` does, without its checks.
 
     Returns the state, and the time in seconds since which the page shows it; None if it was written just now.
     """
+    key = lake.table_key(spec)
     event = instance.get_latest_materialization_event(key)
     shown = event.asset_materialization if event is not None else None
     # Read after the event: a state with an older snapshot than the page shows is that of a table that was rolled back.
     state = read_state(table)
-    if position(state) != _shown_position(shown, state):
+    is_shown = position(state) == _shown_position(shown, state)
+    if not is_shown or outcomes:
+        last = last_maintenance(instance, lake, spec, outcomes or {})
+        is_shown = is_shown and shown is not None and shown.metadata.get(_LAST) == dg.MetadataValue.text(last)
+    if not is_shown:
         instance.report_runless_asset_event(
             dg.AssetMaterialization(
                 key,
                 description=done,
                 metadata={
-                    **page_metadata(state, spec.maintenance),
+                    **page_metadata(state, spec.maintenance, last),
                     **_content_metadata(shown, state, table),
                 },
                 tags={**_lineage(shown), DATA_VERSION: state.content_version},
@@ -93,20 +121,42 @@ def changed_rows(instance: dg.DagsterInstance, key: dg.AssetKey, table: lc.Table
     )
 
 
-def page_metadata(state: TableState, limits: MaintenanceSpec) -> Metadata:
-    """Return what the page of a table shows of its state: its snapshot, health, age and next maintenance first."""
+def page_metadata(state: TableState, limits: MaintenanceSpec, last: str) -> Metadata:
+    """Return what the page of a table shows of its state: its snapshot, health, age and maintenance first.
+
+    `last` is the `last_maintenance`.
+    """
     found = figures(state, limits)
     due = [figure for figure in found if figure.is_due]
     content_time = state.content_time
+    newest = state.recent[0] if state.recent else None
     return {
         "paimon/snapshot_id": state.snapshot_id or 0,
+        "paimon/made_by": "" if newest is None else str(newest),
         "paimon/health": "; ".join(map(str, due)) or "within all limits",
         "paimon/content_time": "" if content_time is None else dg.MetadataValue.timestamp(content_time),
         "paimon/next_maintenance": "; ".join(
             f"{figure.operation}: {'due' if figure.is_due else 'not due'}, {figure}" for figure in found
         ),
+        _LAST: last,
         **state_metadata(state),
+        "paimon/commit_kind": "" if newest is None else newest.kind,
+        "paimon/commit_user": "" if newest is None else newest.commit_user,
+        "paimon/commit_identifier": "" if newest is None else str(newest.commit_identifier),
     }
+
+
+def last_maintenance(
+    instance: dg.DagsterInstance, lake: Lake, spec: TableSpec, outcomes: Mapping[str, str] | None = None
+) -> str:
+    """Return what each operation of a table did last, or why it did nothing. `outcomes`: of those that just ran."""
+    found = {}
+    for operation in OPERATIONS:
+        event = instance.get_latest_materialization_event(lake.operation_key(spec, operation))
+        shown = event.asset_materialization if event is not None else None
+        known = None if shown is None else shown.metadata.get(OUTCOME)
+        found[operation] = "not run yet" if known is None else str(known.value)
+    return "; ".join(f"{operation}: {text}" for operation, text in {**found, **(outcomes or {})}.items())
 
 
 def state_checks(key: dg.AssetKey, state: TableState, limits: MaintenanceSpec) -> Iterator[dg.AssetCheckResult]:
@@ -119,7 +169,8 @@ def state_checks(key: dg.AssetKey, state: TableState, limits: MaintenanceSpec) -
             passed=found <= limit,
             severity=dg.AssetCheckSeverity.WARN,
             description=f"{found}, at most {limit}",
-            metadata={f"paimon/{name}": dg.MetadataValue.int(found), "paimon/limit": dg.MetadataValue.int(limit)},
+            # The limit is text: as a number Dagster would plot it, and it is the same each time.
+            metadata={f"paimon/{name}": dg.MetadataValue.int(found), "paimon/limit": dg.MetadataValue.text(str(limit))},
         )
 
 

@@ -1,5 +1,6 @@
 """The asset `<lake>/<database>/<table>`, which is the table itself: it commits the staged batches."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -7,7 +8,7 @@ import dagster as dg
 from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset, is_shown, observed
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import batch_metadata, column_lineage, commit_metadata, definition_metadata
-from lakehouse_dagster.page import page_metadata, show_state
+from lakehouse_dagster.page import last_maintenance, page_metadata, show_state
 from lakehouse_dagster.pipeline import commit_batches, logged_progress, read_state
 from lakehouse_dagster.resources import spark_app_id
 from lakehouse_dagster.specs import TableSpec
@@ -26,7 +27,7 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
         metadata={**definition_metadata(table), "paimon/lake": lake.name},
         **assets.batched("commit"),
     )
-    def commit(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+    def commit(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         with assets.step(context, "commit"):
             opened = assets.catalog(context).table(table.identifier)
             delivery = source.delivery(context, in_spark=assets.in_spark)
@@ -54,28 +55,31 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                 notes = notes or [(None, "no batch is staged", {})]
                 context.log.info(f"{table.identifier}: nothing was committed: {notes[0][1]}")
                 done = f"found by run {context.run.run_id[:8]}"
-                show_state(context.instance, assets.key, opened, table, done=done)
-                return observed(context, assets.key, [(key, f"nothing was committed: {t}", m) for key, t, m in notes])
+                show_state(context.instance, lake, table, opened, done=done)
+                yield observed(context, assets.key, [(key, f"nothing was committed: {t}", m) for key, t, m in notes])
+                return
             for partition, _, metadata in notes:
                 if partition is not None:
                     context.add_asset_metadata(metadata, partition_key=partition)
             context.log.info(
                 f"{table.identifier}: committed{batch_count('', committed)}, now at snapshot {state.snapshot_id}"
             )
-            return dg.MaterializeResult(
+            page = page_metadata(state, table.maintenance, last_maintenance(context.instance, lake, table))
+            yield dg.MaterializeResult(
                 data_version=dg.DataVersion(state.content_version),
                 metadata={
-                    **page_metadata(state, table.maintenance),
+                    **page,
                     **commit_metadata(committed),
-                    # Last, because a replay made no snapshot and the page says which one is current.
-                    "paimon/snapshot_id": state.snapshot_id or 0,
+                    # Again: the page tells of the current snapshot, not of those of the run.
+                    **page,
                     "dagster/row_count": opened.scan().count(),
                     "dagster/uri": f"{assets.lakehouse(context).uri}/{table.database}.db/{table.name}",
-                    "paimon/commit_user": delivery.user,
                     "paimon/spark_app_id": spark_app_id(),
-                    **column_lineage(table, source.upstream, source.column_prefix),
                     **assets.inputs(delivery),
+                    **column_lineage(table, source.upstream, source.column_prefix),
                 },
             )
+            # The event of the last partition has the snapshot of its batch, which a compaction may have overtaken.
+            show_state(context.instance, lake, table, opened, done=f"commit by run {context.run.run_id[:8]}")
 
     return commit

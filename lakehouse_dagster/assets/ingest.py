@@ -54,7 +54,7 @@ def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
             return dg.MaterializeResult(
                 metadata={
                     **staged_metadata(staged),
-                    "paimon/snapshot_id_before": 0 if before is None else before.id,
+                    "paimon/snapshot_id_before": "" if before is None else str(before.id),
                     "paimon/commit_user": delivery.user,
                     "paimon/spark_app_id": spark_app_id(),
                     **assets.inputs(delivery),

@@ -8,9 +8,11 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.assets.context import TableAssets, observed
 from lakehouse_dagster.metadata import (
+    OUTCOME,
     before_and_after,
     details,
     input_snapshots,
+    outcome,
     plan_metadata,
     report_metadata,
     state_metadata,
@@ -50,9 +52,15 @@ def maintain(
             return observed(context, assets.operation(operation), [(None, description, plan_metadata(report))])
         # Reported also when there was nothing to do: another process may have changed the table meanwhile.
         after = report_state(
-            context.instance, assets.key, table, spec, done=f"{operation} by run {context.run.run_id[:8]}"
+            context.instance,
+            assets.lake,
+            spec,
+            table,
+            done=f"{operation} by run {context.run.run_id[:8]}",
+            outcomes={operation: outcome(report)},
         )
         metadata = {
+            OUTCOME: outcome(report),
             **details(report),
             **report_metadata([report]),
             **before_and_after(before, after),

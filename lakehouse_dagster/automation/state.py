@@ -32,7 +32,7 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
     )
     def state(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         def report(key: dg.AssetKey, table: lc.Table) -> str:
-            found = report_state(context.instance, key, table, lake.table(table.name), done="found by the sensor")
+            found = report_state(context.instance, lake, lake.table(table.name), table, done="found by the sensor")
             return "no snapshot" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
 
         lines, cursor = _look(context, lake.resource, tables, report)

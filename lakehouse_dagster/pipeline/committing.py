@@ -37,8 +37,7 @@ class Committed:
             return self.report.noop_reason or ""
         if self.original is None:
             return "committed before; no retained snapshot has it"
-        by = f"run {self.original.run_id[:8]}" if self.original.run_id else self.original.commit_user
-        return f"committed before by {by} as snapshot {self.original.id}"
+        return f"committed before by {self.original.made_by} as snapshot {self.original.id}"
 
 
 def commit_batches(

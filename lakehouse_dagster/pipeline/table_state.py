@@ -32,6 +32,17 @@ class SnapshotFacts:
     commit_identifier: int
     batch: str
 
+    @property
+    def made_by(self) -> str:
+        """The run that made it, by the eight characters under which Dagster lists it, or the commit user."""
+        return f"run {self.run_id[:8]}" if self.run_id else self.commit_user
+
+    def __str__(self) -> str:
+        batch = f", batch {self.batch}" if self.batch else ""
+        return (
+            f"{self.kind} by {self.made_by}{batch}, {self.change:+,} rows in files, {self.time:%Y-%m-%d %H:%M:%S} UTC"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
@@ -67,7 +78,7 @@ class TableState:
         return f"{self.incarnation}/{self.branch}@{self.content_snapshot_id or 0}"
 
 
-def read_state(table: lc.Table, *, recent: int = 10) -> TableState:
+def read_state(table: lc.Table, *, recent: int = 5) -> TableState:
     """Read the table's metadata once. At most `recent` snapshots are listed, newest first."""
     snapshots = table.snapshots()
     buckets = table.buckets()

@@ -6,7 +6,6 @@ from typing import Any
 import dagster as dg
 import pytest
 
-import lakehouse_core as lc
 from lakehouse_dagster import commit_asset, ingest_asset
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
@@ -31,6 +30,10 @@ def operate(ready: ReadyLake, operation: str, **config: Any) -> dg.ExecuteInProc
     return ready.definitions.resolve_job_def("mine_maintain").execute_in_process(
         instance=ready.instance, asset_selection=[key], run_config={"ops": {op: {"config": config}}}
     )
+
+
+def compact(ready: ReadyLake) -> None:
+    operate(ready, "compact_full")
 
 
 def report(ready: ReadyLake) -> str:
@@ -140,14 +143,79 @@ def test_a_table_that_was_made_again_is_shown_although_its_snapshots_begin_at_1(
 
 
 def test_a_state_that_is_shown_is_not_reported_again(ready: ReadyLake):
-    shown = events(ready)
+    found = [events(ready)]
+    for act in (report, compact, compact, compact, report):
+        act(ready)
+        found.append(events(ready))
 
-    report(ready)
-    operate(ready, "compact_full")
-    operate(ready, "compact_full")
+    # The second compaction is the first one that says why it did nothing.
+    assert [count - found[0] for count in found[1:]] == [0, 1, 2, 2, 2]
+
+
+def test_the_page_says_what_each_operation_did_last_or_why_it_did_nothing(ready: ReadyLake):
+    assert ready.metadata(ORDERS)["paimon/last_maintenance"] == (
+        "compact_full: not run yet; compact_manifests: not run yet; expire: not run yet"
+    )
+
+    compact(ready)
+    done = "compact_full: 4 files removed, 1 files added"
+    assert str(ready.metadata(ORDERS)["paimon/last_maintenance"]).startswith(f"{done}; compact_manifests: not run yet")
+    operate(ready, "expire", retain_max=9, retain_min=9)
+    ready.assert_metadata(ORDERS, {"paimon/snapshot_id": 5})
+    told = "expire: nothing to do: snapshots 1 to 5 stay: at least 9 are to be retained"
+    assert ready.metadata(ORDERS)["paimon/last_maintenance"] == f"{done}; compact_manifests: not run yet; {told}"
+    ready.ingest("2013-01-05")
+    assert ready.metadata(ORDERS)["paimon/last_maintenance"] == f"{done}; compact_manifests: not run yet; {told}"
+
+
+def test_the_page_says_who_made_the_current_snapshot(ready: ReadyLake):
+    run = ready.table(ORDERS).snapshots()[-1].properties["lakehouse.run-id"][:8]
+    assert ready.metadata(ORDERS)["paimon/made_by"].startswith(
+        f"APPEND by run {run}, batch 2013-01-04, +2 rows in files, "
+    )
+
+    ready.table(ORDERS).write([{"id": 99}])
     report(ready)
 
-    assert events(ready) == shown + 1
+    shown = ready.metadata(ORDERS)
+    user = ready.table(ORDERS).snapshots()[-1].commit_user
+    assert shown["paimon/made_by"].startswith(f"APPEND by {user}, +1 rows in files, ")
+    assert (shown["paimon/commit_kind"], shown["paimon/commit_user"]) == ("APPEND", user)
+
+
+def test_after_maintenance_the_page_still_shows_the_commits_of_the_last_load(ready: ReadyLake):
+    before = ready.metadata(ORDERS)
+
+    compact(ready)
+
+    after = ready.metadata(ORDERS)
+    for name in ("paimon/commits", "paimon/input_snapshots", "dagster/row_count", "dagster/uri"):
+        assert after[name] == before[name]
+    assert [commit["batch"] for commit in after["paimon/commits"]] == [f"2013-01-0{day}" for day in (1, 2, 3, 4)]
+
+
+def test_after_a_range_with_compactions_the_page_shows_the_snapshot_of_the_last_compaction():
+    spec = orders(options={"bucket": "1", "write-only": "false", "full-compaction.delta-commits": "1"})
+    with ready_lake(shop_lake(spec), resources={"shop": ShopFeed()}) as lake:
+        lake.ingest("2013-01-01", "2013-01-02")
+
+        assert [str(each.commit_kind) for each in lake.table(ORDERS).snapshots()] == ["APPEND", "COMPACT"] * 2
+        assert_true(lake)
+        ready_at = {
+            each.partition_key: each.asset_materialization.metadata["paimon/snapshot_id"].value
+            for each in lake.instance.fetch_materializations(KEY, limit=9).records
+            if each.asset_materialization is not None
+        }
+        assert ready_at == {"2013-01-01": 1, "2013-01-02": 3, None: 4}
+
+
+def test_nothing_that_identifies_something_is_plotted(ready: ReadyLake):
+    compact(ready)
+    for asset in (None, "ingest", "compact_full"):
+        numbers = {name for name, value in ready.metadata(ORDERS, asset).items() if isinstance(value, int | float)}
+        ids = {name for name in numbers if name.endswith(("_id", "_identifier", "_id_before", "incarnation"))}
+        # Their plots show how a table moves on, and what expiry leaves of it.
+        assert ids <= {"paimon/snapshot_id", "paimon/earliest_snapshot_id"}
 
 
 def test_ticks_over_an_unchanged_table_write_nothing(ready: ReadyLake):
@@ -193,20 +261,16 @@ def test_cheap_checks_say_what_is_true_after_maintenance(ready: ReadyLake):
     assert ready.checks(ORDERS)["snapshot_count"]
 
 
-def test_what_one_on_call_looks_for_comes_first(ready: ReadyLake):
+def test_snapshot_health_age_and_maintenance_come_first(ready: ReadyLake):
     shown = ready.metadata(ORDERS)
 
-    assert list(shown)[:4] == [
-        "paimon/snapshot_id",
-        "paimon/health",
-        "paimon/content_time",
-        "paimon/next_maintenance",
-    ]
+    first = ["snapshot_id", "made_by", "health", "content_time", "next_maintenance", "last_maintenance"]
+    assert list(shown)[:6] == [f"paimon/{name}" for name in first]
+    compact(ready)
+    assert list(ready.metadata(ORDERS))[:6] == list(shown)[:6]
     assert shown["paimon/health"] == "4 sorted runs > 2; 4 snapshots > 3"
     assert shown["paimon/next_maintenance"].startswith("compact_full: not due, ")
-    assert lc.connect(ready.warehouse).table(ORDERS).snapshot().time_millis == round(
-        1000 * shown["paimon/content_time"]
-    )
+    assert ready.table(ORDERS).snapshots()[3].time_millis == round(1000 * shown["paimon/content_time"])
 
 
 def observations(ready: ReadyLake, *operation: str) -> list[dg.AssetObservation]:
