@@ -13,7 +13,8 @@ from lakehouse_core.api.reports import (
 )
 from lakehouse_core.execution.commit.compact_manifests import ManifestCompaction
 from lakehouse_core.execution.commit.outcome import CommitResult
-from lakehouse_core.execution.compaction.compact import BucketCompaction, CompactionResult
+from lakehouse_core.execution.compaction.compact import CompactionResult
+from lakehouse_core.execution.compaction.plan import BucketCompaction
 from lakehouse_core.execution.expiry.expire import ExpiryResult
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
 from lakehouse_core.planning.commit.effects import effects_of

@@ -90,14 +90,28 @@ def expire(
     tags = expired_tags(table, schema, local_now_millis=local_now_millis)
     deletions = (*tags, *_deletions(table.clock, state, plan))
     if dry_run:
-        made = {**resumed.made_changelogs, **{id: state.snapshots[id] for id in plan.made_changelog_ids}}
-        planned = DryRun(
-            plans=deletions,
-            unlinked_keys=resumed.root_keys,
-            made_changelogs=tuple(_root(table.layout, made[id], RootKind.CHANGELOG) for id in sorted(made)),
-        )
+        planned = _dry_run(table.layout, state, plan, resumed, deletions)
         deleted = preview(table, schema, planned, boundary=max(plan.first_kept_id, state.boundary))
-        return _result(state, plan, resumed, deletions, deleted)
+    else:
+        deleted = _carried_out(table, schema, resumed, deletions, watch)
+    return _result(state, plan, resumed, deletions, deleted)
+
+
+def _dry_run(
+    layout: TableLayout, state: History, plan: ExpiryPlan, resumed: Resumed, deletions: tuple[DeletionPlan, ...]
+) -> DryRun:
+    made = {**resumed.made_changelogs, **{id: state.snapshots[id] for id in plan.made_changelog_ids}}
+    return DryRun(
+        plans=deletions,
+        unlinked_keys=resumed.root_keys,
+        made_changelogs=tuple(_root(layout, made[id], RootKind.CHANGELOG) for id in sorted(made)),
+    )
+
+
+def _carried_out(
+    table: TableContext, schema: TableSchema, resumed: Resumed, deletions: Sequence[DeletionPlan], watch: Watch
+) -> Deleted:
+    """Unlink the roots of `deletions`, delete the files that nothing needs, and return what was deleted."""
     unlinked = watch.counting("unlinking", sum(len(deletion.roots) for deletion in deletions), "snapshots")
     with deleting():
         for deletion in deletions:
@@ -107,14 +121,13 @@ def expire(
                 table.snapshots.boundary.advance(deletion.first_kept_id)
                 table.snapshots.write_earliest_hint(deletion.first_kept_id)
             unlink(table, deletion, unlinked)
-        deleted = finish_deletions(
+        return finish_deletions(
             table,
             schema,
             boundary=table.snapshots.boundary.first_id(),
             unlinked=(*resumed.plans, *deletions),
             watch=watch,
         )
-    return _result(state, plan, resumed, deletions, deleted)
 
 
 def check_understood(table: str, schema: TableSchema) -> None:

@@ -74,11 +74,7 @@ def stage(
     if _was_committed(table, base, staged):
         # The commit recognises the replay by itself; no snapshot would ever name files written for it.
         return staged
-    if rowkind_column is not None and schema.table_options.rowkind_field not in (None, rowkind_column):
-        raise InvalidRequest(
-            f"{table.name}: rowkind_column is {shown(rowkind_column)}, and the table's option rowkind.field names "
-            f"{shown(schema.table_options.rowkind_field)}. Leave rowkind_column out."
-        )
+    _check_rowkind_column(table.name, schema, rowkind_column)
     task = WriteTask(
         store=table.store.spec,
         schema=schema,
@@ -88,6 +84,20 @@ def stage(
         # An overwrite has no changelog. Java writes one and never commits it.
         emits_changelog=isinstance(mode, Append),
     )
+    return _written(table, task, data, staged, live, watch=watch)
+
+
+def _written(
+    table: TableContext,
+    task: WriteTask,
+    data: object,
+    staged: StagedCommit,
+    live: Sequence[ManifestEntry],
+    *,
+    watch: Watch,
+) -> StagedCommit:
+    """Return `staged` with the messages of the files that hold the rows of `data`. On an error, delete the files."""
+    schema = task.schema
     messages: list[CommitMessage] = []
     try:
         with named_by_nobody():
@@ -104,6 +114,16 @@ def stage(
     except BaseException:
         discard(table.store, schema, messages, named_by="the write")
         raise
+
+
+def _check_rowkind_column(table: str, schema: TableSchema, rowkind_column: str | None) -> None:
+    """Raise InvalidRequest for another column than the one that the table's options name."""
+    named = schema.table_options.rowkind_field
+    if rowkind_column is not None and named not in (None, rowkind_column):
+        raise InvalidRequest(
+            f"{table}: rowkind_column is {shown(rowkind_column)}, and the table's option rowkind.field names "
+            f"{shown(named)}. Leave rowkind_column out."
+        )
 
 
 def _has_order(schema: TableSchema) -> bool:

@@ -1,0 +1,159 @@
+"""The plan of a compaction: which buckets it rewrites, from the live files of one snapshot."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakehouse_core.execution.compaction.scope import FilesByBucket, Scope, files_in, why_none
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.compaction.append import AppendCompactionPlan, MarkedRows
+from lakehouse_core.planning.compaction.bucket import expired_files, plan_bucket
+from lakehouse_core.planning.compaction.plan import CompactionPlan
+from lakehouse_core.planning.compaction.universal import PickTime
+from lakehouse_core.planning.partitions import named_values
+from lakehouse_core.planning.readable import deletion_files
+from lakehouse_core.table.bucketing import has_buckets
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import DataLayout, partition_folder
+from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.manifest import IndexManifestEntry
+from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
+from lakehouse_core.table.schema import TableSchema, write_supported
+from lakehouse_core.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCompaction:
+    """The compaction of one bucket. `plan.reason` says why; `folder` is relative to the table.
+
+    `values`: the partition's values as text, by column. `deletions`: by file name, the location of the file's deletion
+    vector.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    folder: str
+    values: Mapping[str, str | None]
+    plan: CompactionPlan | AppendCompactionPlan
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+
+    @property
+    def rewritten_bytes(self) -> int:
+        return self.plan.rewritten_bytes
+
+    @property
+    def read_files(self) -> tuple[DataFile, ...]:
+        """The files that the task reads: those that it replaces, and those of looked-up runs."""
+        return _read_by(self.plan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionBase:
+    """What a compaction begins with: the latest snapshot, its live files in scope, and its index files."""
+
+    schema: TableSchema
+    snapshot: Snapshot
+    files: FilesByBucket
+    indexes: Sequence[IndexManifestEntry]
+    expiry: RecordExpiry | None
+
+    def all_files(self) -> list[DataFile]:
+        return [file for found in self.files.values() for file in found]
+
+
+def compaction_base(table: TableContext, scope: Scope) -> CompactionBase | None:
+    """Return what a compaction of the buckets in `scope` begins with; None for a table without a snapshot."""
+    schema = table.schemas.latest()
+    write_supported(schema, table=table.name or table.store.uri(""))
+    expiry = record_expiry(schema, now_millis=table.clock.now_millis())
+
+    def look(latest: Snapshot | None) -> CompactionBase | None:
+        if latest is None:
+            return None
+        return CompactionBase(
+            schema=schema,
+            snapshot=latest,
+            files=files_in(scope, table, latest, schema),
+            indexes=table.manifests.index_entries(latest),
+            expiry=expiry,
+        )
+
+    return table.snapshots.of_latest(look)
+
+
+def planned_buckets(
+    table: TableContext, base: CompactionBase, *, full: bool, emits_changelog: bool
+) -> tuple[BucketCompaction, ...]:
+    """Return the compaction of each bucket that needs one, largest first."""
+    schema = base.schema
+    occasion = PickTime(local_now_millis=table.clock.local_now_millis())
+    deletions = deletion_files(base.indexes, DataLayout(schema))
+    ids = set() if base.expiry is None else {file.schema_id for file in base.all_files()}
+    file_schemas = {number: table.schemas.schema(number) for number in sorted(ids)}
+    types = [field.type for field in schema.partition_fields]
+    found = []
+    for (partition, bucket, total_buckets), files in base.files.items():
+        values = deserialize_row(partition, types)
+        folder = partition_folder(schema, values, bucket)
+        expired = expired_files(files, base.expiry, file_schemas)
+        vectors = {file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions}
+        marked = {name: MarkedRows(count=one.cardinality, index_file=one.key) for name, one in vectors.items()}
+        picked = plan_bucket(
+            files, schema, full=full, occasion=occasion, expired=expired, marked=marked, emits_changelog=emits_changelog
+        )
+        for plan in _task_plans(picked, schema):
+            names = {file.file_name for file in _read_by(plan)}
+            found.append(
+                BucketCompaction(
+                    partition=partition,
+                    bucket=bucket,
+                    total_buckets=total_buckets,
+                    folder=folder,
+                    values=named_values(values, schema),
+                    plan=plan,
+                    deletions={name: vector for name, vector in vectors.items() if name in names},
+                )
+            )
+    # The longest task decides when all are done, so it starts first.
+    return tuple(sorted(found, key=lambda one: (-one.rewritten_bytes, one.folder)))
+
+
+def why_nothing(scope: Scope, base: CompactionBase, *, full: bool) -> str:
+    """Return the reason why no bucket in `scope` is compacted."""
+    schema = base.schema
+    if not base.all_files():
+        return why_none(scope, schema)
+    if not full:
+        return _why_nothing_is_picked(schema)
+    if schema.is_append:
+        return "no bucket has two small files that may be packed together"
+    return "every bucket is one sorted run in its top level"
+
+
+def _why_nothing_is_picked(schema: TableSchema) -> str:
+    options = schema.table_options.compaction
+    if schema.is_append:
+        return f"nowhere are {options.min_file_count} small files (compaction.min.file-num) to be packed together"
+    return (
+        f"the strategy finds every bucket in good shape: at most {options.trigger_run_count} sorted runs "
+        "(num-sorted-run.compaction-trigger), each far smaller than the next"
+    )
+
+
+def _task_plans(
+    plan: CompactionPlan | AppendCompactionPlan | None, schema: TableSchema
+) -> Iterator[CompactionPlan | AppendCompactionPlan]:
+    """Yield the plans of the tasks. Groups of files of an unbucketed partition are independent and large: one task
+    each.
+    """
+    if isinstance(plan, AppendCompactionPlan) and not has_buckets(schema.bucketing):
+        for group in plan.groups:
+            yield replace(plan, groups=(group,))
+    elif plan is not None:
+        yield plan
+
+
+def _read_by(plan: CompactionPlan | AppendCompactionPlan) -> tuple[DataFile, ...]:
+    older = plan.older if isinstance(plan, CompactionPlan) else ()
+    return (*plan.files, *(file for run in older for file in run.data_files))
