@@ -33,7 +33,7 @@ __all__ = [
     "most_retries",
 ]
 
-# Metadata of a result that is no materialization: later steps of the run are executed, and no event is stored.
+# Metadata of a result that is not a materialization: later steps of the run are executed, and no event is stored.
 NO_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 
 
