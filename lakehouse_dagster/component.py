@@ -54,6 +54,17 @@ class ChangesAttributes(dg.Model, dg.Resolvable):
     while_null: list[str] = Field(default_factory=list)
 
 
+class SqlAttributes(dg.Model, dg.Resolvable):
+    """New rows of a SQL query, in the order of its column `cursor`.
+
+    `connection` is the name of the environment variable with the address of the database, as SQLAlchemy takes it.
+    """
+
+    connection: str
+    query: str
+    cursor: str
+
+
 class MaintenanceAttributes(dg.Model, dg.Resolvable):
     """The figures above which the table is maintained."""
 
@@ -81,6 +92,7 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     # The rows come from one of them.
     files: FilesAttributes | None = None
     changes_of: ChangesAttributes | None = None
+    sql: SqlAttributes | None = None
     lake: str = "lake"
     primary_key: list[str] = Field(default_factory=list)
     partition_by: list[str] = Field(default_factory=list)

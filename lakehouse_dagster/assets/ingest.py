@@ -38,6 +38,7 @@ def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                 commit_user=delivery.user,
                 mode=lambda _: stage_mode(table),
                 rowkind_column=delivery.rowkind_column or table.rowkind_column,
+                properties=delivery.properties,
                 progress=logged_progress(context.log.info),
             ):
                 staged.append(part)

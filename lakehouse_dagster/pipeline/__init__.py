@@ -1,6 +1,14 @@
 """The pipeline of one table, without Dagster: set-up, staging, committing, its state, what maintenance is due."""
 
 from lakehouse_dagster.pipeline.committing import Committed, commit_batches, original_of
+from lakehouse_dagster.pipeline.cursors import (
+    CURSOR,
+    Cursor,
+    NewRows,
+    advance_cursor,
+    recorded_cursor,
+    staged_deliveries,
+)
 from lakehouse_dagster.pipeline.deliveries import (
     FoundFile,
     ReadFile,
@@ -27,17 +35,21 @@ from lakehouse_dagster.pipeline.table_state import (
 )
 
 __all__ = [
+    "CURSOR",
     "OPERATIONS",
     "RUN_ID",
     "Committed",
+    "Cursor",
     "Figure",
     "FoundFile",
+    "NewRows",
     "ReadFile",
     "RecordedFile",
     "SnapshotFacts",
     "StageMode",
     "Staged",
     "TableState",
+    "advance_cursor",
     "commit_batches",
     "committed_identifier",
     "committed_snapshots",
@@ -53,9 +65,11 @@ __all__ = [
     "position",
     "read_state",
     "record_delivery",
+    "recorded_cursor",
     "recorded_files",
     "refuse_gap",
     "stage_batches",
     "stage_mode",
+    "staged_deliveries",
     "unfinished_deliveries",
 ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.pipeline.cursors import CURSOR
 from lakehouse_dagster.pipeline.table_state import (
     RUN_ID,
     SnapshotFacts,
@@ -98,7 +99,8 @@ def commit_staged(
     progress: Callable[[lc.Progress], None] | None = None,
 ) -> lc.CommitReport:
     """Commit with the id of the run in the snapshot's properties, which link the run and the snapshot."""
-    return table.commit(replace(staged, properties={**staged.properties, RUN_ID: run_id}), progress=progress)
+    properties = {name: value for name, value in staged.properties.items() if name != CURSOR}
+    return table.commit(replace(staged, properties={**properties, RUN_ID: run_id}), progress=progress)
 
 
 def _tag(table: lc.Table, name: str, snapshot_id: int) -> None:

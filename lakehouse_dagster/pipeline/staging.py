@@ -3,8 +3,8 @@
 Rule: a run that was killed between staging and commit continues from there; nothing is written twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import lakehouse_core as lc
@@ -76,11 +76,13 @@ def stage_batches(
     commit_user: str,
     mode: Callable[[Batch], StageMode] = lambda _: lc.Append(),
     rowkind_column: str | None = None,
+    properties: Callable[[Batch], Mapping[str, str]] = lambda _: {},
     progress: Callable[[lc.Progress], None] | None = None,
 ) -> Iterator[Staged]:
     """Write the files of each batch and keep its staged commit in the table's folder, one batch after the other.
 
-    Batches that an earlier attempt of the same user has staged or committed are not written again.
+    Batches that an earlier attempt of the same user has staged or committed are not written again. `properties` is
+    asked for more properties of a staged commit after the rows of its batch were read.
     """
     done = committed_identifier(table, commit_user)
     # Without them a batch would number its rows as if those before it did not exist, and not win over them.
@@ -101,6 +103,7 @@ def stage_batches(
                 behind=uncommitted,
                 progress=progress,
             )
+            staged = replace(staged, properties={**staged.properties, **properties(batch)})
             table.keep_pending(staged)
         uncommitted.append(staged)
         files = [file for message in staged.messages for file in message.new_files]

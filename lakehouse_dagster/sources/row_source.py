@@ -31,6 +31,8 @@ class Delivery:
     read: Callable[[Batch], object]
     # None: as the specification says.
     rowkind_column: str | None = None
+    # Properties of the staged commit of a batch, known once its rows were read.
+    properties: Callable[[Batch], Mapping[str, str]] = lambda _: {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from lakehouse_dagster.sources.changelog_source import ChangelogSource
 from lakehouse_dagster.sources.feed_source import FeedSource
 from lakehouse_dagster.sources.files_source import FilesSource
 from lakehouse_dagster.sources.row_source import RowSource
+from lakehouse_dagster.sources.sql_source import SqlSource
 from lakehouse_dagster.specs import TableSpec
 
 
@@ -27,6 +28,15 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             upstream=lake.operation_key(table, "files"),
             lake_resource=lake.resource,
             write_mode=table.write_mode,
+            rowkind_column=table.rowkind_column,
+        )
+    if table.sql is not None:
+        return SqlSource(
+            spec=table.sql,
+            key=key,
+            upstream=lake.operation_key(table, "sql"),
+            lake_resource=lake.resource,
+            is_append=table.write_mode == "append",
             rowkind_column=table.rowkind_column,
         )
     assert table.feed is not None

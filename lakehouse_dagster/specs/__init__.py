@@ -9,6 +9,7 @@ from lakehouse_dagster.specs.models import (
     FeedSpec,
     FilesSpec,
     MaintenanceSpec,
+    SqlSpec,
     TableSpec,
     WriteMode,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "FeedSpec",
     "FilesSpec",
     "MaintenanceSpec",
+    "SqlSpec",
     "TableSpec",
     "WriteMode",
     "checked_spec",

