@@ -24,6 +24,7 @@ from lakehouse_dagster.assets import (
 )
 from lakehouse_dagster.automation import (
     carry_on,
+    deliveries_sensors,
     external_tables_sensor,
     ingest_job,
     log_failed_run,
@@ -81,6 +82,7 @@ __all__ = [
     "commit_asset",
     "compact_full_asset",
     "compact_manifests_asset",
+    "deliveries_sensors",
     "executed_here",
     "expire_asset",
     "external_table",

@@ -15,6 +15,7 @@ from lakehouse_dagster.assets import (
 )
 from lakehouse_dagster.automation import (
     carry_on,
+    deliveries_sensors,
     ingest_job,
     log_failed_run,
     maintain_job,
@@ -55,7 +56,7 @@ def lake_definitions(
         dg.Definitions(
             jobs=[ingest_job(lake), maintain],
             schedules=[nightly_schedule(lake, maintain)],
-            sensors=[maintenance_sensor(lake, maintain), state_sensor(lake)],
+            sensors=[maintenance_sensor(lake, maintain), state_sensor(lake), *deliveries_sensors(lake)],
             resources=resources,
             # One process and one Spark session a run; the default would start a JVM for each step.
             executor=dg.in_process_executor,

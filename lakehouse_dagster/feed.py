@@ -3,9 +3,12 @@
 Rule: a batch is a partition key of Dagster; its ordinal is the commit identifier, which never depends on a clock.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import dagster as dg
+
+import lakehouse_core as lc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,10 @@ WHOLE = Batch(key=None, identifier=0)
 class Feed:
     """A source of batches for a table's assets: the upstream asset, the resource that reads it, its feeds by name, its
     batches.
+
+    `batches` has all batches that there can be: the place of a batch in it is its commit identifier. With `delivered`,
+    Dagster offers only the batches that were delivered, so a missing partition is one that can be loaded. Without it,
+    Dagster offers all `batches`, which suits a feed that continues to the present day.
     """
 
     key: dg.AssetKey
@@ -31,9 +38,36 @@ class Feed:
     resource: str
     names: tuple[str, ...]
     batches: dg.TimeWindowPartitionsDefinition
+    delivered: dg.DynamicPartitionsDefinition | None = None
+
+    @property
+    def partitions(self) -> dg.PartitionsDefinition:
+        """The partitions of the assets that take the batches."""
+        return self.batches if self.delivered is None else self.delivered
 
     def batch(self, key: str) -> Batch:
-        return Batch(key=key, identifier=self.batches.get_partition_keys().index(key))
+        """Return the batch of a partition key. Raises InvalidRequest for a key that the feed cannot have."""
+        keys = self.batches.get_partition_keys()
+        if key not in keys:
+            raise lc.InvalidRequest(
+                f"feed {self.key.to_user_string()}: found partition {key!r}, expected a batch from {keys[0]} to "
+                f"{keys[-1]}. Delete the partition, or name a batch."
+            )
+        return Batch(key=key, identifier=keys.index(key))
+
+    def offer(self, instance: dg.DagsterInstance, keys: Sequence[str]) -> None:
+        """Offer delivered batches as partitions. A feed without `delivered` offers all of its batches anyway."""
+        if new := self.not_offered(instance, keys):
+            assert self.delivered is not None
+            instance.add_dynamic_partitions(str(self.delivered.name), new)
+
+    def not_offered(self, instance: dg.DagsterInstance, keys: Sequence[str]) -> list[str]:
+        """Return those of the `keys` that are not partitions yet, in the order of the batches: ranges follow it."""
+        if self.delivered is None:
+            return []
+        offered = set(instance.get_dynamic_partitions(str(self.delivered.name)))
+        batches = sorted((self.batch(key) for key in {*keys} - offered), key=lambda batch: batch.identifier)
+        return [batch.key for batch in batches if batch.key is not None]
 
     def batch_key(self, identifier: int) -> str | None:
         """Return the partition key of a commit identifier, None for one that no batch has."""

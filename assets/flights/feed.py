@@ -122,6 +122,12 @@ class FlightsFeed(FeedResource):
         )
         return bool(pc.any(between).as_py())
 
+    def delivered(self, loaded: str | None) -> Sequence[str]:
+        """Return the batches through the one after `loaded`: the year is past, so the next day is delivered then."""
+        days = next_batches(self._start, None, len(batches()))
+        last = days[0] if loaded is None else date.fromisoformat(loaded) + timedelta(days=1)
+        return [day.isoformat() for day in days if day <= last]
+
     def expected_rows(self, feed: str, through: str | None) -> int:
         if feed in DIMENSIONS:
             return int(pq.read_metadata(self._file(feed, None)).num_rows)

@@ -50,7 +50,7 @@ class FeedSource(RowSource):
     def batching(self) -> Mapping[str, Any]:
         if not self.spec.batches:
             return {}
-        return {"partitions_def": self.feed.batches, "backfill_policy": dg.BackfillPolicy.single_run()}
+        return {"partitions_def": self.feed.partitions, "backfill_policy": dg.BackfillPolicy.single_run()}
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
         source: FeedResource = getattr(context.resources, self.feed.resource)

@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
+from assets.flights.definitions import FLIGHTS
 from assets.lake import LAKE
 from orchestration.definitions import defs
 
@@ -33,6 +34,8 @@ class Pipeline:
 
     def load(self, first: str, last: str) -> dg.ExecuteInProcessResult:
         """Run the ingest job over a range of batches."""
+        days = FLIGHTS.batches.get_partition_keys()
+        FLIGHTS.offer(self.instance, days[days.index(first) : days.index(last) + 1])
         return self._execute("lake_ingest", self.resources(), range_tags(first, last))
 
     def maintain(self, **retention: Any) -> dg.ExecuteInProcessResult:

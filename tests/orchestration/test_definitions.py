@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.flights.definitions import FLIGHTS
 from assets.lake import LAKE
 from orchestration.definitions import defs
 
@@ -69,7 +70,7 @@ def test_batches_are_days_and_dimensions_are_loaded_whole():
         node = graph.get(dg.AssetKey(["lake", spec.database, spec.name, "ingest"]))
         assert node.is_partitioned == (spec.database == "ops")
         if node.is_partitioned:
-            assert len(node.partitions_def.get_partition_keys()) == 367
+            assert node.partitions_def == FLIGHTS.delivered
             assert node.backfill_policy == dg.BackfillPolicy.single_run()
 
 
@@ -82,6 +83,7 @@ def test_only_what_starts_no_maintenance_is_on_before_somebody_starts_it():
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "lake_maintenance": dg.DefaultSensorStatus.STOPPED,
         "lake_state": dg.DefaultSensorStatus.RUNNING,
+        "lake_flights_deliveries": dg.DefaultSensorStatus.RUNNING,
         "carry_on": dg.DefaultSensorStatus.RUNNING,
         "log_failed_run": dg.DefaultSensorStatus.RUNNING,
         "failed_run_webhook": dg.DefaultSensorStatus.RUNNING,
