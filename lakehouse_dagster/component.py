@@ -65,6 +65,13 @@ class SqlAttributes(dg.Model, dg.Resolvable):
     cursor: str
 
 
+class FunctionAttributes(dg.Model, dg.Resolvable):
+    """Rows that the function of the dotted name `call` yields; with `cursor`, a column of them, the new ones."""
+
+    call: str
+    cursor: str | None = None
+
+
 class MaintenanceAttributes(dg.Model, dg.Resolvable):
     """The figures above which the table is maintained."""
 
@@ -93,6 +100,7 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     files: FilesAttributes | None = None
     changes_of: ChangesAttributes | None = None
     sql: SqlAttributes | None = None
+    function: FunctionAttributes | None = None
     lake: str = "lake"
     primary_key: list[str] = Field(default_factory=list)
     partition_by: list[str] = Field(default_factory=list)

@@ -86,4 +86,9 @@ def commit_user(*, table: str, feed: str, version: str, root_run_id: str, is_bat
     The user of a batch is the feed in its version: every run that takes the batch has the same user, so the table takes
     it once. A whole load is new in each run: its user is the root run, the same for each re-execution.
     """
-    return f"feed/{feed}@{version}/{table}" if is_batched else f"run/{root_run_id}/{table}"
+    return f"feed/{feed}@{version}/{table}" if is_batched else run_user(table, root_run_id)
+
+
+def run_user(table: str, root_run_id: str) -> str:
+    """Return the commit user of what a run loads as a whole: the same in each re-execution of the run."""
+    return f"run/{root_run_id}/{table}"

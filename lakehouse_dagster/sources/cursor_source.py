@@ -80,7 +80,8 @@ def rows_taken(table: lc.Table, lakehouse: LakehouseResource, key: dg.AssetKey, 
 def arrow_batch(table: lc.Table, columns: dict[str, Any]) -> pa.RecordBatch:
     """Return columns of values, or of Arrow arrays, as a batch with the types of the table.
 
-    Columns that the table lacks stay as they are. Raises InvalidRequest naming the column.
+    Columns that the table lacks keep their types; texts of polars become plain ones, which all Arrow functions take.
+    Raises InvalidRequest naming the column.
     """
     types = table.scan().schema()
     arrays = [
@@ -102,10 +103,14 @@ def refuse_unknown_columns(table: lc.Table, names: list[str], allowed: set[str |
 
 def _array(name: str, values: Any, kind: pa.DataType | None) -> pa.Array:
     try:
-        try:
-            made = pa.array(values, type=kind)
-        except (pa.ArrowException, TypeError, ValueError):
-            made = pa.array(values).cast(kind)
+        if isinstance(values, pa.ChunkedArray):
+            is_view = pa.types.is_string_view(values.type)
+            made = values.cast(kind if kind is not None else pa.string() if is_view else values.type)
+        else:
+            try:
+                made = pa.array(values, type=kind)
+            except (pa.ArrowException, TypeError, ValueError):
+                made = pa.array(values).cast(kind)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise lc.InvalidRequest(
             f"column {name!r}: found values that do not fit its type {kind} ({error}). Cast the column."

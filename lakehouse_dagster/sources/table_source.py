@@ -4,6 +4,7 @@ from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.sources.changelog_source import ChangelogSource
 from lakehouse_dagster.sources.feed_source import FeedSource
 from lakehouse_dagster.sources.files_source import FilesSource
+from lakehouse_dagster.sources.function_source import FunctionSource
 from lakehouse_dagster.sources.row_source import RowSource
 from lakehouse_dagster.sources.sql_source import SqlSource
 from lakehouse_dagster.specs import TableSpec
@@ -35,6 +36,15 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             spec=table.sql,
             key=key,
             upstream=lake.operation_key(table, "sql"),
+            lake_resource=lake.resource,
+            is_append=table.write_mode == "append",
+            rowkind_column=table.rowkind_column,
+        )
+    if table.function is not None:
+        return FunctionSource(
+            spec=table.function,
+            key=key,
+            upstream=lake.operation_key(table, "function"),
             lake_resource=lake.resource,
             is_append=table.write_mode == "append",
             rowkind_column=table.rowkind_column,

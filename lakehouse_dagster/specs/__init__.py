@@ -8,10 +8,12 @@ from lakehouse_dagster.specs.models import (
     ColumnSpec,
     FeedSpec,
     FilesSpec,
+    FunctionSpec,
     MaintenanceSpec,
     SqlSpec,
     TableSpec,
     WriteMode,
+    nearest,
 )
 
 __all__ = [
@@ -21,11 +23,13 @@ __all__ = [
     "ColumnSpec",
     "FeedSpec",
     "FilesSpec",
+    "FunctionSpec",
     "MaintenanceSpec",
     "SqlSpec",
     "TableSpec",
     "WriteMode",
     "checked_spec",
     "load_specs",
+    "nearest",
     "parse_spec",
 ]

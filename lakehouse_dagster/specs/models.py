@@ -5,16 +5,25 @@ Rule: unknown names are refused, and a specification has everything that the tab
 
 import difflib
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
 # What `rowkind_column` of a specification may hold.
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 # The attributes of a specification that are a source of rows.
-SOURCES = ("feed", "changes_of", "files", "sql")
+SOURCES = ("feed", "changes_of", "files", "sql", "function")
 # Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
@@ -75,6 +84,30 @@ class SqlSpec(_Spec):
     cursor: str
 
 
+def _dotted(call: object) -> str:
+    return call if isinstance(call, str) else f"{getattr(call, '__module__', '')}.{getattr(call, '__qualname__', call)}"
+
+
+class FunctionSpec(_Spec):
+    """A Python function that yields rows: objects with an Arrow stream, pandas or polars frames.
+
+    With `cursor`, a column of its rows, it is called with the last value that was taken (None at first), and yields the
+    rows from that value on in the order of the cursor; each is taken once. Without, it is called with nothing.
+    """
+
+    # Its dotted name, as in `shop.rows.orders`; in Python also the function itself.
+    call: Annotated[
+        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+$")] | Callable[..., Any],
+        PlainSerializer(_dotted, return_type=str),
+    ]
+    cursor: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The dotted name of the function."""
+        return _dotted(self.call)
+
+
 WriteMode: TypeAlias = Literal["append", "upsert", "overwrite", "cdc"]
 
 
@@ -113,6 +146,7 @@ class TableSpec(_Spec):
     changes_of: ChangesSpec | None = None
     files: FilesSpec | None = None
     sql: SqlSpec | None = None
+    function: FunctionSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
     runs_on: Literal["spark", "process"] = "spark"
     # A tag `batch-<day>` after each batch, so that the table can be read as it was that evening.
@@ -169,6 +203,11 @@ class TableSpec(_Spec):
                 f"write_mode is 'overwrite', but {rising} gives new rows, not whole partitions. Write 'append' or "
                 "'upsert'"
             )
+        if mode == "append" and self.function is not None and self.function.cursor is None:
+            raise ValueError(
+                "write_mode is 'append', but each run would add all rows of the function again. Give function.cursor, "
+                "or write 'overwrite'"
+            )
         return self
 
     @property
@@ -177,6 +216,8 @@ class TableSpec(_Spec):
         for name in ("changes_of", "sql"):
             if getattr(self, name) is not None:
                 return name
+        if self.function is not None and self.function.cursor is not None:
+            return "a function with a cursor"
         return "a feed in batches" if self.is_batched else None
 
     @property

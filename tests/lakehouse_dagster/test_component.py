@@ -17,8 +17,14 @@ from pydantic import ValidationError
 import lakehouse_core as lc
 import lakehouse_dagster
 from lakehouse_dagster import LakehouseTableComponent, TableSpec
-from lakehouse_dagster.component import ChangesAttributes, FilesAttributes, MaintenanceAttributes, SqlAttributes
-from lakehouse_dagster.specs import ChangesSpec, FilesSpec, MaintenanceSpec, SqlSpec
+from lakehouse_dagster.component import (
+    ChangesAttributes,
+    FilesAttributes,
+    FunctionAttributes,
+    MaintenanceAttributes,
+    SqlAttributes,
+)
+from lakehouse_dagster.specs import ChangesSpec, FilesSpec, FunctionSpec, MaintenanceSpec, SqlSpec
 
 REFUSALS = (ComponentTreeException, ValidationError, lc.InvalidRequest)
 
@@ -171,6 +177,7 @@ def test_dagster_finds_the_component_by_the_package():
         (FilesAttributes, FilesSpec, set(), set()),
         (ChangesAttributes, ChangesSpec, set(), set()),
         (SqlAttributes, SqlSpec, set(), set()),
+        (FunctionAttributes, FunctionSpec, set(), set()),
         (MaintenanceAttributes, MaintenanceSpec, set(), set()),
         (LakehouseTableComponent, TableSpec, {"feed"}, {"lake", "warehouse"}),
     ],

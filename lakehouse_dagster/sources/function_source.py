@@ -1,0 +1,166 @@
+"""Function source: the rows that a Python function yields, since a cursor, for a run as a whole.
+
+Rule: the function is imported by the run that calls it, never while assets are defined.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from itertools import chain
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+import lakehouse_core as lc
+from lakehouse_dagster.feed import WHOLE, run_user
+from lakehouse_dagster.frames import is_spark, rows_of
+from lakehouse_dagster.pipeline import Cursor, NewRows, incarnation
+from lakehouse_dagster.resources import LakehouseResource
+from lakehouse_dagster.run_tags import root_run_id
+from lakehouse_dagster.sources.cursor_source import arrow_batch, cursor_delivery, refuse_unknown_columns, rows_taken
+from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource
+from lakehouse_dagster.specs import FunctionSpec, nearest
+
+_KIND = "function"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSource(RowSource):
+    """The rows of a function. `key` is the asset of the table.
+
+    With a cursor, one batch for each run that finds new rows; without, one for each run.
+    """
+
+    spec: FunctionSpec
+    key: dg.AssetKey
+    upstream: dg.AssetKey
+    # The key of the lake's resource.
+    lake_resource: str
+    is_append: bool
+    rowkind_column: str | None = None
+
+    @property
+    def label(self) -> str:
+        return f"the function {self.spec.name}"
+
+    @property
+    def tells_rows(self) -> bool:
+        # A key table has fewer rows where keys repeat.
+        return self.is_append and self.spec.cursor is not None
+
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+        lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
+        if self.spec.cursor is not None:
+            return cursor_delivery(lakehouse, self.key, _KIND, self._read_since)
+        table = lakehouse.local_catalog().table(".".join(self.key.path[-2:]))
+        return Delivery(
+            user=run_user(
+                "/".join(self.key.path), root_run_id(context.run.root_run_id or context.run.run_id, context.run.tags)
+            ),
+            version=incarnation(table),
+            snapshot_id=0,
+            batches_to_stage=lambda _: [WHOLE],
+            batches_to_commit=lambda _: [WHOLE],
+            read=lambda _: self._reader(table),
+        )
+
+    def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
+        return rows_taken(table, getattr(resources, self.lake_resource), self.key, _KIND)
+
+    def _read_since(self, table: lc.Table, since: Cursor) -> tuple[NewRows, Iterator[pa.RecordBatch]]:
+        cursor = self.spec.cursor
+        assert cursor is not None
+        new = NewRows(since, cursor, is_sorted=True)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for found in self._tables(table, since.value):
+                if cursor not in found.column_names:
+                    raise lc.InvalidRequest(
+                        f"{table.name}: function.cursor names {cursor!r}, but {self.spec.name} yields "
+                        f"{', '.join(found.column_names)}. Yield the column, or name another cursor."
+                    )
+                rows = self._typed(table, found)
+                places = new.places(rows[cursor].to_pylist(), partial(_rows_at, rows))
+                if places:
+                    yield _written(table, _taken(rows, places), self.rowkind_column)
+
+        return new, batches()
+
+    def _reader(self, table: lc.Table) -> pa.RecordBatchReader:
+        typed = (self._typed(table, rows) for rows in self._tables(table))
+        batches = (_written(table, rows, self.rowkind_column) for rows in typed)
+        first = next(batches, None)
+        if first is None:
+            return pa.RecordBatchReader.from_batches(table.scan().schema(), [])
+        return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+
+    def _tables(self, table: lc.Table, *arguments: object) -> Iterator[pa.Table]:
+        """Call the function and yield its rows. Raises InvalidRequest for what are not rows."""
+        found = loaded(self.spec, table.name)(*arguments)
+        names: list[str] | None = None
+        for item in [found] if _is_rows(found) else found if hasattr(found, "__iter__") else [found]:
+            if not _is_rows(item):
+                raise lc.InvalidRequest(
+                    f"{table.name}: {self.spec.name} yields an object of {type(item)!r}, expected Arrow, pandas or "
+                    "polars rows. Yield such rows."
+                )
+            rows = pa.table(rows_of(item))
+            names = names or rows.column_names
+            if set(rows.column_names) != set(names):
+                raise lc.InvalidRequest(
+                    f"{table.name}: {self.spec.name} yields the columns {', '.join(rows.column_names)} after "
+                    f"{', '.join(names)}. Yield the same columns each time."
+                )
+            yield rows.select(names)
+
+    def _typed(self, table: lc.Table, rows: pa.Table) -> pa.RecordBatch:
+        refuse_unknown_columns(table, rows.column_names, {self.rowkind_column, self.spec.cursor}, self.spec.name)
+        return arrow_batch(table, {name: rows[name] for name in rows.column_names})
+
+
+def loaded(spec: FunctionSpec, table: str) -> Callable[..., Any]:
+    """Return the function of a specification. Raises InvalidRequest when it cannot be imported."""
+    if not isinstance(spec.call, str):
+        return spec.call
+    module_name, _, name = spec.call.rpartition(".")
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise lc.InvalidRequest(
+            f"{table}: function.call {spec.call!r}: the module {module_name!r} cannot be imported ({error}). Install "
+            "it where runs are executed, or correct the name."
+        ) from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        what = "is not a function" if hasattr(module, name) else "does not exist"
+        known = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+        raise lc.InvalidRequest(f"{table}: function.call {spec.call!r}: {name!r} {what}{nearest(name, known)}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _written(table: lc.Table, rows: pa.RecordBatch, rowkind_column: str | None) -> pa.RecordBatch:
+    """Return the columns that the table has, and the row kinds."""
+    own = {field.name for field in table.schema.fields} | {rowkind_column}
+    return rows.select([name for name in rows.schema.names if name in own])
+
+
+def _taken(rows: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
+    return rows.take(pa.array(places, pa.int64()))
+
+
+def _rows_at(rows: pa.RecordBatch, places: Sequence[int]) -> list[object]:
+    found: list[object] = _taken(rows, places).to_pylist()
+    return found
+
+
+def _is_rows(found: object) -> bool:
+    if is_spark(found):
+        return False
+    try:
+        rows_of(found)
+    except lc.InvalidRequest:
+        return False
+    return True
