@@ -168,23 +168,21 @@ def commit_metadata(committed: Sequence[Committed]) -> Metadata:
         "paimon/compaction_snapshot_id": _id(compactions[-1].snapshot_id if compactions else None),
         **{f"paimon/compaction_{name}": sum(getattr(each, name) for each in compactions) for name in _COMPACTED},
         "paimon/commits": records(
-            ("batch", "snapshot", "kind", "rows added", "compaction's snapshot", "note"),
+            ("batch", "snapshot", "rows", "compacted", "note"),
             map(_commit_row, committed[-_MOST_COMMITS:]),
         ),
     }
 
 
-def _commit_row(part: Committed) -> tuple[str, int, str, int, int, str]:
-    batch, compacted = part.batch.key or "whole load", 0
+def _commit_row(part: Committed) -> tuple[str, int, int, int, str]:
+    """Return a batch, its snapshot, its rows, the snapshot of the compaction that followed, and why there is none."""
+    batch = part.batch.key or "whole load"
     if part.original is not None:
-        found = part.original
-        return batch, found.id, found.kind, found.change, compacted, part.noop_reason
+        return batch, part.original.id, part.original.change, 0, part.noop_reason
     if part.report is None:
-        return batch, 0, "", 0, compacted, part.noop_reason
-    if part.report.compaction is not None:
-        compacted = part.report.compaction.snapshot_id or 0
-    kind = str(part.report.commit_kind or "")
-    return batch, part.report.snapshot_id or 0, kind, part.report.rows_added, compacted, part.noop_reason
+        return batch, 0, 0, 0, part.noop_reason
+    compacted = 0 if part.report.compaction is None else part.report.compaction.snapshot_id or 0
+    return batch, part.report.snapshot_id or 0, part.report.rows_added, compacted, part.noop_reason
 
 
 def outcome(report: lc.Report) -> str:
@@ -226,9 +224,6 @@ def state_metadata(state: TableState) -> Metadata:
     return {
         # Also where the step made no snapshot: the page says what is true now.
         "paimon/snapshot_id": state.snapshot_id or 0,
-        "paimon/incarnation": state.incarnation,
-        "paimon/content_version": state.content_version,
-        "paimon/schema_id": _id(state.schema_id),
         "paimon/files_total": state.files_total,
         "paimon/bytes_total": state.bytes_total,
         "paimon/records_total": state.records_total,
@@ -241,13 +236,16 @@ def state_metadata(state: TableState) -> Metadata:
         "paimon/tags": state.tags,
         "paimon/last_run": _last_run(state),
         "paimon/recent_snapshots": records(
-            ("snapshot", "kind", "time", "rows in files", "change", "run"),
+            # More columns, or longer ids of runs, would not fit the page, and would widen all values beyond it.
+            ("snapshot", "kind", "time", "change", "run"),
             (
-                # Runs are listed under the first eight characters of their ids; more would not fit the page.
-                (fact.id, fact.kind, f"{fact.time:%m-%d %H:%M:%S}", fact.rows, f"{fact.change:+}", fact.run_id[:8])
+                (fact.id, fact.kind, f"{fact.time:%m-%d %H:%M:%S}", f"{fact.change:+}", fact.run_id[:8])
                 for fact in state.recent
             ),
         ),
+        "paimon/content_version": state.content_version,
+        "paimon/incarnation": state.incarnation,
+        "paimon/schema_id": _id(state.schema_id),
     }
 
 

@@ -107,7 +107,7 @@ def test_from_a_snapshot_to_its_run_and_from_a_run_to_its_snapshots(loaded: tupl
         rows = {s.commit_identifier: s.id for s in snapshots if s.commit_kind.value != "COMPACT"}
         compacted = {s.commit_identifier: s.id for s in snapshots if s.commit_kind.value == "COMPACT"}
         assert made == list(rows.values())
-        assert [commit["compaction's snapshot"] for commit in shown if not commit["note"]] == [
+        assert [commit["compacted"] for commit in shown if not commit["note"]] == [
             compacted.get(identifier, 0) for identifier in rows
         ]
 
