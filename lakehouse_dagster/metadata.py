@@ -34,7 +34,15 @@ _SUMMED = (
     "attempts",
     "duration_seconds",
 )
-_DONE = ("files_removed", "files_added", "files_upgraded", "manifests_merged", "snapshots_expired", "files_waiting")
+# Figures of reports, such as `files_removed`, in the order in which the outcome of an operation says them.
+_DONE = (
+    ("file", "removed"),
+    ("file", "added"),
+    ("file", "upgraded"),
+    ("manifest", "merged"),
+    ("snapshot", "expired"),
+    ("file", "waiting"),
+)
 # A dry run makes no attempt, and how long its plan took is no figure of the plan.
 _OF_A_RUN = ("attempts", "duration_seconds")
 # Of a step's batches that were all committed before; the table of commits has the reason of each.
@@ -189,8 +197,8 @@ def outcome(report: lc.Report) -> str:
     """What an operation did, or why it did nothing."""
     if report.noop_reason is not None:
         return f"nothing to do: {report.noop_reason}"
-    did = ((getattr(report, name, 0), name.replace("_", " ")) for name in _DONE)
-    return ", ".join(f"{count:,} {what}" for count, what in did if count) or "done"
+    counts = ((getattr(report, f"{things}s_{done}", 0), things, done) for things, done in _DONE)
+    return ", ".join(f"{n:,} {thing}{'s' if n > 1 else ''} {done}" for n, thing, done in counts if n) or "done"
 
 
 def plan_metadata(report: lc.Report) -> Metadata:
@@ -264,7 +272,8 @@ def details(report: Any) -> Metadata:
     return {
         f"paimon/{name}": _number(value)
         for name, value in plain.items()
-        if name not in (*_SUMMED, "commit_identifier")
+        # A dry run has no page, so on a page this is always false.
+        if name not in (*_SUMMED, "commit_identifier", "dry_run")
         and isinstance(value, int | float | bool)
         and not name.startswith("snapshot_id")
     }

@@ -4,7 +4,7 @@ Rule: an event is made only for what the page does not show, and each event has 
 Dagster shows the latest event alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -12,7 +12,7 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import DATA_VERSION, OUTCOME, Metadata, state_metadata
-from lakehouse_dagster.pipeline import OPERATIONS, TableState, figures, position, read_state
+from lakehouse_dagster.pipeline import OPERATIONS, Figure, TableState, figures, position, read_state
 from lakehouse_dagster.specs import MaintenanceSpec, TableSpec
 
 # Without them Dagster would call the next ingest out of date, although nothing differs.
@@ -135,15 +135,19 @@ def page_metadata(state: TableState, limits: MaintenanceSpec, last: str) -> Meta
         "paimon/made_by": "" if newest is None else str(newest),
         "paimon/health": "; ".join(map(str, due)) or "within all limits",
         "paimon/content_time": "" if content_time is None else dg.MetadataValue.timestamp(content_time),
-        "paimon/next_maintenance": "; ".join(
-            f"{figure.operation}: {'due' if figure.is_due else 'not due'}, {figure}" for figure in found
-        ),
+        "paimon/next_maintenance": "; ".join(_next(operation, found) for operation in OPERATIONS),
         _LAST: last,
         **state_metadata(state),
         "paimon/commit_kind": "" if newest is None else newest.kind,
         "paimon/commit_user": "" if newest is None else newest.commit_user,
         "paimon/commit_identifier": "" if newest is None else str(newest.commit_identifier),
     }
+
+
+def _next(operation: str, found: Sequence[Figure]) -> str:
+    """Return whether an operation is due, and its figures with their limits."""
+    own = [figure for figure in found if figure.operation == operation]
+    return f"{operation}: {'due' if any(each.is_due for each in own) else 'not due'}, {', '.join(map(str, own))}"
 
 
 def last_maintenance(

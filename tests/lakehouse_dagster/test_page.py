@@ -158,7 +158,7 @@ def test_the_page_says_what_each_operation_did_last_or_why_it_did_nothing(ready:
     )
 
     compact(ready)
-    done = "compact_full: 4 files removed, 1 files added"
+    done = "compact_full: 4 files removed, 1 file added"
     assert str(ready.metadata(ORDERS)["paimon/last_maintenance"]).startswith(f"{done}; compact_manifests: not run yet")
     operate(ready, "expire", retain_max=9, retain_min=9)
     ready.assert_metadata(ORDERS, {"paimon/snapshot_id": 5})
@@ -269,7 +269,10 @@ def test_snapshot_health_age_and_maintenance_come_first(ready: ReadyLake):
     compact(ready)
     assert list(ready.metadata(ORDERS))[:6] == list(shown)[:6]
     assert shown["paimon/health"] == "4 sorted runs > 2; 4 snapshots > 3"
-    assert shown["paimon/next_maintenance"].startswith("compact_full: not due, ")
+    assert shown["paimon/next_maintenance"] == (
+        "compact_full: due, 4 small files <= 16, 4 sorted runs > 2; compact_manifests: not due, 4 manifests <= 16; "
+        "expire: due, 4 snapshots > 3"
+    )
     assert ready.table(ORDERS).snapshots()[3].time_millis == round(1000 * shown["paimon/content_time"])
 
 
