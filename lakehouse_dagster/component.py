@@ -72,6 +72,47 @@ class FunctionAttributes(dg.Model, dg.Resolvable):
     cursor: str | None = None
 
 
+class TimePartitionsAttributes(dg.Model, dg.Resolvable):
+    """Time windows: every `hour`, `day`, `week`, `month`, or by a cron schedule."""
+
+    every: str
+    start: str
+    end: str | None = None
+    timezone: str = "UTC"
+    # Columns of the table's partitions → patterns of strftime.
+    columns: dict[str, str] = Field(default_factory=dict)
+
+
+class StaticPartitionsAttributes(dg.Model, dg.Resolvable):
+    """Partitions with these keys, which are the values of `column`, or names of its `values`."""
+
+    keys: list[str]
+    column: str | None = None
+    values: dict[str, str] | None = None
+
+
+class DynamicPartitionsAttributes(dg.Model, dg.Resolvable):
+    """Partitions whose keys are added to the instance under this name."""
+
+    name: str
+    column: str | None = None
+    values: dict[str, str] | None = None
+
+
+class DimensionAttributes(dg.Model, dg.Resolvable):
+    """Partitions of one kind."""
+
+    time: TimePartitionsAttributes | None = None
+    static: StaticPartitionsAttributes | None = None
+    dynamic: DynamicPartitionsAttributes | None = None
+
+
+class PartitionsAttributes(DimensionAttributes):
+    """Partitions of one kind, or of two dimensions by name."""
+
+    multi: dict[str, DimensionAttributes] | None = None
+
+
 class MaintenanceAttributes(dg.Model, dg.Resolvable):
     """The figures above which the table is maintained."""
 
@@ -101,6 +142,7 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     changes_of: ChangesAttributes | None = None
     sql: SqlAttributes | None = None
     function: FunctionAttributes | None = None
+    partitions: PartitionsAttributes | None = None
     lake: str = "lake"
     primary_key: list[str] = Field(default_factory=list)
     partition_by: list[str] = Field(default_factory=list)

@@ -103,10 +103,13 @@ def rows_of(returned: object) -> Any:
     )
 
 
-def parted(rows: Any, parts: Sequence[Values]) -> list[Any]:
-    """Return the rows of each part of a table: column → value. Raises InvalidRequest for rows of no part."""
+def parted(rows: Any, parts: Sequence[Values], *, giver: str = "the asset returned") -> list[Any]:
+    """Return the rows of each part of a table: column → value. Raises InvalidRequest for rows of no part.
+
+    `giver` begins the message about them.
+    """
     if is_spark(rows):
-        return _parted_spark(rows, parts)
+        return _parted_spark(rows, parts, giver)
     if _name(type(rows))[0] not in ("pandas", "polars"):
         rows = pa.table(rows)
     columns = {name: _column(rows, name) for name in parts[0]}
@@ -115,11 +118,11 @@ def parted(rows: Any, parts: Sequence[Values]) -> list[Any]:
     if (outside := len(inside) - (pc.sum(inside).as_py() or 0)) > 0:
         first = pc.index(inside, False).as_py()
         found = ", ".join(f"{name}={column[first].as_py()}" for name, column in columns.items())
-        raise _outside(f"{outside} rows of other partitions, the first of {found} in row {first}", parts)
+        raise _outside(f"{outside} rows of other partitions, the first of {found} in row {first}", parts, giver)
     return [rows] if len(parts) == 1 else [_filtered(rows, mask) for mask in masks]
 
 
-def _parted_spark(frame: Any, parts: Sequence[Values]) -> list[Any]:
+def _parted_spark(frame: Any, parts: Sequence[Values], giver: str) -> list[Any]:
     if missing := [name for name in parts[0] if name not in frame.columns]:
         raise lc.InvalidRequest(f"the frame has no column {missing[0]!r}, which the partition_map names. Add it.")
     conditions = [
@@ -128,7 +131,7 @@ def _parted_spark(frame: Any, parts: Sequence[Values]) -> list[Any]:
     ]
     inside = reduce(lambda left, right: left | right, conditions)
     if not frame.filter(~inside).isEmpty():
-        raise _outside("rows of other partitions", parts)
+        raise _outside("rows of other partitions", parts, giver)
     return [frame] if len(parts) == 1 else [frame.filter(condition) for condition in conditions]
 
 
@@ -167,10 +170,10 @@ def _filtered(rows: Any, mask: Any) -> Any:
             return rows.filter(mask)
 
 
-def _outside(found: str, parts: Sequence[Values]) -> lc.InvalidRequest:
+def _outside(found: str, parts: Sequence[Values], giver: str) -> lc.InvalidRequest:
     expected = " or ".join(", ".join(f"{name}={value}" for name, value in part.items()) for part in parts[:3])
     more = f" or {len(parts) - 3} others" if len(parts) > 3 else ""
-    return lc.InvalidRequest(f"the asset returned {found}; expected {expected}{more}. Leave other rows out.")
+    return lc.InvalidRequest(f"{giver} {found}; expected {expected}{more}. Leave other rows out.")
 
 
 def _name(kind: type) -> tuple[str, str]:

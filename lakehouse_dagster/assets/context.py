@@ -81,7 +81,7 @@ class TableAssets:
 
     def partition_of(self, batch: Batch) -> str | None:
         """Return the Dagster partition of a batch, None for assets without partitions."""
-        return batch.key if self.spec.is_batched else None
+        return batch.key if "partitions_def" in self.source.batching else None
 
     def inputs(self, delivery: Delivery) -> dict[str, Any]:
         """Return the sources of a delivery as metadata."""

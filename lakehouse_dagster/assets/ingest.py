@@ -36,7 +36,7 @@ def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                 delivery.batches_to_stage(opened),
                 delivery.read,
                 commit_user=delivery.user,
-                mode=lambda _: stage_mode(table),
+                mode=delivery.mode or (lambda _: stage_mode(table)),
                 rowkind_column=delivery.rowkind_column or table.rowkind_column,
                 properties=delivery.properties,
                 progress=logged_progress(context.log.info),

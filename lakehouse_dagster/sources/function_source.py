@@ -1,9 +1,9 @@
-"""Function source: the rows that a Python function yields, since a cursor, for a run as a whole.
+"""Function source: the rows that a Python function yields, since a cursor, for a partition, or as a whole.
 
 Rule: the function is imported by the run that calls it, never while assets are defined.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -14,13 +14,12 @@ import dagster as dg
 import pyarrow as pa
 
 import lakehouse_core as lc
-from lakehouse_dagster.feed import WHOLE, run_user
 from lakehouse_dagster.frames import is_spark, rows_of
-from lakehouse_dagster.pipeline import Cursor, NewRows, incarnation
+from lakehouse_dagster.pipeline import Cursor, NewRows
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.run_tags import root_run_id
 from lakehouse_dagster.sources.cursor_source import arrow_batch, cursor_delivery, refuse_unknown_columns, rows_taken
 from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource
+from lakehouse_dagster.sources.run_delivery import RunPartitions, run_delivery
 from lakehouse_dagster.specs import FunctionSpec, nearest
 
 _KIND = "function"
@@ -30,7 +29,7 @@ _KIND = "function"
 class FunctionSource(RowSource):
     """The rows of a function. `key` is the asset of the table.
 
-    With a cursor, one batch for each run that finds new rows; without, one for each run.
+    With a cursor, one batch for each run that finds new rows; without, one for each run or for each of its partitions.
     """
 
     spec: FunctionSpec
@@ -39,7 +38,12 @@ class FunctionSource(RowSource):
     # The key of the lake's resource.
     lake_resource: str
     is_append: bool
+    partitions: RunPartitions | None = None
     rowkind_column: str | None = None
+
+    @property
+    def batching(self) -> Mapping[str, Any]:
+        return {} if self.partitions is None else self.partitions.batching
 
     @property
     def label(self) -> str:
@@ -55,16 +59,11 @@ class FunctionSource(RowSource):
         if self.spec.cursor is not None:
             return cursor_delivery(lakehouse, self.key, _KIND, self._read_since)
         table = lakehouse.local_catalog().table(".".join(self.key.path[-2:]))
-        return Delivery(
-            user=run_user(
-                "/".join(self.key.path), root_run_id(context.run.root_run_id or context.run.run_id, context.run.tags)
-            ),
-            version=incarnation(table),
-            snapshot_id=0,
-            batches_to_stage=lambda _: [WHOLE],
-            batches_to_commit=lambda _: [WHOLE],
-            read=lambda _: self._reader(table),
-        )
+
+        def read(key: str | None) -> pa.RecordBatchReader:
+            return self._reader(table, *(() if key is None else (key,)))
+
+        return run_delivery(context, table, self.key, self.partitions, read)
 
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
         return rows_taken(table, getattr(resources, self.lake_resource), self.key, _KIND)
@@ -88,8 +87,8 @@ class FunctionSource(RowSource):
 
         return new, batches()
 
-    def _reader(self, table: lc.Table) -> pa.RecordBatchReader:
-        typed = (self._typed(table, rows) for rows in self._tables(table))
+    def _reader(self, table: lc.Table, *arguments: str) -> pa.RecordBatchReader:
+        typed = (self._typed(table, rows) for rows in self._tables(table, *arguments))
         batches = (_written(table, rows, self.rowkind_column) for rows in typed)
         first = next(batches, None)
         if first is None:

@@ -12,6 +12,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.pipeline import StageMode
 
 Expected: TypeAlias = tuple[int, str | None]
 
@@ -31,6 +32,7 @@ class Delivery:
     read: Callable[[Batch], object]
     # None: as the specification says.
     rowkind_column: str | None = None
+    mode: Callable[[Batch], StageMode] | None = None
     # Properties of the staged commit of a batch, known once its rows were read.
     properties: Callable[[Batch], Mapping[str, str]] = lambda _: {}
 

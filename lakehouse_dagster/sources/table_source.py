@@ -6,6 +6,7 @@ from lakehouse_dagster.sources.feed_source import FeedSource
 from lakehouse_dagster.sources.files_source import FilesSource
 from lakehouse_dagster.sources.function_source import FunctionSource
 from lakehouse_dagster.sources.row_source import RowSource
+from lakehouse_dagster.sources.run_delivery import run_partitions
 from lakehouse_dagster.sources.sql_source import SqlSource
 from lakehouse_dagster.specs import TableSpec
 
@@ -47,6 +48,7 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             upstream=lake.operation_key(table, "function"),
             lake_resource=lake.resource,
             is_append=table.write_mode == "append",
+            partitions=run_partitions(table.partitions, table.identifier, overwrites=table.write_mode == "overwrite"),
             rowkind_column=table.rowkind_column,
         )
     assert table.feed is not None

@@ -10,9 +10,10 @@ from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 import lakehouse_core as lc
-from lakehouse_dagster.specs.models import FeedSpec, TableSpec, nearest
+from lakehouse_dagster.specs.models import FeedSpec, Misfit, TableSpec, nearest
 
 
 def load_specs(
@@ -80,18 +81,22 @@ def checked_spec(content: object, file: str, root: yaml.Node) -> TableSpec:
     try:
         return TableSpec.model_validate(content)
     except ValidationError as error:
-        faults = (_fault(file, root, detail["loc"], detail["type"], detail["msg"]) for detail in error.errors())
+        faults = (_fault(file, root, detail) for detail in error.errors())
         raise lc.InvalidRequest("\n".join(faults)) from error
 
 
-def _fault(file: str, root: yaml.Node, loc: Sequence[int | str], kind: str, message: str) -> str:
+def _fault(file: str, root: yaml.Node, detail: ErrorDetails) -> str:
+    loc, kind = detail["loc"], detail["type"]
+    cause = detail.get("ctx", {}).get("error")
+    if isinstance(cause, Misfit):
+        return f"{file}:{_line(root, (*loc, *cause.place))}: {cause}"
     place = ".".join(str(part) for part in loc if part != "[key]")
     where = f"{file}:{_line(root, loc)}: "
     if kind == "extra_forbidden":
         return f"{where}{place} is not known{nearest(str(loc[-1]), _fields_at(loc[:-1]))}"
     if kind == "missing":
         return f"{where}{place} is missing."
-    return f"{where}{place + ': ' if place else ''}{message.removeprefix('Value error, ')}"
+    return f"{where}{place + ': ' if place else ''}{detail['msg'].removeprefix('Value error, ')}"
 
 
 def _unknown_feed(file: str, root: yaml.Node, feed: FeedSpec, sources: Mapping[str, Collection[str]]) -> Iterator[str]:

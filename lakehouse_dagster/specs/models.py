@@ -6,6 +6,7 @@ Rule: unknown names are refused, and a specification has everything that the tab
 import difflib
 import hashlib
 from collections.abc import Callable, Collection, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -24,8 +25,18 @@ from pydantic import (
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 # The attributes of a specification that are a source of rows.
 SOURCES = ("feed", "changes_of", "files", "sql", "function")
+# Those that a run loads as a whole, or by partitions.
+_OF_A_RUN = ("function",)
 # Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+
+
+class Misfit(ValueError):
+    """Attributes that do not fit each other. `place` leads to the one to correct."""
+
+    def __init__(self, place: tuple[str, ...], message: str) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class _Spec(BaseModel):
@@ -92,7 +103,8 @@ class FunctionSpec(_Spec):
     """A Python function that yields rows: objects with an Arrow stream, pandas or polars frames.
 
     With `cursor`, a column of its rows, it is called with the last value that was taken (None at first), and yields the
-    rows from that value on in the order of the cursor; each is taken once. Without, it is called with nothing.
+    rows from that value on in the order of the cursor; each is taken once. Without, it is called with the key of a
+    partition, or with nothing for a table without partitions.
     """
 
     # Its dotted name, as in `shop.rows.orders`; in Python also the function itself.
@@ -106,6 +118,81 @@ class FunctionSpec(_Spec):
     def name(self) -> str:
         """The dotted name of the function."""
         return _dotted(self.call)
+
+
+def _text_of_date(value: object) -> object:
+    # YAML reads `2013-01-01` as a date.
+    return value.isoformat() if isinstance(value, date) else value
+
+
+DateText: TypeAlias = Annotated[str, BeforeValidator(_text_of_date)]
+
+
+class TimePartitionsSpec(_Spec):
+    """Time windows from `start` on, up to `end` or the present. The start of a window makes the values of `columns`:
+    column → pattern of `strftime`.
+    """
+
+    # `hour`, `day`, `week`, `month`, or a cron schedule.
+    every: str
+    start: DateText
+    end: DateText | None = None
+    timezone: str = "UTC"
+    columns: Mapping[str, str] = {}
+
+
+class KeyPartitionsSpec(_Spec):
+    """Partitions whose key is the value of `column`, or with `values` the name of a value: key → value."""
+
+    column: str | None = None
+    values: Mapping[str, str] | None = None
+
+
+class StaticPartitionsSpec(KeyPartitionsSpec):
+    """Partitions with these keys."""
+
+    keys: tuple[str, ...] = Field(min_length=1)
+
+
+class DynamicPartitionsSpec(KeyPartitionsSpec):
+    """Partitions whose keys are added to the instance under this name."""
+
+    name: str = Field(min_length=1)
+
+
+class DimensionSpec(_Spec):
+    """Partitions of one kind."""
+
+    time: TimePartitionsSpec | None = None
+    static: StaticPartitionsSpec | None = None
+    dynamic: DynamicPartitionsSpec | None = None
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Self:
+        kinds = list(type(self).model_fields)
+        if len(given := [kind for kind in kinds if getattr(self, kind) is not None]) != 1:
+            raise ValueError(
+                f"found {' and '.join(given) or 'no kind'}, expected one of {', '.join(kinds)}. Give one of them"
+            )
+        return self
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that a key gives a value to."""
+        keyed = self.static or self.dynamic
+        return [*(() if self.time is None else self.time.columns), *([keyed.column] if keyed and keyed.column else [])]
+
+
+class PartitionsSpec(DimensionSpec):
+    """The partitions of a table's assets: of one kind, or of two dimensions by name."""
+
+    multi: Annotated[Mapping[Identifier, DimensionSpec], Field(min_length=2, max_length=2)] | None = None
+
+    @property
+    def all_columns(self) -> list[str]:
+        """The columns that a key gives a value to, of all dimensions."""
+        dimensions = [self] if self.multi is None else self.multi.values()
+        return [column for each in dimensions for column in each.columns]
 
 
 WriteMode: TypeAlias = Literal["append", "upsert", "overwrite", "cdc"]
@@ -147,6 +234,8 @@ class TableSpec(_Spec):
     files: FilesSpec | None = None
     sql: SqlSpec | None = None
     function: FunctionSpec | None = None
+    # Of a function: it is called with the key of each partition of a run. None for tables that are loaded otherwise.
+    partitions: PartitionsSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
     runs_on: Literal["spark", "process"] = "spark"
     # A tag `batch-<day>` after each batch, so that the table can be read as it was that evening.
@@ -175,7 +264,7 @@ class TableSpec(_Spec):
         for what, names in (("primary_key", self.primary_key), ("partition_by", self.partition_by)):
             for name in names:
                 if name not in self.columns:
-                    raise ValueError(f"{what} names {name!r}, which is not a column{nearest(name, self.columns)}")
+                    raise Misfit((what,), f"{what} names {name!r}, which is not a column{nearest(name, self.columns)}")
         return self
 
     @model_validator(mode="after")
@@ -191,22 +280,47 @@ class TableSpec(_Spec):
     def _can_be_written(self) -> Self:
         mode, has = self.write_mode, "has" if self.primary_key else "has no"
         if mode != "overwrite" and (mode == "append") == bool(self.primary_key):
-            raise ValueError(f"write_mode is {mode!r}, but the table {has} primary_key")
+            raise Misfit(("write_mode",), f"write_mode is {mode!r}, but the table {has} primary_key")
         # The rows of a changelog have their kinds already.
         if (self.rowkind_column is not None) != (mode == "cdc" and self.changes_of is None):
-            raise ValueError(
+            raise Misfit(
+                ("write_mode",),
                 f"write_mode is {mode!r}: found rowkind_column {self.rowkind_column!r}, expected the column of +I, -U, "
-                "+U and -D for 'cdc', and none for other modes and for changes_of"
+                "+U and -D for 'cdc', and none for other modes and for changes_of",
             )
         if mode == "overwrite" and (rising := self._rising_source) is not None:
-            raise ValueError(
+            raise Misfit(
+                ("write_mode",),
                 f"write_mode is 'overwrite', but {rising} gives new rows, not whole partitions. Write 'append' or "
-                "'upsert'"
+                "'upsert'",
             )
         if mode == "append" and self.function is not None and self.function.cursor is None:
-            raise ValueError(
+            raise Misfit(
+                ("write_mode",),
                 "write_mode is 'append', but each run would add all rows of the function again. Give function.cursor, "
-                "or write 'overwrite'"
+                "or write 'overwrite'",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_partitioned(self) -> Self:
+        if self.partitions is None:
+            return self
+        if self._rising_source is not None or not any(getattr(self, name) is not None for name in _OF_A_RUN):
+            raise Misfit(
+                ("partitions",),
+                f"partitions are for {' and '.join(_OF_A_RUN)} without cursor; other sources say themselves what is "
+                "new. Leave partitions out",
+            )
+        for column in self.partitions.all_columns:
+            if column not in self.partition_by:
+                hint = nearest(column, self.partition_by) if self.partition_by else "; the table has none."
+                raise Misfit(("partitions",), f"partitions map {column!r}, which is not in partition_by{hint}")
+        if self.write_mode == "overwrite" and not self.partitions.all_columns:
+            raise Misfit(
+                ("partitions",),
+                "write_mode is 'overwrite', but partitions have no columns: each would replace the whole table. Map "
+                "the keys to columns of partition_by",
             )
         return self
 

@@ -19,12 +19,26 @@ import lakehouse_dagster
 from lakehouse_dagster import LakehouseTableComponent, TableSpec
 from lakehouse_dagster.component import (
     ChangesAttributes,
+    DimensionAttributes,
+    DynamicPartitionsAttributes,
     FilesAttributes,
     FunctionAttributes,
     MaintenanceAttributes,
+    PartitionsAttributes,
     SqlAttributes,
+    StaticPartitionsAttributes,
+    TimePartitionsAttributes,
 )
-from lakehouse_dagster.specs import ChangesSpec, FilesSpec, FunctionSpec, MaintenanceSpec, SqlSpec
+from lakehouse_dagster.specs import (
+    ChangesSpec,
+    DimensionSpec,
+    FilesSpec,
+    FunctionSpec,
+    MaintenanceSpec,
+    PartitionsSpec,
+    SqlSpec,
+)
+from lakehouse_dagster.specs.models import DynamicPartitionsSpec, StaticPartitionsSpec, TimePartitionsSpec
 
 REFUSALS = (ComponentTreeException, ValidationError, lc.InvalidRequest)
 
@@ -178,6 +192,11 @@ def test_dagster_finds_the_component_by_the_package():
         (ChangesAttributes, ChangesSpec, set(), set()),
         (SqlAttributes, SqlSpec, set(), set()),
         (FunctionAttributes, FunctionSpec, set(), set()),
+        (PartitionsAttributes, PartitionsSpec, set(), set()),
+        (DimensionAttributes, DimensionSpec, set(), set()),
+        (TimePartitionsAttributes, TimePartitionsSpec, set(), set()),
+        (StaticPartitionsAttributes, StaticPartitionsSpec, set(), set()),
+        (DynamicPartitionsAttributes, DynamicPartitionsSpec, set(), set()),
         (MaintenanceAttributes, MaintenanceSpec, set(), set()),
         (LakehouseTableComponent, TableSpec, {"feed"}, {"lake", "warehouse"}),
     ],

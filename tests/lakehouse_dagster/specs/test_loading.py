@@ -50,23 +50,26 @@ def test_a_specification_is_the_table_it_describes():
         ),
         (("name: orders}", "nam: orders}"), "orders.yaml:12: feed.nam is not known; did you mean 'name'?"),
         (("name: orders\n", "name: or-ders\n"), "orders.yaml:2: name: String should match pattern"),
-        (("[id]", "[idd]"), "primary_key names 'idd', which is not a column; did you mean 'id'?"),
-        (("write_mode: merge", "write_mode: append"), "write_mode is 'append', but the table has primary_key"),
+        (("[id]", "[idd]"), "orders.yaml:7: primary_key names 'idd', which is not a column; did you mean 'id'?"),
+        (
+            ("write_mode: merge", "write_mode: append"),
+            "orders.yaml:11: write_mode is 'append', but the table has primary_key",
+        ),
         (
             ("write_mode: merge", "write_mode: replace"),
             "orders.yaml:11: write_mode: Input should be 'append', 'upsert', 'overwrite' or 'cdc'",
         ),
         (
             ("write_mode: merge", "write_mode: cdc"),
-            "orders.yaml:1: write_mode is 'cdc': found rowkind_column None, expected the column of +I, -U, +U and -D",
+            "orders.yaml:11: write_mode is 'cdc': found rowkind_column None, expected the column of +I, -U, +U and -D",
         ),
         (
             ("write_mode: merge", "write_mode: upsert\nrowkind_column: kind"),
-            "orders.yaml:1: write_mode is 'upsert': found rowkind_column 'kind', expected the column of +I, -U, +U and",
+            "orders.yaml:11: write_mode is 'upsert': found rowkind_column 'kind', expected the column of +I, -U, +U",
         ),
         (
             ("write_mode: merge", "write_mode: overwrite"),
-            "orders.yaml:1: write_mode is 'overwrite', but a feed in batches gives new rows, not whole partitions.",
+            "orders.yaml:11: write_mode is 'overwrite', but a feed in batches gives new rows, not whole partitions.",
         ),
         (("write_mode: merge\n", ""), "orders.yaml:1: write_mode is missing"),
         (("database: ops", "database: ops\ndatabase: ref"), "orders.yaml:2: database is given twice. Keep one."),
@@ -91,6 +94,29 @@ def test_a_specification_is_the_table_it_describes():
         (
             ("feed: {source: shop, name: orders}", "feed: {source: s, name: n}\nfiles: {path: incoming/*.csv}"),
             "orders.yaml:1: rows come from one source: found feed and files, expected one of feed, changes_of,",
+        ),
+        (
+            ("feed: {source: shop", "partitions: {time: {every: day, start: 2013-01-01}}\nfeed: {source: shop"),
+            "orders.yaml:12: partitions are for function without cursor; other sources say themselves what is new.",
+        ),
+        (
+            (
+                "feed: {source: shop, name: orders}",
+                "function: {call: a.b}\npartitions: {static: {keys: [a], column: dt}}",
+            ),
+            "orders.yaml:13: partitions map 'dt', which is not in partition_by; the table has none.",
+        ),
+        (
+            ("feed: {source: shop, name: orders}", "function: {call: a.b}\npartitions: {static: {key: [a]}}"),
+            "orders.yaml:13: partitions.static.key is not known; did you mean 'keys'?",
+        ),
+        (
+            ("feed: {source: shop, name: orders}", "function: {call: a.b}\npartitions: {}"),
+            "orders.yaml:13: partitions: found no kind, expected one of time, static, dynamic, multi. Give one of",
+        ),
+        (
+            ("feed: {source: shop, name: orders}", "function: {call: orders}"),
+            "orders.yaml:12: function.call",
         ),
         ((GOOD, "- a list\n"), "orders.yaml:1: expected a mapping of database, name"),
         (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),

@@ -1,0 +1,102 @@
+"""Run delivery: what a run loads as a whole, or the partitions that it is for, each in a commit of its own.
+
+Rule: a new run loads anew; a re-execution of a run commits what the run has staged.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+import lakehouse_core as lc
+from lakehouse_dagster.feed import WHOLE, Batch, run_user
+from lakehouse_dagster.frames import parted
+from lakehouse_dagster.partition_maps import PartitionMap, partition_values
+from lakehouse_dagster.partitions import partition_map, partitions_definition
+from lakehouse_dagster.pipeline import StageMode, incarnation
+from lakehouse_dagster.run_tags import root_run_id
+from lakehouse_dagster.sources.row_source import Delivery
+from lakehouse_dagster.specs import PartitionsSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPartitions:
+    """The partitions of a table's assets. `overwrites`: a batch replaces the part of the table that its key means."""
+
+    definition: dg.PartitionsDefinition
+    mapped: PartitionMap | None
+    overwrites: bool
+
+    @property
+    def batching(self) -> Mapping[str, Any]:
+        """The arguments of assets that take them: one run for any range."""
+        return {"partitions_def": self.definition, "backfill_policy": dg.BackfillPolicy.single_run()}
+
+
+def run_partitions(spec: PartitionsSpec | None, table: str, *, overwrites: bool) -> RunPartitions | None:
+    """Return the partitions of a specification, None without."""
+    if spec is None:
+        return None
+    return RunPartitions(
+        definition=partitions_definition(spec, table), mapped=partition_map(spec), overwrites=overwrites
+    )
+
+
+def run_delivery(
+    context: dg.AssetExecutionContext,
+    table: lc.Table,
+    key: dg.AssetKey,
+    partitions: RunPartitions | None,
+    read: Callable[[str | None], object],
+) -> Delivery:
+    """Return the delivery of a run into the table with asset `key`. `read` gives the rows of a partition key, or all
+    rows for None.
+    """
+    name, root = "/".join(key.path), root_run_id(context.run.root_run_id or context.run.run_id, context.run.tags)
+    if partitions is None:
+        return _delivery(table, run_user(name, root), [WHOLE], lambda batch: read(batch.key))
+    keys = list(context.partition_keys)
+    # A re-execution for other partitions must not be taken for those of the first run.
+    chosen = blake2b("\n".join(keys).encode(), digest_size=8).hexdigest()
+    batches = [Batch(key=each, identifier=place) for place, each in enumerate(keys)]
+
+    def values(batch: Batch) -> Mapping[str, Any] | None:
+        if partitions.mapped is None:
+            return None
+        return partition_values(table, partitions.mapped, batch.key or "", partitions.definition)
+
+    def rows(batch: Batch) -> object:
+        found, part = read(batch.key), values(batch)
+        if part is not None:
+            # A stream is read once.
+            found = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+            parted(found, [part], giver=f"the source of {table.name} gave for {batch.key!r}")
+        return found
+
+    def mode(batch: Batch) -> StageMode:
+        if not partitions.overwrites:
+            return lc.Append()
+        return lc.StaticOverwrite({column: str(value) for column, value in (values(batch) or {}).items()})
+
+    return _delivery(table, run_user(name, f"{root}/{chosen}"), batches, rows, mode)
+
+
+def _delivery(
+    table: lc.Table,
+    user: str,
+    batches: list[Batch],
+    read: Callable[[Batch], object],
+    mode: Callable[[Batch], StageMode] | None = None,
+) -> Delivery:
+    return Delivery(
+        user=user,
+        version=incarnation(table),
+        snapshot_id=0,
+        batches_to_stage=lambda _: batches,
+        batches_to_commit=lambda _: batches,
+        read=read,
+        mode=mode,
+    )
