@@ -79,7 +79,8 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                     **column_lineage(table, source.upstream, source.column_prefix),
                 },
             )
-            # The event of the last partition has the snapshot of its batch, which a compaction may have overtaken.
+            # The latest event is that of any partition of the range, with the snapshot of its batch: a later batch or a
+            # compaction may have overtaken it.
             show_state(context.instance, lake, table, opened, done=f"commit by run {context.run.run_id[:8]}")
 
     return commit

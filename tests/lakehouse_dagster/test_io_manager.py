@@ -470,6 +470,7 @@ def test_a_run_that_is_done_again_adds_its_rows_once_and_its_steps_see_one_snaps
     assert first == (False, "1 1", 1)
     assert (again.success, event.metadata["paimon/replayed"].value) == (True, 1)
     assert event.metadata["paimon/snapshot_id"].value == 1
+    assert event.metadata["paimon/noop_reason"].value == f"committed before by run {failed.run_id[:8]} as snapshot 1"
     # Two orders that others wrote meanwhile, and the copies of the first run and of the new one.
     assert fresh.success
     assert copied.scan().count() == 1 + 3

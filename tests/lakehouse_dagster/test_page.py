@@ -1,5 +1,6 @@
 """The page of a table says what is true now, whoever changed the table."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -333,19 +334,40 @@ def test_committed_batches_that_an_instance_does_not_know_turn_green_with_their_
         assert not observations(moved)
 
 
-def test_a_table_that_follows_a_replayed_one_takes_the_changes_that_it_lacks():
-    followed = orders(options={"bucket": "1", "changelog-producer": "input"})
-    fields = {"name": "open_orders", "feed": None, "changes_of": {"table": ORDERS, "while_null": ["closed"]}}
+@pytest.fixture
+def following() -> Iterator[ReadyLake]:
+    """A lake whose second table follows the changes of the first."""
     columns = {"id": "BIGINT NOT NULL", "closed": "BIGINT"}
-    lake = shop_lake(followed.model_copy(update={"columns": orders(columns=columns).columns}), orders(**fields))
-    with ready_lake(lake, resources={"shop": ShopFeed()}) as ready:
-        ready.ingest("2013-01-01", "2013-01-02")
-        assert ready.table("sales.open_orders").scan().count() == 3
-        ready.catalog.drop_table("sales.open_orders")
+    followed = orders(columns=columns, options={"bucket": "1", "changelog-producer": "input"})
+    changes = {"table": ORDERS, "while_null": ["closed"]}
+    with ready_lake(
+        shop_lake(followed, orders(name="open_orders", feed=None, changes_of=changes)), resources={"shop": ShopFeed()}
+    ) as lake:
+        yield lake
 
-        ready.ingest("2013-01-02")
 
-        assert ready.table("sales.open_orders").scan().count() == 3
+def test_a_run_that_was_killed_after_its_commit_is_materialized_by_the_next_one(following: ReadyLake):
+    following.ingest("2013-01-01")
+    with dg.DagsterInstance.ephemeral() as lost:
+        replace(following, instance=lost).ingest("2013-01-02")
+    assert following.metadata("sales.open_orders")["paimon/snapshot_id"] == 1
+
+    following.ingest("2013-01-02")
+
+    event = following.instance.get_latest_materialization_event(dg.AssetKey(["mine", "sales", "open_orders"]))
+    assert event is not None
+    assert event.run_id
+    following.assert_metadata("sales.open_orders", {"paimon/snapshot_id": 2, "dagster/row_count": 3})
+
+
+def test_a_table_that_follows_a_replayed_one_takes_the_changes_that_it_lacks(following: ReadyLake):
+    following.ingest("2013-01-01", "2013-01-02")
+    assert following.table("sales.open_orders").scan().count() == 3
+    following.catalog.drop_table("sales.open_orders")
+
+    following.ingest("2013-01-02")
+
+    assert following.table("sales.open_orders").scan().count() == 3
 
 
 @pytest.mark.parametrize("operation", ["compact_full", "compact_manifests", "expire"])

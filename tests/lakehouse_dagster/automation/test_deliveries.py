@@ -1,29 +1,18 @@
 """Partitions of a feed are the batches that it has delivered, so a missing one can be loaded."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
 import dagster as dg
 import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster.testing import ReadyLake, ready_lake
+from tests.lakehouse_dagster.page_location import FEED, LAKE, DailyFeed
 from tests.lakehouse_dagster.shop import SHOP, ShopFeed, shop_lake
 
 pytestmark = pytest.mark.dagster
-DELIVERED = dg.DynamicPartitionsDefinition(name="shop_batches")
-FEED = replace(SHOP, delivered=DELIVERED)
-LAKE = replace(shop_lake(), feeds={"shop": FEED})
 KEY = dg.AssetKey(["mine", "sales", "orders"])
 DAYS = ["2013-01-01", "2013-01-02", "2013-01-03"]
-
-
-class DailyFeed(ShopFeed):
-    """Delivers the batch after the last one that is loaded."""
-
-    def delivered(self, loaded: str | None) -> Sequence[str]:
-        days = FEED.batches.get_partition_keys()
-        return days[: 1 if loaded is None else days.index(loaded) + 2]
 
 
 @pytest.fixture

@@ -1,0 +1,116 @@
+"""What the web server answers about the page of a table, after each thing that happens to the table."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.remote_origin import InProcessCodeLocationOrigin
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
+from dagster_graphql.test.utils import execute_dagster_graphql
+
+from lakehouse_dagster.testing import ReadyLake, ready_lake
+from tests.lakehouse_dagster.page_location import FEED, LAKE, DailyFeed
+
+pytestmark = [
+    pytest.mark.dagster,
+    # Dagster's own, where it loads a code location in the process of the web server.
+    pytest.mark.filterwarnings("ignore:Property `ScheduleDefinition.environment_vars` is deprecated"),
+]
+TABLE = ["mine", "sales", "orders"]
+DAYS = ["2013-01-01", "2013-01-02", "2013-01-03"]
+
+_PAGE = """
+query Page($path: [String!]!) {
+  assetNodeOrError(assetKey: {path: $path}) {
+    ... on AssetNode {
+      staleStatus
+      partitionKeys
+      partitionStats { numPartitions numMaterialized numFailed }
+      assetMaterializations(limit: 9) { description partition metadataEntries { label __typename } }
+      assetObservations(limit: 9) { description partition }
+    }
+  }
+}
+"""
+
+
+@pytest.fixture
+def ready(tmp_path: Path) -> Iterator[ReadyLake]:
+    # The web server takes no instance in memory.
+    with ready_lake(LAKE, resources={"shop": DailyFeed()}) as made, dg.DagsterInstance.local_temp(str(tmp_path)) as own:
+        stored = replace(made, instance=own)
+        FEED.offer(own, DAYS)
+        stored.ingest(DAYS[0], DAYS[1])
+        yield stored
+
+
+def page(ready: ReadyLake, *operation: str) -> dict[str, Any]:
+    """Return what the web server answers about the table, or about one of its operations."""
+    target = LoadableTargetOrigin(module_name="tests.lakehouse_dagster.page_location")
+    origin = InProcessCodeLocationOrigin(loadable_target_origin=target, location_name="shop")
+    with WorkspaceProcessContext(ready.instance, InProcessWorkspaceLoadTarget(origin)) as process:
+        context: Any = process.create_request_context()
+        answer = execute_dagster_graphql(context, _PAGE, variables={"path": [*TABLE, *operation]})
+    found: dict[str, Any] = answer.data["assetNodeOrError"]
+    return found
+
+
+def run(ready: ReadyLake, operation: str, **config: Any) -> None:
+    key = dg.AssetKey([*TABLE, operation])
+    ready.definitions.resolve_job_def("mine_maintain").execute_in_process(
+        instance=ready.instance, asset_selection=[key], run_config={"ops": {"__".join(key.path): {"config": config}}}
+    )
+
+
+def test_maintenance_adds_an_event_and_makes_nothing_out_of_date(ready: ReadyLake):
+    run(ready, "compact_full")
+    run(ready, "expire", retain_max=1, retain_min=1, older_than_hours=0.0)
+
+    shown = page(ready)
+    assert shown["staleStatus"] == "FRESH"
+    assert page(ready, "ingest")["staleStatus"] == "FRESH"
+    newest, before, *loads = shown["assetMaterializations"]
+    assert [str(each["description"]).split()[0] for each in (newest, before)] == ["expire", "compact_full"]
+    assert (newest["partition"], before["partition"]) == (None, None)
+    assert {each["partition"] for each in loads} >= {*DAYS[:2]}
+
+
+def test_the_ui_is_given_the_state_first_and_figures_as_numbers_to_plot(ready: ReadyLake):
+    run(ready, "compact_full")
+
+    entries = page(ready)["assetMaterializations"][0]["metadataEntries"]
+    kinds = {entry["label"]: entry["__typename"] for entry in entries}
+    first = ["snapshot_id", "made_by", "health", "content_time", "next_maintenance", "last_maintenance"]
+    assert [entry["label"] for entry in entries[:6]] == [f"paimon/{name}" for name in first]
+    plotted = {label for label, kind in kinds.items() if kind in ("IntMetadataEntry", "FloatMetadataEntry")}
+    assert {"dagster/row_count", "paimon/snapshot_id", "paimon/files_total", "paimon/bytes_total"} <= plotted
+    assert plotted.isdisjoint({"paimon/commit_identifier", "paimon/schema_id", "paimon/incarnation"})
+    assert kinds["paimon/content_time"] == "TimestampMetadataEntry"
+
+
+def test_the_missing_partition_is_the_one_that_is_delivered_and_not_loaded(ready: ReadyLake):
+    shown = page(ready)
+
+    assert shown["partitionKeys"] == DAYS
+    assert shown["partitionStats"] == {"numPartitions": 3, "numMaterialized": 2, "numFailed": 0}
+
+
+def test_a_replay_and_a_dry_run_are_observations_and_leave_the_status_as_it_was(ready: ReadyLake):
+    before = page(ready)
+
+    ready.ingest(DAYS[0])
+    run(ready, "compact_full", dry_run=True)
+
+    after, operation = page(ready), page(ready, "compact_full")
+    unchanged = ("staleStatus", "partitionStats", "assetMaterializations")
+    assert {name: after[name] for name in unchanged} == {name: before[name] for name in unchanged}
+    (replay,) = after["assetObservations"]
+    assert replay["partition"] == DAYS[0]
+    assert str(replay["description"]).startswith("nothing was committed: committed before by run ")
+    assert operation["assetMaterializations"] == []
+    assert [str(each["description"])[:8] for each in operation["assetObservations"]] == ["dry run:"]
