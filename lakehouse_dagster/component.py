@@ -72,6 +72,13 @@ class FunctionAttributes(dg.Model, dg.Resolvable):
     cursor: str | None = None
 
 
+class AssetAttributes(dg.Model, dg.Resolvable):
+    """The rows that the asset `key` (`raw/orders`) returned, loaded by the resource `io_manager` or by its own."""
+
+    key: str
+    io_manager: str | None = None
+
+
 class TimePartitionsAttributes(dg.Model, dg.Resolvable):
     """Time windows: every `hour`, `day`, `week`, `month`, or by a cron schedule."""
 
@@ -142,6 +149,7 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     changes_of: ChangesAttributes | None = None
     sql: SqlAttributes | None = None
     function: FunctionAttributes | None = None
+    asset: AssetAttributes | None = None
     partitions: PartitionsAttributes | None = None
     lake: str = "lake"
     primary_key: list[str] = Field(default_factory=list)

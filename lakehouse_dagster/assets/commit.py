@@ -30,7 +30,7 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
     def commit(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         with assets.step(context, "commit"):
             opened = assets.catalog(context).table(table.identifier)
-            delivery = source.delivery(context, in_spark=assets.in_spark)
+            delivery = source.delivery(context, in_spark=assets.in_spark, inputs={})
             committed = []
             for part in commit_batches(
                 opened,

@@ -19,17 +19,17 @@ def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
 
     @defined_asset(
         key=key,
-        deps=[source.upstream],
+        **({"ins": source.inputs} if source.inputs else {"deps": [source.upstream]}),
         description=f"Stages files for {table.identifier} from {source.label}. Readers see them after the commit.",
         **assets.batched("ingest"),
     )
-    def ingest(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+    def ingest(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
         with assets.step(context, "ingest"):
             opened = create_table(assets.catalog(context), table, assets.lakehouse(context).table_defaults)
             for difference in differences(opened, table):
                 context.log.warning(f"{table.identifier}: {difference}. Alter the table, or the specification.")
             before = opened.snapshot()
-            delivery = source.delivery(context, in_spark=assets.in_spark)
+            delivery = source.delivery(context, in_spark=assets.in_spark, inputs=inputs)
             staged = []
             for part in stage_batches(
                 opened,

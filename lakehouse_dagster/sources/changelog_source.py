@@ -2,7 +2,7 @@
 rows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class ChangelogSource(RowSource):
     def tells_rows(self) -> bool:
         return True
 
-    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         followed = lakehouse.local_catalog().table(self.spec.table)
         user = changes_user(followed, self.key)

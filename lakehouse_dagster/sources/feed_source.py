@@ -52,7 +52,7 @@ class FeedSource(RowSource):
             return {}
         return {"partitions_def": self.feed.partitions, "backfill_policy": dg.BackfillPolicy.single_run()}
 
-    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         source: FeedResource = getattr(context.resources, self.feed.resource)
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         user = commit_user(

@@ -3,7 +3,7 @@
 Rule: a file that was read through is part of one delivery; a file that cannot be read stays to be done.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class FilesSource(RowSource):
             ),
         )
 
-    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         catalog = lakehouse.local_catalog()
         table = catalog.table(".".join(self.key.path[-2:]))

@@ -54,7 +54,7 @@ class FunctionSource(RowSource):
         # A key table has fewer rows where keys repeat.
         return self.is_append and self.spec.cursor is not None
 
-    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         if self.spec.cursor is not None:
             return cursor_delivery(lakehouse, self.key, _KIND, self._read_since)

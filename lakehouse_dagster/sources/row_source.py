@@ -63,7 +63,14 @@ class RowSource(Protocol):
         """The name of the source in texts."""
         ...
 
-    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery: ...
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
+        """Return the input of a step. `inputs` are the values of `inputs` in the ingest, none in the commit."""
+        ...
+
+    @property
+    def inputs(self) -> Mapping[str, dg.AssetIn]:
+        """The inputs of the ingest that Dagster loads; without them the ingest only depends on `upstream`."""
+        return {}
 
     @property
     def column_prefix(self) -> str:
@@ -92,4 +99,4 @@ class RowSource(Protocol):
 
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
         """Return the expected rows of the table after its commits, and the last batch that they include."""
-        raise NotImplementedError(f"{self.label}: the source does not tell its rows.")
+        raise lc.UnsupportedFeature(f"{table.name}: {self.label} does not say how many rows it made.")

@@ -4,7 +4,7 @@ Rule: the address of the database is read from the environment when a run needs 
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -53,7 +53,7 @@ class SqlSource(RowSource):
         # A key table has fewer rows where keys repeat.
         return self.is_append
 
-    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool) -> Delivery:
+    def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
 
         def read_since(table: lc.Table, since: Cursor) -> tuple[NewRows, Iterator[pa.RecordBatch]]:

@@ -1,6 +1,7 @@
 """The row source of a table, chosen by its specification."""
 
 from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.sources.asset_source import AssetSource
 from lakehouse_dagster.sources.changelog_source import ChangelogSource
 from lakehouse_dagster.sources.feed_source import FeedSource
 from lakehouse_dagster.sources.files_source import FilesSource
@@ -41,6 +42,9 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             is_append=table.write_mode == "append",
             rowkind_column=table.rowkind_column,
         )
+    partitions = run_partitions(table.partitions, table.identifier, overwrites=table.write_mode == "overwrite")
+    if table.asset is not None:
+        return AssetSource(spec=table.asset, key=key, lake_resource=lake.resource, partitions=partitions)
     if table.function is not None:
         return FunctionSource(
             spec=table.function,
@@ -48,7 +52,7 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             upstream=lake.operation_key(table, "function"),
             lake_resource=lake.resource,
             is_append=table.write_mode == "append",
-            partitions=run_partitions(table.partitions, table.identifier, overwrites=table.write_mode == "overwrite"),
+            partitions=partitions,
             rowkind_column=table.rowkind_column,
         )
     assert table.feed is not None

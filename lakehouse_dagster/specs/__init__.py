@@ -4,6 +4,7 @@ from lakehouse_dagster.specs.loading import checked_spec, load_specs, parse_spec
 from lakehouse_dagster.specs.models import (
     ROW_KINDS,
     SOURCES,
+    AssetSpec,
     ChangesSpec,
     ColumnSpec,
     DimensionSpec,
@@ -21,6 +22,7 @@ from lakehouse_dagster.specs.models import (
 __all__ = [
     "ROW_KINDS",
     "SOURCES",
+    "AssetSpec",
     "ChangesSpec",
     "ColumnSpec",
     "DimensionSpec",

@@ -24,9 +24,9 @@ from pydantic import (
 # What `rowkind_column` of a specification may hold.
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 # The attributes of a specification that are a source of rows.
-SOURCES = ("feed", "changes_of", "files", "sql", "function")
+SOURCES = ("feed", "changes_of", "files", "sql", "function", "asset")
 # Those that a run loads as a whole, or by partitions.
-_OF_A_RUN = ("function",)
+_OF_A_RUN = ("function", "asset")
 # Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
@@ -118,6 +118,15 @@ class FunctionSpec(_Spec):
     def name(self) -> str:
         """The dotted name of the function."""
         return _dotted(self.call)
+
+
+class AssetSpec(_Spec):
+    """An asset whose value are the rows: an object with an Arrow stream, or a pandas, polars or Spark frame."""
+
+    # As in `raw/orders`.
+    key: str = Field(min_length=1)
+    # The resource that loads the value; None: that of the asset.
+    io_manager: str | None = None
 
 
 def _text_of_date(value: object) -> object:
@@ -234,7 +243,8 @@ class TableSpec(_Spec):
     files: FilesSpec | None = None
     sql: SqlSpec | None = None
     function: FunctionSpec | None = None
-    # Of a function: it is called with the key of each partition of a run. None for tables that are loaded otherwise.
+    asset: AssetSpec | None = None
+    # Of a function or an asset: a run loads each of its partitions by its key. None for tables without.
     partitions: PartitionsSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
     runs_on: Literal["spark", "process"] = "spark"
@@ -294,11 +304,12 @@ class TableSpec(_Spec):
                 f"write_mode is 'overwrite', but {rising} gives new rows, not whole partitions. Write 'append' or "
                 "'upsert'",
             )
-        if mode == "append" and self.function is not None and self.function.cursor is None:
+        loaded = next((name for name in _OF_A_RUN if getattr(self, name) is not None), None)
+        if mode == "append" and loaded is not None and self._rising_source is None:
             raise Misfit(
                 ("write_mode",),
-                "write_mode is 'append', but each run would add all rows of the function again. Give function.cursor, "
-                "or write 'overwrite'",
+                f"write_mode is 'append', but each run would add all rows of the {loaded} again. Write 'overwrite' or "
+                "'upsert', or take a function with a cursor",
             )
         return self
 

@@ -18,6 +18,7 @@ import lakehouse_core as lc
 import lakehouse_dagster
 from lakehouse_dagster import LakehouseTableComponent, TableSpec
 from lakehouse_dagster.component import (
+    AssetAttributes,
     ChangesAttributes,
     DimensionAttributes,
     DynamicPartitionsAttributes,
@@ -30,6 +31,7 @@ from lakehouse_dagster.component import (
     TimePartitionsAttributes,
 )
 from lakehouse_dagster.specs import (
+    AssetSpec,
     ChangesSpec,
     DimensionSpec,
     FilesSpec,
@@ -192,6 +194,7 @@ def test_dagster_finds_the_component_by_the_package():
         (ChangesAttributes, ChangesSpec, set(), set()),
         (SqlAttributes, SqlSpec, set(), set()),
         (FunctionAttributes, FunctionSpec, set(), set()),
+        (AssetAttributes, AssetSpec, set(), set()),
         (PartitionsAttributes, PartitionsSpec, set(), set()),
         (DimensionAttributes, DimensionSpec, set(), set()),
         (TimePartitionsAttributes, TimePartitionsSpec, set(), set()),

@@ -183,7 +183,10 @@ def all_rows() -> pa.Table:
         ({"partitions": {"static": {"keys": ["a"], "column": "regio"}}}, "partitions map 'regio', which is not in"),
         ({"partitions": {"static": {"keys": ["a"]}}}, "but partitions have no columns: each would replace the whole"),
         ({"write_mode": "append"}, "write_mode is 'append', but each run would add all rows of the function again."),
-        ({"function": {"call": sums, "cursor": "v"}, "write_mode": "append"}, "partitions are for function without"),
+        (
+            {"function": {"call": sums, "cursor": "v"}, "write_mode": "append"},
+            "partitions are for function and asset without",
+        ),
     ],
 )
 def test_partitions_that_do_not_fit_are_told(change: dict[str, Any], told: str):
