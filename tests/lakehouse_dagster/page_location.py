@@ -1,4 +1,4 @@
-"""A code location as the web server loads it: orders of the shop, in batches that are partitions once delivered."""
+"""A code location as the web server loads it: orders in batches that are partitions once delivered, and open orders."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +10,12 @@ from lakehouse_dagster import lake_definitions
 from tests.lakehouse_dagster.shop import SHOP, ShopFeed, orders, shop_lake, shop_resources
 
 FEED = replace(SHOP, delivered=dg.DynamicPartitionsDefinition(name="shop_batches"))
-LAKE = replace(shop_lake(orders(options={"bucket": "1", "write-only": "true"})), feeds={"shop": FEED})
+_COLUMNS = {"id": "BIGINT NOT NULL", "closed": "BIGINT"}
+ORDERS = orders(columns=_COLUMNS, options={"bucket": "1", "write-only": "true", "changelog-producer": "input"})
+# Without partitions: kept from the changes of the orders.
+_CHANGES = {"table": "sales.orders", "while_null": ["closed"]}
+OPEN_ORDERS = orders(name="open_orders", feed=None, changes_of=_CHANGES)
+LAKE = replace(shop_lake(ORDERS, OPEN_ORDERS), feeds={"shop": FEED})
 
 
 class DailyFeed(ShopFeed):
