@@ -3,13 +3,14 @@
 Rule: its attributes are those of a table specification, which checks them.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import dagster as dg
 import yaml
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from lakehouse_dagster.definitions import lake_definitions
 from lakehouse_dagster.lake import Lake
@@ -24,18 +25,49 @@ _EXAMPLE = {
     "columns": {"id": "BIGINT NOT NULL", "status": "STRING"},
     "write_mode": "append",
     "runs_on": "process",
-    "files": {"path": "incoming/*.csv"},
+}
+# What each source adds to the example, or changes in it.
+_SOURCES: Mapping[str, Mapping[str, Any]] = {
+    "files": {"files": {"path": "incoming/*.csv"}},
+    "sql": {
+        "comment": "Orders of the shop.",
+        "sql": {"connection": "SHOP_DATABASE", "query": "SELECT id, status FROM orders", "cursor": "id"},
+    },
+    "function": {
+        "comment": "Orders of the shop.",
+        "function": {"call": "my_project.rows.orders", "cursor": "id"},
+    },
+    "asset": {"comment": "Orders of the shop.", "write_mode": "overwrite", "asset": {"key": "raw/orders"}},
+    "changes_of": {
+        "name": "open_orders",
+        "comment": "Orders that are not closed.",
+        "write_mode": "cdc",
+        "primary_key": ["id"],
+        "options": {"bucket": 1},
+        "changes_of": {"table": "sales.orders"},
+    },
 }
 
 
-class TableScaffolder(dg.Scaffolder[Any]):
-    """Writes a component that runs at once: a table of orders, and the first file of its rows."""
+class ScaffoldAttributes(BaseModel):
+    """What the scaffolded component takes its rows from: `dg scaffold defs … --source sql`."""
 
-    def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
-        dg.scaffold_component(request, _EXAMPLE)
-        incoming = Path(request.target_path) / "incoming"
-        incoming.mkdir(parents=True, exist_ok=True)
-        (incoming / "2013-01-01.csv").write_text("id,status\n1,new\n2,paid\n")
+    source: Literal["files", "sql", "function", "asset", "changes_of"] = "files"
+
+
+class TableScaffolder(dg.Scaffolder[ScaffoldAttributes]):
+    """Writes a component of a table of orders. With files as its source it runs at once: it has the first file."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[ScaffoldAttributes]:
+        return ScaffoldAttributes
+
+    def scaffold(self, request: dg.ScaffoldRequest[ScaffoldAttributes]) -> None:
+        dg.scaffold_component(request, {**_EXAMPLE, **_SOURCES[request.params.source]})
+        if request.params.source == "files":
+            incoming = Path(request.target_path) / "incoming"
+            incoming.mkdir(parents=True, exist_ok=True)
+            (incoming / "2013-01-01.csv").write_text("id,status\n1,new\n2,paid\n")
 
 
 class FilesAttributes(dg.Model, dg.Resolvable):

@@ -38,7 +38,10 @@ def load_specs(
             faults.append(str(error))
             continue
         if spec.identifier in specs:
-            faults.append(f"{file.name}: {spec.identifier} is specified in another file too. Keep one of them.")
+            node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+            assert node is not None
+            where = f"{file.name}:{_line(node, ('name',))}"
+            faults.append(f"{where}: {spec.identifier} is specified in {files[spec.identifier].name} too. Keep one.")
         shown = PurePath(os.path.relpath(file.absolute(), root or folder.absolute().parent))
         specs[spec.identifier], files[spec.identifier] = spec.read_from(shown.as_posix(), folder.absolute()), file
     faults += [fault for name, spec in specs.items() for fault in _unfollowable(files[name], spec, specs)]

@@ -1,12 +1,13 @@
 """A table from a `defs.yaml`: scaffolded, it runs at once; a fault is told with its file and line."""
 
 import re
+import sqlite3
 import warnings
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, get_args
 
 import dagster as dg
 import pytest
@@ -26,6 +27,7 @@ from lakehouse_dagster.component import (
     FunctionAttributes,
     MaintenanceAttributes,
     PartitionsAttributes,
+    ScaffoldAttributes,
     SqlAttributes,
     StaticPartitionsAttributes,
     TimePartitionsAttributes,
@@ -103,6 +105,32 @@ def test_a_scaffolded_component_is_ten_lines_and_its_first_run_is_green(sandbox:
     assert rows == [{"id": 1, "status": "new"}, {"id": 2, "status": "paid"}]
 
 
+@pytest.mark.parametrize("source", get_args(ScaffoldAttributes.model_fields["source"].annotation))
+def test_a_component_of_each_source_is_scaffolded_and_can_be_loaded(sandbox: Any, source: str):
+    folder = sandbox.scaffold_component(component_cls=LakehouseTableComponent, scaffold_params={"source": source})
+
+    with sandbox.load_component_and_build_defs(defs_path=folder) as (component, defs):
+        assert getattr(component, source) is not None
+        # An input must be an asset of the code location.
+        both = dg.Definitions.merge(defs, dg.Definitions(assets=[dg.AssetSpec(["raw", "orders"])]))
+        assert [key for key in both.resolve_asset_graph().get_all_asset_keys() if key.path[-1] == "ingest"]
+
+
+@pytest.mark.dagster
+def test_a_component_takes_the_rows_of_a_query(sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = sandbox.scaffold_component(component_cls=LakehouseTableComponent, scaffold_params={"source": "sql"})
+    database = sqlite3.connect(tmp_path / "shop.sqlite")
+    with database:
+        database.execute("CREATE TABLE orders AS SELECT 1 AS id, 'new' AS status")
+    database.close()
+    monkeypatch.setenv("SHOP_DATABASE", f"sqlite:///{tmp_path / 'shop.sqlite'}")
+
+    with sandbox.load_component_and_build_defs(defs_path=folder) as (_, defs), dg.DagsterInstance.ephemeral() as home:
+        assert defs.resolve_job_def("lake_sales_orders_ingest").execute_in_process(instance=home).success
+
+    assert lc.connect("warehouse").table("sales.orders").scan().to_arrow().to_pylist() == [{"id": 1, "status": "new"}]
+
+
 @pytest.mark.dagster
 def test_components_of_one_lake_share_its_warehouse(sandbox: Any):
     folder = placed(sandbox, component(), component(name="returns", files={"path": "returns/*.csv"}))
@@ -142,7 +170,15 @@ def test_a_component_takes_the_changes_of_a_table_that_another_one_makes(sandbox
         ({"primary_key": ["idd"]}, "primary_key names 'idd', which is not a column; did you mean 'id'?"),
         ({"columns": {"id": {"typ": "INT"}}}, r"columns\.id\.typ is not known; did you mean 'type'\?"),
         ({"files": {"path": ""}}, r"defs\.yaml:19: files\.path: String should have at least 1 character"),
-        ({"write_mode": "append"}, "write_mode is 'append', but the table has primary_key"),
+        ({"write_mode": "append"}, r"defs\.yaml:12: write_mode is 'append', but the table has primary_key"),
+        (
+            {"files": None, "sql": {"connection": "sqlite:///x", "query": "SELECT 1", "cursor": "id"}},
+            r"defs\.yaml:\d+: sql\.connection: String should match pattern",
+        ),
+        (
+            {"files": None, "function": {"call": "a.b"}, "partitions": {"static": {"keys": ["a"], "column": "idd"}}},
+            r"defs\.yaml:\d+: partitions map 'idd', which is not in partition_by; the table has none\.",
+        ),
         ({"file": {"path": "*.csv"}}, r"Additional properties are not allowed \('file' was unexpected\)|file"),
     ],
 )

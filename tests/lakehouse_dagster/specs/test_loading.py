@@ -189,7 +189,7 @@ def test_two_files_for_one_table_are_refused(tmp_path: Path):
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text(GOOD)
 
-    with pytest.raises(lc.InvalidRequest, match=r"b\.yaml: ops\.orders is specified in another file too"):
+    with pytest.raises(lc.InvalidRequest, match=r"b\.yaml:2: ops\.orders is specified in a\.yaml too"):
         load_specs(tmp_path)
 
 
