@@ -70,7 +70,7 @@ check: setup ## Format, lint, types, imports, fast tests (no JVM)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
-	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long)"
+	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or postgres)"
 
 $(shell mkdir -p build)
 
@@ -85,6 +85,11 @@ test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 .PHONY: test-long
 test-long: setup ## More cases of the longest tests, which `make test` leaves out
 	@$(PYTEST) $(PARALLEL) -m long
+
+.PHONY: test-deploy
+test-deploy: setup ## The shared instance with PostgreSQL, as `deploy/` describes it (needs PostgreSQL's server)
+	@# They wait more than they compute: all at once.
+	@$(PYTEST) -n 3 --dist load -m postgres
 
 .PHONY: interop
 interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and a JDK)

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,29 +27,38 @@ ORDERS = (("mine", "sales", "orders", "ingest"), ("mine", "sales", "orders"))
 
 
 class Plane:
-    """The processes of one instance; `root` has the warehouse, the home and the marks of the feed."""
+    """The processes of one instance; `root` has the warehouse, the home, the workspace and the marks of the feed.
 
-    def __init__(self, root: Path, settings: Mapping[str, Any], alerts: str) -> None:
+    `commands`: what each process runs as, by its name. `location`: the name of the code location in the workspace.
+    """
+
+    def __init__(
+        self, root: Path, *, commands: Mapping[str, Sequence[str]], environ: Mapping[str, str], location: str = "shop"
+    ) -> None:
         self.root = root
-        self.alerts = alerts
         self.home = root / "home"
-        written = write_instance_settings(self.home)
-        written.write_text(yaml.safe_dump({**yaml.safe_load(written.read_text()), **settings}))
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port = str(found.getsockname()[1])
-        server = {"host": "127.0.0.1", "port": int(self.port), "location_name": "shop"}
         self.workspace = root / "workspace.yaml"
-        self.workspace.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
+        self.commands = commands
+        self.location = location
+        self.environ = {
+            "DYING_ROOT": str(root),
+            "DAGSTER_HOME": str(self.home),
+            "DAGSTER_DISABLE_TELEMETRY": "1",
+            "PYTHONPATH": str(CHECKOUT),
+            **environ,
+        }
         self.instance = dg.DagsterInstance.from_config(str(self.home))
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start_code_server(self) -> None:
-        module = ["-m", "tests.lakehouse_dagster.dying_location", "-d", str(CHECKOUT)]
-        self._start("code server", "dagster", "api", "grpc", "-h", "127.0.0.1", "-p", self.port, *module)
-
-    def start_daemon(self) -> None:
-        self._start("daemon", "dagster._daemon", "run", "-w", str(self.workspace))
+    def start(self, name: str) -> None:
+        with (self.root / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", *self.commands[name]],
+                env=os.environ | self.environ,
+                stdout=log,
+                stderr=log,
+                cwd=self.root,
+            )
 
     def kill(self, name: str) -> None:
         """End a process as the kernel does: it does not get to say anything."""
@@ -78,7 +87,7 @@ class Plane:
     def _launch(self, job: str, selection: Mapping[str, Any], tags: Mapping[str, str]) -> str:
         parameters = {
             "selector": {
-                "repositoryLocationName": "shop",
+                "repositoryLocationName": self.location,
                 "repositoryName": "__repository__",
                 "pipelineName": job,
                 **selection,
@@ -86,14 +95,16 @@ class Plane:
             "runConfigData": "{}",
             "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
         }
-        with self.requests() as context:
-            answer = execute_dagster_graphql(
-                context, LAUNCH_PIPELINE_EXECUTION_MUTATION, variables={"executionParams": parameters}
-            )
-        launched = answer.data["launchPipelineExecution"]
+        answer = self.graphql(LAUNCH_PIPELINE_EXECUTION_MUTATION, executionParams=parameters)
+        launched = answer["launchPipelineExecution"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
         run_id: str = launched["run"]["runId"]
         return run_id
+
+    def graphql(self, query: str, **variables: Any) -> Any:
+        """The answer of the web server to a query."""
+        with self.requests() as context:
+            return execute_dagster_graphql(context, query, variables=variables).data
 
     @contextmanager
     def requests(self) -> Iterator[Any]:
@@ -164,23 +175,10 @@ class Plane:
         return sorted(row["id"] for row in table.scan().to_arrow().to_pylist())
 
     def told(self) -> str:
-        """What the processes wrote, for whoever reads of a failure."""
+        """What the processes wrote and the runs, for the message of a failure."""
         files = [*self.root.glob("*.log"), *(self.home / "workers").glob("*.log")]
         runs = [f"{run.run_id} {run.status} {dict(run.tags)}" for run in self.instance.get_runs()]
         return "\n".join([*runs, *(f"{file.name}:\n{file.read_text()[-3000:]}" for file in files)])
-
-    def _start(self, name: str, *command: str) -> None:
-        environ = os.environ | {
-            "DYING_ROOT": str(self.root),
-            "DYING_ALERTS": self.alerts,
-            "DAGSTER_HOME": str(self.home),
-            "DAGSTER_DISABLE_TELEMETRY": "1",
-            "PYTHONPATH": str(CHECKOUT),
-        }
-        with (self.root / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", *command], env=environ, stdout=log, stderr=log, cwd=self.root
-            )
 
 
 @contextmanager
@@ -189,16 +187,33 @@ def plane(root: Path, *, alerts: str = "", **settings: Any) -> Iterator[Plane]:
 
     `alerts` is the address that failed runs are posted to.
     """
-    made = Plane(root, settings, alerts)
+    written = write_instance_settings(root / "home")
+    written.write_text(yaml.safe_dump({**yaml.safe_load(written.read_text()), **settings}))
+    port = free_port()
+    server = {"host": "127.0.0.1", "port": port, "location_name": "shop"}
+    (root / "workspace.yaml").write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
+    module = ["-m", "tests.lakehouse_dagster.dying_location", "-d", str(CHECKOUT)]
+    commands = {
+        "code": ["dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), *module],
+        "daemon": ["dagster._daemon", "run", "-w", str(root / "workspace.yaml")],
+    }
+    made = Plane(root, commands=commands, environ={"DYING_ALERTS": alerts})
     try:
-        made.start_code_server()
-        made.start_daemon()
-        made.wait_for("the code server answers", lambda: _answers(int(made.port)))
+        made.start("code")
+        made.start("daemon")
+        made.wait_for("the code server answers", lambda: answers(port))
         yield made
     finally:
         made.stop()
 
 
-def _answers(port: int) -> bool:
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def answers(port: int) -> bool:
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0

@@ -64,10 +64,10 @@ def test_a_run_that_dagster_does_not_retry_is_carried_on_once_after_the_code_ser
         dagster.release()
         killed = time.monotonic()
         os.kill(worker, signal.SIGKILL)
-        dagster.kill("code server")
+        dagster.kill("code")
         dagster.ends(first, DIED, MUST_SECONDS)
         noticed = time.monotonic() - killed
-        dagster.start_code_server()
+        dagster.start("code")
         again = dagster.child(first)
         carried = dagster.ends(again.run_id, DONE, MUST_SECONDS)
         carried_on = time.monotonic() - killed
@@ -89,10 +89,10 @@ def test_a_run_goes_on_without_the_code_server_and_the_daemon_and_ends_when_it_i
         dagster.hold()
         run_id = dagster.launch("2013-01-01")
         worker = dagster.waits("2013-01-01")
-        for name in ("code server", "daemon"):
+        for name in ("code", "daemon"):
             dagster.kill(name)
-        dagster.start_code_server()
-        dagster.start_daemon()
+        dagster.start("code")
+        dagster.start("daemon")
         # Long enough for the new daemon to look at the run twice.
         time.sleep(35)
         assert dagster.workers(run_id) == [worker]
