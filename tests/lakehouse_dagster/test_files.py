@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_dagster import Lake, ingest_asset, load_specs
+from lakehouse_dagster import Lake, LakehouseResource, SparkRuntime, ingest_asset, lake_definitions, load_specs
 from lakehouse_dagster.pipeline.deliveries import FoundFile, ReadFile, find_files, record_delivery, recorded_files
 from lakehouse_dagster.sources.files_source import FilesSource
 from lakehouse_dagster.specs import FilesSpec
@@ -147,6 +147,23 @@ def test_a_table_that_was_dropped_takes_its_files_anew(ready: ReadyLake, incomin
     ready.ingest()
 
     assert ids(ready) == [1]
+
+
+@pytest.mark.dagster
+def test_a_warehouse_that_is_not_there_is_told_by_the_run(incoming: Path, tmp_path: Path):
+    put(incoming, "a.csv", 1, at=0)
+    (tmp_path / "warehouse").write_text("a file")
+    lakehouse = LakehouseResource(warehouse=str(tmp_path / "warehouse"), spark=SparkRuntime())
+    defs = lake_definitions(Lake(name="lake", tables=load_specs(tmp_path)), resources={"lakehouse": lakehouse})
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        run = defs.resolve_job_def("lake_ingest").execute_in_process(instance=instance, raise_on_error=False)
+
+    failure = run.failure_data_for_node("lake__sales__orders__ingest")
+    assert failure is not None
+    assert failure.user_failure_data is not None
+    assert str(failure.user_failure_data.description).startswith(f"Warehouse '{tmp_path}/warehouse': ")
+    assert "is a file. Expected a folder, which need not exist yet." in str(failure.user_failure_data.description)
 
 
 def test_runs_that_record_at_once_give_each_file_to_one_delivery(tmp_path: Path):

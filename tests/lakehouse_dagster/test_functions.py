@@ -96,6 +96,19 @@ def test_the_rows_of_a_function_are_taken_once_each(call: object):
         assert all(ready.checks(T).values())
 
 
+@pytest.mark.spark
+@pytest.mark.dagster
+@pytest.mark.usefixtures("spark")
+def test_spark_writes_the_rows_of_a_function():
+    with fed_by(orders, runs_on="spark") as ready:
+        ROWS.extend([(1, "a"), (2, "b")])
+        ready.ingest()
+        ROWS.append((2, "c"))
+        ready.ingest()
+
+        assert notes(ready) == ["a", "b", "c"]
+
+
 @pytest.mark.dagster
 def test_a_function_without_cursor_gives_the_whole_table_in_each_run():
     with fed_by(everything, write_mode="overwrite", function={"call": everything}) as ready:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse_core as lc
-from lakehouse_dagster import Lake, TableSpec, ingest_asset
+from lakehouse_dagster import Lake, LakehouseResource, SparkRuntime, TableSpec, ingest_asset, lake_definitions
 from lakehouse_dagster.pipeline.cursors import Cursor, CursorValue, NewRows
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 
@@ -144,6 +144,55 @@ def test_changed_rows_are_merged_by_their_key(shop: Shop):
         rows = ready.table(T).scan().to_arrow().to_pylist()
 
     assert sorted((row["id"], row["note"]) for row in rows) == [(1, "paid"), (2, "new")]
+
+
+@pytest.mark.dagster
+def test_a_query_of_change_data_removes_keys(shop: Shop):
+    query = "SELECT id, changed, CASE WHEN note = 'gone' THEN '-D' ELSE '+U' END AS op FROM orders"
+    cdc = spec(
+        write_mode="cdc",
+        rowkind_column="op",
+        primary_key=["id"],
+        options={"bucket": "1"},
+        columns={"id": "BIGINT NOT NULL"},
+        sql={"connection": "SHOP_DATABASE", "query": query, "cursor": "changed"},
+    )
+    with ready_lake(Lake(name="lake", tables=[cdc]), resources={}) as ready:
+        shop.add((1, 10), (2, 20))
+        ready.ingest()
+        shop.run("UPDATE orders SET note = 'gone', changed = 21 WHERE id = 1")
+        ready.ingest()
+
+        assert ids(ready) == [2]
+
+
+@pytest.mark.dagster
+def test_two_lakes_of_one_warehouse_take_the_rows_of_one_query_each(shop: Shop, tmp_path: Path):
+    lakes = [
+        Lake(name=name, tables=[spec(name=f"orders_{name}")], resource=f"{name}_lakehouse") for name in ("one", "two")
+    ]
+    defs = dg.Definitions.merge(
+        *(
+            lake_definitions(
+                lake,
+                resources={
+                    lake.resource: LakehouseResource(
+                        name=lake.name, warehouse=str(tmp_path / "warehouse"), spark=SparkRuntime()
+                    )
+                },
+            )
+            for lake in lakes
+        )
+    )
+    shop.add((1, 10))
+    with dg.DagsterInstance.ephemeral() as instance:
+        for name in ("one", "two", "one"):
+            assert defs.resolve_job_def(f"{name}_ingest").execute_in_process(instance=instance).success
+            shop.run("INSERT INTO orders SELECT 2, 20, 'new' WHERE NOT EXISTS (SELECT 1 FROM orders WHERE id = 2)")
+
+    catalog = lc.connect(tmp_path / "warehouse")
+    assert [catalog.table(f"sales.orders_{name}").scan().count() for name in ("one", "two")] == [2, 2]
+    assert catalog.table("sales.row_cursors").scan().count() == 2
 
 
 @pytest.mark.dagster
