@@ -6,7 +6,7 @@ Rule: unknown names are refused, and a specification has everything that the tab
 import difflib
 import hashlib
 from collections.abc import Callable, Collection, Mapping
-from datetime import date
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -149,6 +149,23 @@ class TimePartitionsSpec(_Spec):
     timezone: str = "UTC"
     columns: Mapping[str, str] = {}
 
+    @model_validator(mode="after")
+    def _tells_windows_apart(self) -> Self:
+        first = datetime(2013, 1, 1)
+        # The next window, and those of a day, a month and a year later, which a pattern of the hour alone confuses.
+        later = [datetime(2013, 2, 1), datetime(2014, 1, 1)]
+        later += {
+            "hour": [first + timedelta(hours=1), first + timedelta(days=1)],
+            "day": [first + timedelta(days=1)],
+        }.get(self.every, [])
+        for other in later if self.columns else []:
+            if all(first.strftime(pattern) == other.strftime(pattern) for pattern in self.columns.values()):
+                raise ValueError(
+                    f"columns {dict(self.columns)}: {first} and {other} have the same values, expected values of their "
+                    "own for each window. Use patterns as fine as the windows, with all parts of the date"
+                )
+        return self
+
 
 class KeyPartitionsSpec(_Spec):
     """Partitions whose key is the value of `column`, or with `values` the name of a value: key → value."""
@@ -161,6 +178,14 @@ class StaticPartitionsSpec(KeyPartitionsSpec):
     """Partitions with these keys."""
 
     keys: tuple[str, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _maps_each_key(self) -> Self:
+        if self.values is not None and (missing := [key for key in self.keys if key not in self.values]):
+            raise ValueError(f"values have no value for the key {missing[0]!r}. Give each key a value of its own")
+        if self.values is not None and len(set(self.values.values())) < len(self.values):
+            raise ValueError("values have one value for two keys. Give each key a value of its own")
+        return self
 
 
 class DynamicPartitionsSpec(KeyPartitionsSpec):
@@ -327,6 +352,10 @@ class TableSpec(_Spec):
             if column not in self.partition_by:
                 hint = nearest(column, self.partition_by) if self.partition_by else "; the table has none."
                 raise Misfit(("partitions",), f"partitions map {column!r}, which is not in partition_by{hint}")
+        if self.tag_batches and self.partitions.time is None:
+            raise Misfit(
+                ("tag_batches",), "tag_batches is for time windows; other keys may not be names of tags. Leave it out"
+            )
         if self.write_mode == "overwrite" and not self.partitions.all_columns:
             raise Misfit(
                 ("partitions",),

@@ -162,7 +162,7 @@ def test_rows_of_another_partition_are_refused():
 @pytest.mark.dagster
 def test_tables_with_and_without_partitions_are_of_one_lake():
     whole = spec(None, name="whole", function={"call": f"{__name__}.all_rows"})
-    monthly = spec({"time": {**DAYS["time"], "every": "month", "columns": {"dt": "%Y-%m-%d"}}}, name="monthly")
+    monthly = spec({"time": {**DAYS["time"], "every": "month"}}, name="monthly")
     with ready_lake(Lake(name="lake", tables=[spec(DAYS), whole, monthly]), resources={}) as ready:
         keys = {table.name: ready.lake.table_key(table) for table in ready.lake.tables}
         assets = [ready.lake.operation_key(ready.lake.tables[1], "ingest"), keys["whole"]]
@@ -182,6 +182,23 @@ def all_rows() -> pa.Table:
         ({"partitions": {**DAYS, **REGIONS}}, "found time and static, expected one of time, static, dynamic, multi."),
         ({"partitions": {"static": {"keys": ["a"], "column": "regio"}}}, "partitions map 'regio', which is not in"),
         ({"partitions": {"static": {"keys": ["a"]}}}, "but partitions have no columns: each would replace the whole"),
+        ({"tag_batches": True}, "tag_batches is for time windows; other keys may not be names of tags."),
+        (
+            {"partitions": {"static": {"keys": ["n", "s"], "column": "region", "values": {"n": "north"}}}},
+            "values have no value for the key 's'. Give each key a value of its own",
+        ),
+        (
+            {"partitions": {"static": {"keys": ["n"], "column": "region", "values": {"n": "north", "s": "north"}}}},
+            "values have one value for two keys.",
+        ),
+        (
+            {"partitions": {"time": {"every": "day", "start": "2013-01-01", "columns": {"dt": "%Y-%m"}}}},
+            "2013-01-01 00:00:00 and 2013-01-02 00:00:00 have the same values, expected values of their own",
+        ),
+        (
+            {"partitions": {"time": {"every": "hour", "start": "2013-01-01-00:00", "columns": {"dt": "%H"}}}},
+            "2013-01-01 00:00:00 and 2013-02-01 00:00:00 have the same values, expected values of their own",
+        ),
         ({"write_mode": "append"}, "write_mode is 'append', but each run would add all rows of the function again."),
         (
             {"function": {"call": sums, "cursor": "v"}, "write_mode": "append"},
