@@ -7,16 +7,15 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.metadata import findings
-from lakehouse_dagster.page import state_checks
+from lakehouse_dagster.page import ROW_COUNT, VERIFY, state_checks, verify_check
 from lakehouse_dagster.pipeline import logged_progress, read_state
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources import SourceCheck, row_source
 from lakehouse_dagster.specs import TableSpec
 
 DESCRIPTIONS: Mapping[str, str] = {
-    "verify": "Metadata, files and totals agree; a failure blocks downstream assets.",
-    "source_row_count": "The table has as many rows as the source makes of the committed batches.",
+    VERIFY: "Metadata, files and totals agree; a failure blocks downstream assets.",
+    ROW_COUNT: "The table has as many rows as the source makes of the committed batches.",
     "sorted_runs": "No bucket has more sorted runs than its specification allows: compaction keeps up.",
     "snapshot_count": "No more snapshots than the specification allows: expiry keeps up.",
 }
@@ -28,11 +27,11 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
     """Return the checks of a table."""
     key, source = lake.table_key(table), row_source(lake, table)
     descriptions = {
-        **{name: text for name, text in DESCRIPTIONS.items() if source.tells_rows or name != "source_row_count"},
+        **{name: text for name, text in DESCRIPTIONS.items() if source.tells_rows or name != ROW_COUNT},
         **{check.name: check.description for check in source.checks},
     }
     specs = [
-        dg.AssetCheckSpec(name, asset=key, blocking=name == "verify", description=text)
+        dg.AssetCheckSpec(name, asset=key, blocking=name == VERIFY, description=text)
         for name, text in descriptions.items()
     ]
 
@@ -49,9 +48,9 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
         with retry_transient(table.identifier, "check", retry_number=context.retry_number):
             opened = lakehouse.local_catalog().table(table.identifier)
             state = read_state(opened)
-            if "verify" in wanted:
-                yield _verify(context, opened, key)
-            if "source_row_count" in wanted:
+            if VERIFY in wanted:
+                yield verify_check(key, opened, logged_progress(context.log.info))
+            if ROW_COUNT in wanted:
                 expected, through = source.expected_rows(opened, context.resources)
                 yield _source_row_count(opened, key, expected, through)
             for check in source.checks:
@@ -62,22 +61,11 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
     return checks
 
 
-def _verify(context: dg.AssetCheckExecutionContext, table: lc.Table, key: dg.AssetKey) -> dg.AssetCheckResult:
-    report = table.verify(progress=logged_progress(context.log.info))
-    return dg.AssetCheckResult(
-        asset_key=key,
-        check_name="verify",
-        passed=not report.findings,
-        severity=dg.AssetCheckSeverity.ERROR,
-        metadata=findings(report),
-    )
-
-
 def _source_row_count(table: lc.Table, key: dg.AssetKey, expected: int, through: str | None) -> dg.AssetCheckResult:
     found = table.scan().count()
     return dg.AssetCheckResult(
         asset_key=key,
-        check_name="source_row_count",
+        check_name=ROW_COUNT,
         passed=found == expected,
         severity=dg.AssetCheckSeverity.ERROR,
         description=f"{found} rows, the source makes {expected}" + (f" through {through}" if through else ""),

@@ -11,7 +11,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.metadata import DATA_VERSION, OUTCOME, Metadata, state_metadata
+from lakehouse_dagster.metadata import DATA_VERSION, OUTCOME, Metadata, findings, state_metadata
 from lakehouse_dagster.pipeline import OPERATIONS, Figure, TableState, figures, position, read_state
 from lakehouse_dagster.specs import MaintenanceSpec, TableSpec
 
@@ -26,6 +26,9 @@ _KEPT = (
     "dagster/column_lineage",
     "paimon/column_lineage",
 )
+# The check of metadata and files, which holds for one state, and the check of the rows, which holds while they are the
+# same. Dagster takes a check for not evaluated once there is a newer event of the asset.
+VERIFY, ROW_COUNT = "verify", "source_row_count"
 # The checks that need no more than the state of a table: what each finds, and its limit.
 STATE_CHECKS: Mapping[str, Callable[[TableState, MaintenanceSpec], tuple[int, int]]] = {
     "sorted_runs": lambda state, limits: (state.sorted_runs, limits.max_sorted_runs),
@@ -53,17 +56,24 @@ def report_state(
     if since is not None and _are_evaluated(instance, key, since=since):
         return state
     for result in state_checks(key, state, spec.maintenance):
-        instance.report_runless_asset_event(
-            dg.AssetCheckEvaluation(
-                asset_key=key,
-                check_name=str(result.check_name),
-                passed=result.passed,
-                severity=result.severity,
-                description=result.description,
-                metadata=result.metadata,
-            )
-        )
+        report_check(instance, result)
     return state
+
+
+def report_check(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, blocking: bool = False) -> None:
+    """Store the evaluation of a check of an asset, which belongs to no run."""
+    assert result.asset_key is not None
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(
+            asset_key=result.asset_key,
+            check_name=str(result.check_name),
+            passed=result.passed,
+            severity=result.severity,
+            description=result.description,
+            metadata=result.metadata,
+            blocking=blocking,
+        )
+    )
 
 
 def show_state(
@@ -84,7 +94,8 @@ def show_state(
     shown = event.asset_materialization if event is not None else None
     # Read after the event: a state with an older snapshot than the page shows is that of a table that was rolled back.
     state = read_state(table)
-    is_shown = position(state) == _shown_position(shown, state)
+    is_same_state = position(state) == _shown_position(shown, state)
+    is_shown = is_same_state
     if not is_shown or outcomes:
         last = last_maintenance(instance, lake, spec, outcomes or {})
         is_shown = is_shown and shown is not None and shown.metadata.get(_LAST) == dg.MetadataValue.text(last)
@@ -100,6 +111,9 @@ def show_state(
                 tags={**_lineage(shown), DATA_VERSION: state.content_version},
             )
         )
+        if event is not None and _is_same_content(shown, state):
+            checks = (VERIFY, ROW_COUNT) if is_same_state else (ROW_COUNT,)
+            _evaluate_again(instance, key, checks, since=event.timestamp)
         return state, None
     return state, None if event is None else event.timestamp
 
@@ -112,7 +126,7 @@ def changed_rows(instance: dg.DagsterInstance, key: dg.AssetKey, table: lc.Table
     event = instance.get_latest_materialization_event(key)
     shown = event.asset_materialization if event is not None else None
     state = read_state(table)
-    if shown is not None and (shown.tags or {}).get(DATA_VERSION) == state.content_version:
+    if _is_same_content(shown, state):
         return None
     return dg.AssetMaterialization(
         key,
@@ -178,6 +192,40 @@ def state_checks(key: dg.AssetKey, state: TableState, limits: MaintenanceSpec) -
         )
 
 
+def verify_check(key: dg.AssetKey, table: lc.Table, progress: Callable[[lc.Progress], None]) -> dg.AssetCheckResult:
+    """Verify the metadata and files of a table."""
+    report = table.verify(progress=progress)
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=VERIFY,
+        passed=not report.findings,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata=findings(report),
+    )
+
+
+def _evaluate_again(instance: dg.DagsterInstance, key: dg.AssetKey, names: Sequence[str], *, since: float) -> None:
+    """Repeat the evaluations of checks whose subject is the same as at the time `since`, in seconds, or later."""
+    keys = [dg.AssetCheckKey(key, name) for name in names]
+    for record in instance.event_log_storage.get_latest_asset_check_execution_by_key(keys).values():
+        found = record.evaluation
+        # What a run has planned to evaluate, that run evaluates.
+        if isinstance(found, dg.AssetCheckEvaluation) and record.event is not None and record.event.timestamp >= since:
+            result = dg.AssetCheckResult(
+                asset_key=key,
+                check_name=found.check_name,
+                passed=found.passed,
+                severity=found.severity,
+                description=found.description,
+                metadata=found.metadata,
+            )
+            report_check(instance, result, blocking=bool(found.blocking))
+
+
+def _is_same_content(shown: dg.AssetMaterialization | None, state: TableState) -> bool:
+    return shown is not None and (shown.tags or {}).get(DATA_VERSION) == state.content_version
+
+
 def _are_evaluated(instance: dg.DagsterInstance, key: dg.AssetKey, *, since: float) -> bool:
     """Return whether each cheap check was evaluated at the time `since`, in seconds, or later."""
     keys = [dg.AssetCheckKey(key, name) for name in STATE_CHECKS]
@@ -197,7 +245,7 @@ def _content_metadata(shown: dg.AssetMaterialization | None, state: TableState, 
     """Return what depends on the rows only: as it was shown, or counted where the rows are others now."""
     if shown is None:
         return {"dagster/row_count": table.scan().count()}
-    same = (shown.tags or {}).get(DATA_VERSION) == state.content_version and "dagster/row_count" in shown.metadata
+    same = _is_same_content(shown, state) and "dagster/row_count" in shown.metadata
     count = shown.metadata["dagster/row_count"] if same else table.scan().count()
     return {"dagster/row_count": count, **{name: shown.metadata[name] for name in _KEPT if name in shown.metadata}}
 

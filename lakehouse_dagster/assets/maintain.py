@@ -17,8 +17,8 @@ from lakehouse_dagster.metadata import (
     report_metadata,
     state_metadata,
 )
-from lakehouse_dagster.page import report_state
-from lakehouse_dagster.pipeline import OPERATIONS, TableState, read_state
+from lakehouse_dagster.page import report_check, report_state, verify_check
+from lakehouse_dagster.pipeline import OPERATIONS, TableState, logged_progress, read_state
 from lakehouse_dagster.resources import spark_app_id
 
 
@@ -59,6 +59,10 @@ def maintain(
             done=f"{operation} by run {context.run.run_id[:8]}",
             outcomes={operation: outcome(report)},
         )
+        if report.noop_reason is None:
+            # Of the files that the operation has made and deleted.
+            check = verify_check(assets.key, table, logged_progress(context.log.info))
+            report_check(context.instance, check, blocking=True)
         metadata = {
             OUTCOME: outcome(report),
             **details(report),

@@ -33,6 +33,9 @@ query Page($path: [String!]!) {
       partitionStats { numPartitions numMaterialized numFailed }
       assetMaterializations(limit: 9) { description partition metadataEntries { label __typename } }
       assetObservations(limit: 9) { description partition }
+      assetChecksOrError {
+        ... on AssetChecks { checks { name executionForLatestMaterialization { status } } }
+      }
     }
   }
 }
@@ -93,6 +96,49 @@ def test_after_maintenance_an_ingest_without_news_makes_nothing_out_of_date(read
     ready.instance.report_runless_asset_event(again)
 
     assert page(ready, *table)["staleStatus"] == "FRESH"
+
+
+def checks(ready: ReadyLake) -> dict[str, str]:
+    """Return the checks of the table as its page shows them: a check is not evaluated before its newest event."""
+    found = page(ready, *TABLE)["assetChecksOrError"]["checks"]
+    return {
+        each["name"]: (each["executionForLatestMaterialization"] or {"status": "not evaluated"})["status"]
+        for each in found
+    }
+
+
+def test_after_maintenance_each_check_says_what_is_true_of_the_new_state(ready: ReadyLake):
+    everything = ["snapshot_count", "sorted_runs", "source_row_count", "verify"]
+    assert checks(ready) == dict.fromkeys(everything, "SUCCEEDED")
+
+    found = []
+    for operation in ("compact_full", "compact_full", "compact_manifests"):
+        run(ready, TABLE, operation)
+        found.append(checks(ready))
+
+    assert found == [dict.fromkeys(everything, "SUCCEEDED")] * 3
+
+
+def test_checks_of_rows_that_another_process_wrote_are_not_taken_for_evaluated(ready: ReadyLake):
+    ready.table("sales.orders").write([{"id": 99, "closed": None}])
+    run(ready, TABLE, "compact_full")
+
+    assert checks(ready) == {
+        "snapshot_count": "SUCCEEDED",
+        "sorted_runs": "SUCCEEDED",
+        "source_row_count": "not evaluated",
+        "verify": "SUCCEEDED",
+    }
+
+
+def test_a_damage_that_maintenance_finds_is_a_failed_check(ready: ReadyLake):
+    old = sorted((ready.warehouse / "sales.db" / "orders" / "bucket-0").glob("data-*"))
+    run(ready, TABLE, "compact_full")
+    old[0].unlink()
+
+    run(ready, TABLE, "compact_manifests")
+
+    assert checks(ready)["verify"] == "FAILED"
 
 
 def test_the_ui_is_given_the_state_first_and_figures_as_numbers_to_plot(ready: ReadyLake):
