@@ -9,6 +9,7 @@ from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.records import (
     BucketRecord,
     CommitterRecord,
+    FileOrigin,
     FileRecord,
     ManifestRecord,
     PartitionRecord,
@@ -79,13 +80,14 @@ from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.commit_message import Append, DynamicOverwrite, StaticOverwrite
 from lakehouse_core.table.predicate import col
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.snapshot import RUN_ID, Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
 # The one place: the distribution takes its version from here.
 __version__ = "0.1.0"
 
 __all__ = [
+    "RUN_ID",
     "AddColumn",
     "Append",
     "AsOf",
@@ -108,6 +110,7 @@ __all__ = [
     "DropColumn",
     "DynamicOverwrite",
     "ExpiryReport",
+    "FileOrigin",
     "FileRecord",
     "FromCreationTime",
     "FromFileCreationTime",

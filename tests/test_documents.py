@@ -24,6 +24,7 @@ PRINTED = re.compile(r"# → (.*)$", re.MULTILINE)
 PAGES = (
     "changelogs.md",
     "interchange.md",
+    "lineage.md",
     "maintenance.md",
     "quick-start.md",
     "runbook.md",

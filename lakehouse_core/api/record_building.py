@@ -1,6 +1,7 @@
 """Record building: turn the metadata of a table into the records that users see."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lakehouse_core.api.record_columns import (
@@ -12,6 +13,8 @@ from lakehouse_core.api.record_columns import (
     FILE_COLUMNS,
     MANIFEST_BRIEF,
     MANIFEST_COLUMNS,
+    ORIGIN_BRIEF,
+    ORIGIN_COLUMNS,
     PARTITION_BRIEF,
     PARTITION_COLUMNS,
     SCHEMA_BRIEF,
@@ -24,6 +27,7 @@ from lakehouse_core.api.record_columns import (
 from lakehouse_core.api.records import (
     BucketRecord,
     CommitterRecord,
+    FileOrigin,
     FileRecord,
     ManifestRecord,
     PartitionRecord,
@@ -31,11 +35,13 @@ from lakehouse_core.api.records import (
     TagRecord,
 )
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.read.lineage import KnownLineage
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, from_internal
 from lakehouse_core.format.partition_path import partition_spec_text
 from lakehouse_core.planning.commit.ledger import Ledger
 from lakehouse_core.planning.compaction.health import bucket_figures
+from lakehouse_core.planning.lineage import Origin
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import partition_folder
@@ -78,8 +84,9 @@ def file_records(
     *,
     file_schema: Callable[[int], TableSchema],
     stats: bool,
+    known: KnownLineage | None = None,
 ) -> Records[FileRecord]:
-    """Return the live files; `file_schema` returns a schema by its id."""
+    """Return the live files, with their lineage if it is given; `file_schema` returns a schema by its id."""
     types = [field.type for field in schema.partition_fields]
     partitions: dict[bytes, tuple[tuple[Any, ...], dict[str, str | None]]] = {}
     records = []
@@ -89,8 +96,28 @@ def file_records(
             partitions[entry.partition] = values, named_values(values, schema)
         values, text = partitions[entry.partition]
         folder = partition_folder(schema, values, entry.bucket)
-        records.append(_file_record(entry, text, folder, file_schema, stats=stats))
+        record = _file_record(entry, text, folder, file_schema, stats=stats)
+        records.append(record if known is None else replace(record, **file_lineage(known, record.file_name)))
     return Records(records, FILE_COLUMNS, FILE_BRIEF)
+
+
+def file_lineage(known: KnownLineage, file_name: str) -> dict[str, Any]:
+    """Return the fields of a file record that tell of its lineage."""
+    origin = known.lineage.origin(file_name)
+    made = None if origin.snapshot_id is None else known.snapshots[origin.snapshot_id]
+    runs = (known.snapshots[snapshot_id].run_id for snapshot_id in origin.source_ids)
+    return {
+        "snapshot_id": origin.snapshot_id,
+        "run_id": None if made is None else made.run_id,
+        "source_snapshot_ids": origin.source_ids,
+        "source_run_ids": tuple(dict.fromkeys(run for run in runs if run is not None)),
+        "is_traced": not origin.lost,
+    }
+
+
+def origin_records(origins: Iterable[Origin], known: KnownLineage) -> Records[FileOrigin]:
+    """Return files with the snapshots that made them, in the given order."""
+    return Records((_origin_record(origin, known) for origin in origins), ORIGIN_COLUMNS, ORIGIN_BRIEF)
 
 
 def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Records[BucketRecord]:
@@ -230,3 +257,19 @@ def _text(value: Any, field: DataField) -> str | None:
     except InvalidRequest:
         # Python has no such time: a year beyond 9999, or nanoseconds.
         return partition_spec_text([field.name], [field.type], [value], default_name="")[field.name]
+
+
+def _origin_record(origin: Origin, known: KnownLineage) -> FileOrigin:
+    made = None if origin.snapshot_id is None else known.snapshots[origin.snapshot_id]
+    earliest = "" if known.earliest_id is None else f"; the earliest retained one is {known.earliest_id}"
+    return FileOrigin(
+        file_name=origin.file_name,
+        snapshot_id=origin.snapshot_id,
+        commit_kind=None if made is None else made.commit_kind.value,
+        time_millis=None if made is None else made.time_millis,
+        commit_user=None if made is None else made.commit_user,
+        commit_identifier=None if made is None else made.commit_identifier,
+        run_id=None if made is None else made.run_id,
+        inputs=origin.inputs,
+        note="" if made is not None else f"made by an expired snapshot{earliest}",
+    )

@@ -51,6 +51,7 @@ SNAPSHOT_COLUMNS: Final[Columns] = {
         changelog_manifest_list=_TEXT,
         index_manifest=_TEXT,
         statistics=_TEXT,
+        run_id=_TEXT,
     ),
     "properties": (_TEXT_BY_NAME, _properties),
 }
@@ -94,6 +95,22 @@ FILE_COLUMNS: Final = _attributes(
     min_values=_TEXT_BY_NAME,
     max_values=_TEXT_BY_NAME,
     null_counts=pa.map_(_TEXT, _LONG),
+    snapshot_id=_LONG,
+    run_id=_TEXT,
+    source_snapshot_ids=pa.list_(_LONG),
+    source_run_ids=_TEXTS,
+    is_traced=pa.bool_(),
+)
+ORIGIN_COLUMNS: Final = _attributes(
+    file_name=_TEXT,
+    snapshot_id=_LONG,
+    commit_kind=_TEXT,
+    time_millis=_LONG,
+    commit_user=_TEXT,
+    commit_identifier=_LONG,
+    run_id=_TEXT,
+    inputs=_TEXTS,
+    note=_TEXT,
 )
 BUCKET_COLUMNS: Final = _attributes(
     partition=_TEXT_BY_NAME,
@@ -133,6 +150,7 @@ SNAPSHOT_BRIEF: Final = (
 )
 SCHEMA_BRIEF: Final = ("id", "time_millis", "primary_keys", "partition_keys", "fields", "options")
 TAG_BRIEF: Final = ("name", "snapshot_id", "time_millis", "total_record_count", "time_retained_millis")
+ORIGIN_BRIEF: Final = ("file_name", "snapshot_id", "commit_kind", "time_millis", "run_id", "commit_user", "note")
 FILE_BRIEF: Final = ("partition", "bucket", "level", "file_name", "row_count", "file_size", "min_key", "max_key")
 BUCKET_BRIEF: Final = (
     "partition",

@@ -95,6 +95,9 @@ class FileRecord:
     `file_size` is bytes, `creation_time_millis` is milliseconds since 1970.
 
     Bounds and null counts are present only when the caller asks for them. Bounds may be truncated.
+
+    So is the lineage: the snapshot that made the file and its run; the snapshots that may have brought the rows, also
+    through compactions, and their runs. `is_traced` is false when the snapshots of some rows are not known any more.
     """
 
     partition: Mapping[str, str | None]
@@ -116,6 +119,30 @@ class FileRecord:
     min_values: Mapping[str, str] | None = None
     max_values: Mapping[str, str] | None = None
     null_counts: Mapping[str, int] | None = None
+    snapshot_id: int | None = None
+    run_id: str | None = None
+    source_snapshot_ids: tuple[int, ...] | None = None
+    source_run_ids: tuple[str, ...] | None = None
+    is_traced: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOrigin:
+    """A data file, live or not, and the snapshot that made it: its kind, time, committer and run.
+
+    `inputs` are the files that a compaction merged into it. When the snapshot has expired, its fields are None: the
+    trail ends here, and `note` says so.
+    """
+
+    file_name: str
+    snapshot_id: int | None
+    commit_kind: str | None
+    time_millis: int | None
+    commit_user: str | None
+    commit_identifier: int | None
+    run_id: str | None
+    inputs: tuple[str, ...]
+    note: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

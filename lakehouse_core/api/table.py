@@ -87,12 +87,38 @@ class Table:
         """Return all versions of the schema, oldest first."""
         return table_records.schemas(self._context)
 
-    def files(self, *, at: ReadPoint = LATEST, stats: bool = False) -> records.Records[records.FileRecord]:
-        """Return the live data files, unordered; with `stats` also the statistics of their columns.
+    def files(
+        self, *, at: ReadPoint = LATEST, stats: bool = False, lineage: bool = False
+    ) -> records.Records[records.FileRecord]:
+        """Return the live data files, unordered; with `stats` also the statistics of their columns, with `lineage` also
+        the snapshots and runs that their rows come from.
 
         Opens no data file. Empty for a table without snapshots. Raises NotFound, SnapshotExpired, CorruptTable.
         """
-        return table_records.files(self._context, at=at, stats=stats)
+        return table_records.files(self._context, at=at, stats=stats, lineage=lineage)
+
+    def trace_file(self, file: str) -> records.Records[records.FileOrigin]:
+        """Return the snapshot and the run that made a data file, then those of the files it was compacted from.
+
+        `file` is its name, or a path that ends with it; it may be gone. The nearer files come first, each once. The
+        inputs of a compaction are all files that it replaced in the bucket. Opens no data file. Raises NotFound.
+        """
+        return table_records.trace_file(self._context, file)
+
+    def trace_snapshot(self, snapshot_id: int) -> records.Records[records.FileOrigin]:
+        """Return the data files that a snapshot made, then the files that they were compacted from, as `trace_file`.
+
+        An expired snapshot is traced as long as a tag holds it. Raises NotFound, SnapshotExpired, InvalidRequest.
+        """
+        return table_records.trace_snapshot(self._context, snapshot_id)
+
+    def trace_run(self, run_id: str) -> records.Records[Snapshot]:
+        """Return the snapshots that a run made, oldest first, also of a run that failed; none if it made none.
+
+        `run_id` is the property `lc.RUN_ID` of the commits, or its first eight or more characters. Expired snapshots
+        are found as long as a tag or a changelog holds them. Raises InvalidRequest.
+        """
+        return table_records.trace_run(self._context, run_id)
 
     def partitions(self, *, at: ReadPoint = LATEST) -> records.Records[records.PartitionRecord]:
         """Return the partitions that hold files, sorted by their values. Opens no data file. Raises as `files` does."""

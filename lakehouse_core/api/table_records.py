@@ -4,6 +4,7 @@ Rule: no data file is opened.
 """
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Final
 
 from lakehouse_core.api.arguments import options_of
@@ -13,6 +14,7 @@ from lakehouse_core.api.record_building import (
     committer_records,
     file_records,
     manifest_records,
+    origin_records,
     partition_records,
     schema_records,
     snapshot_records,
@@ -21,6 +23,7 @@ from lakehouse_core.api.record_building import (
 from lakehouse_core.api.records import (
     BucketRecord,
     CommitterRecord,
+    FileOrigin,
     FileRecord,
     ManifestRecord,
     PartitionRecord,
@@ -29,10 +32,13 @@ from lakehouse_core.api.records import (
 )
 from lakehouse_core.api.system.tables import SystemSource, SystemTable, system_table
 from lakehouse_core.display import page
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.read.lineage import load_lineage, made_by_run, snapshot_of, trail_of_file
 from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.format.data_types import type_to_sql
+from lakehouse_core.format.stored import check_text
 from lakehouse_core.planning.commit.ledger import content_snapshot_id as newest_content_id
 from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, checked_point
 from lakehouse_core.table.schema import TableSchema
@@ -40,6 +46,8 @@ from lakehouse_core.table.snapshot import Snapshot
 
 # The number of rows that fit on a screen.
 _MOST_COLUMNS: Final = 40
+# Dagster shows this many characters of a run. Fewer could begin many.
+SHORTEST_RUN: Final = 8
 
 
 @names_table
@@ -73,14 +81,44 @@ def schemas(table: TableContext) -> Records[TableSchema]:
 
 
 @names_table
-def files(table: TableContext, *, at: ReadPoint, stats: bool) -> Records[FileRecord]:
+def files(table: TableContext, *, at: ReadPoint, stats: bool, lineage: bool) -> Records[FileRecord]:
     def listed(state: ReadState) -> Records[FileRecord]:
         entries = [] if state.snapshot is None else table.manifests.live_entries(state.snapshot, with_stats=stats)
         if (earliest := state.created_from_millis) is not None:
             entries = [entry for entry in entries if (entry.file.creation_time_millis or 0) >= earliest]
-        return file_records(entries, table.schemas.latest(), file_schema=table.schemas.schema, stats=stats)
+        known = load_lineage(table) if lineage else None
+        schema = table.schemas.latest()
+        return file_records(entries, schema, file_schema=table.schemas.schema, stats=stats, known=known)
 
     return read_at(table, checked_point(at), listed)
+
+
+@names_table
+def trace_file(table: TableContext, file: str) -> Records[FileOrigin]:
+    check_text("file", file)
+    name = PurePosixPath(file).name
+    known = load_lineage(table)
+    return origin_records(trail_of_file(table, known, name), known)
+
+
+@names_table
+def trace_snapshot(table: TableContext, snapshot_id: int) -> Records[FileOrigin]:
+    known = load_lineage(table)
+    made = known.lineage.made_by(snapshot_of(table, known, AtSnapshot(snapshot_id).id).id)
+    return origin_records(known.lineage.trail(made), known)
+
+
+def check_run(run_id: str) -> None:
+    """Raise InvalidRequest for a text that is too short for the beginning of a run."""
+    check_text("run_id", run_id)
+    if len(run_id) < SHORTEST_RUN:
+        raise InvalidRequest(f"{shown(run_id)}: expected a run, or at least its first {SHORTEST_RUN} characters.")
+
+
+@names_table
+def trace_run(table: TableContext, run_id: str) -> Records[Snapshot]:
+    check_run(run_id)
+    return snapshot_records(made_by_run(table, run_id))
 
 
 @names_table

@@ -37,6 +37,7 @@ _VERBS: Final = {
     "manifests": "records",
     "tags": "records",
     "schemas": "records",
+    "trace": "trace",
     "compact": "maintenance",
     "compact-manifests": "maintenance",
     "expire": "maintenance",

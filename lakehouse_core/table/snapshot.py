@@ -25,6 +25,8 @@ SNAPSHOT_VERSION = 3
 # In files of tags, at their end. Other engines ignore it. Stored in tables. Never rename.
 TAG_NAME_FIELD = "lakehouseTag"
 NO_WATERMARK = -(2**63)
+# The property with the run of an orchestrator that made a snapshot. Stored in snapshots. Never rename.
+RUN_ID = "lakehouse.run-id"
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 
@@ -81,6 +83,11 @@ class Snapshot(BaseModel):
     properties: Mapping[str, str] = Field(default_factory=dict)
     next_row_id: int | None = None
     operation: str | None = None
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that made the snapshot, as its committer recorded it; None without a record."""
+        return self.properties.get(RUN_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 import lakehouse_core as lc
 
 # The Dagster run that made a snapshot.
-RUN_ID = "lakehouse.run-id"
+RUN_ID = lc.RUN_ID
 # The batches that a snapshot brought.
 BATCH = "lakehouse.batch"
 
@@ -152,7 +152,7 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
         time=_time(snapshot.time_millis),
         rows=snapshot.total_record_count or 0,
         change=snapshot.delta_record_count or 0,
-        run_id=snapshot.properties.get(RUN_ID, ""),
+        run_id=snapshot.run_id or "",
         commit_user=snapshot.commit_user,
         commit_identifier=snapshot.commit_identifier,
         batch=snapshot.properties.get(BATCH, ""),

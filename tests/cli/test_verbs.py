@@ -2,10 +2,12 @@
 
 import json
 import sys
+from datetime import date
 from io import StringIO
 
 import pytest
 
+import lakehouse_core as lc
 from lakehouse_core.cli.program import run
 
 
@@ -289,3 +291,54 @@ def test_partitions_in_use_are_left_alone(shell, orders):
     answer = shell("compact", orders, "--full", "--partition-idle", "1h")
 
     assert answer.lines[0] == "sales.orders: nothing done: every partition had a new file within the idle time"
+
+
+def test_a_file_a_snapshot_and_a_run_are_traced(shell, orders, home):
+    table = lc.connect(home / "wh").table(orders)
+    row = {"dt": date(2013, 1, 1), "id": 1, "status": "paid", "amount": None}
+    table.write([row], properties={lc.RUN_ID: "0a1b2c3d-4e5f"})
+    table.compact(full=True, properties={lc.RUN_ID: "8c9d0e1f-2a3b"})
+    (file,) = (file for file in table.files(lineage=True) if "0a1b2c3d-4e5f" in file.source_run_ids)
+
+    answer = shell("trace", f"{home}/wh/sales.db/orders/{file.path}")
+
+    assert answer.lines[:2] == [f"sales.orders: {file.file_name}: rows of snapshots 1, 2", "  runs: 0a1b2c3d-4e5f"]
+    assert [line.split()[1] for line in answer.lines[3:]] == ["3", "2", "1"]
+    assert shell("trace", "8c9d0e1f").lines[0] == "sales.orders: 1 snapshot by 8c9d0e1f-2a3b"
+    traced = [json.loads(line) for line in shell("trace", "sales.orders@2", "--json").lines]
+    assert [(each["table"], each["run_id"], each["inputs"]) for each in traced] == [
+        ("sales.orders", "0a1b2c3d-4e5f", [])
+    ]
+    (found,) = shell("trace", "0a1b2c3d-4e5f", "--table", orders, "--json").lines
+    assert (json.loads(found)["id"], json.loads(found)["table"]) == (2, "sales.orders")
+
+    shell("expire", orders, "--retain-max", "1", "--retain-min", "1")
+
+    assert shell("trace", file.file_name).lines[:2] == [
+        f"sales.orders: {file.file_name}: rows of no known snapshot",
+        "  the trail ends at 2 files made by an expired snapshot; the earliest retained one is 3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("x.parquet", 2, "'x.parquet': no known snapshot of 1 table has this file. Check the name and --table."),
+        (
+            "0123abcd",
+            2,
+            "'0123abcd': no known snapshot of 1 table was made by this run. It made none, or they expired.",
+        ),
+        ("0123abc", 2, "expected a run, or at least its first 8 characters"),
+        ("12", 2, "'12': expected a snapshot with its table, as in sales.orders@12."),
+        ("sales.orders@9", 2, "sales.orders: Snapshot 9 is not there yet. The latest is 1."),
+        ("sales.nothing@9", 2, "sales.nothing"),
+        ("0123abcd --table sales.none", 2, "sales.none"),
+    ],
+)
+def test_what_cannot_be_traced_is_said_in_a_line(shell, orders, words, code, told):
+    answer = shell("trace", *words.split())
+
+    assert (answer.code, answer.out) == (code, "")
+    assert told in answer.err
+    assert answer.err.count("\n") == 1

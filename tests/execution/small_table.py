@@ -240,6 +240,13 @@ class SmallTable:
             if entry.kind is EntryKind.ADD
         )
 
+    def live(self, snapshot: Snapshot) -> dict[tuple[bytes, int], frozenset[str]]:
+        """Return the names of the live files by partition and bucket."""
+        return {
+            place: frozenset(entry.file.file_name for entry in entries)
+            for place, entries in self._buckets(snapshot).items()
+        }
+
     def _buckets(self, snapshot: Snapshot) -> dict[tuple[bytes, int], list[ManifestEntry]]:
         # Another handle, which remembers nothing.
         live = context_of(self.store, self.clock).manifests.live_entries(snapshot)

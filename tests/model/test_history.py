@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests
 from lakehouse_core.execution.expiry.expire import expire
+from lakehouse_core.execution.read.lineage import load_lineage
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
 from tests.contexts import context_of
 from tests.execution.small_table import HOUR, SmallTable
+from tests.oracle.lineage import WatchedFiles
 from tests.oracle.reachable import reachable
 
 pytestmark = pytest.mark.slow
@@ -61,12 +63,23 @@ class Life:
         self.now = {}
         self.states = {}
         self.changelogs = {}
+        self.watched = WatchedFiles()
+        self._live = {}
         self._next_key = 100
 
     def committed(self, snapshot_id):
         if snapshot_id is not None:
+            self.watch(snapshot_id)
             self.states[snapshot_id] = dict(self.now)
             self.changelogs[snapshot_id] = self.table.changelog(self.table.context.snapshots.snapshot(snapshot_id))
+
+    def watch(self, snapshot_id):
+        """Note the files of a commit's snapshots: a commit may have made one for its rows and one for its deletions."""
+        for made in range(max(self.states, default=0) + 1, snapshot_id + 1):
+            snapshot = self.table.context.snapshots.snapshot(made)
+            live = self.table.live(snapshot)
+            self.watched.saw(made, snapshot.commit_kind, self._live, live)
+            self._live = live
 
     def step(self, name, *arguments):
         getattr(self, name.replace(" ", "_"))(*arguments)
@@ -135,9 +148,20 @@ class Life:
             assert table.visible(tag.snapshot) == self.states[tag.snapshot.id]
         for changelog_id in table.context.changelogs.ids():
             assert table.changelog(table.context.changelogs.changelog(changelog_id)) == self.changelogs[changelog_id]
+        self.check_lineage()
         if not self.waits:
             assert table.files() == needed_files(table)
             assert not any(key.startswith("lakehouse/plan-") for key in table.objects())
+
+    def check_lineage(self):
+        """The trail of every file of a retained or tagged snapshot goes as far as the known snapshots tell."""
+        context = self.table.context
+        known = load_lineage(context)
+        left = [*context.snapshots.history(), *(tag.snapshot for tag in context.tags.all().values())]
+        names = {name for snapshot in left for names in self.table.live(snapshot).values() for name in names}
+
+        assert {snapshot.id for snapshot in left} <= {*known.snapshots}
+        assert self.watched.differences(map(known.lineage.origin, names), {*known.snapshots}) == []
 
     def _own(self, dt, rows):
         """Without keys, rows are told apart by keys that are never used twice; without partitions all lie in one."""

@@ -125,6 +125,15 @@ _DECLARED: Final[Mapping[str, str]] = {
         """,
 }
 
+# Behind Java's columns of `files`, on request. Source: docs/lineage.md#files-of-a-table
+_LINEAGE: Final = """
+    snapshot_id BIGINT
+    run_id STRING
+    source_snapshot_ids ARRAY<BIGINT> NOT NULL
+    source_run_ids ARRAY<STRING> NOT NULL
+    is_traced BOOLEAN NOT NULL
+    """
+
 
 def _fields(declared: str) -> tuple[DataField, ...]:
     lines = (line.strip().partition(" ") for line in declared.strip().splitlines())
@@ -134,3 +143,4 @@ def _fields(declared: str) -> tuple[DataField, ...]:
 SYSTEM_COLUMNS: Final[Mapping[str, tuple[DataField, ...]]] = {
     name: _fields(declared) for name, declared in _DECLARED.items()
 }
+FILES_WITH_LINEAGE: Final[tuple[DataField, ...]] = _fields(_DECLARED["files"].rstrip() + _LINEAGE)

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeAlias, assert_never
 import pyarrow as pa
 
 from lakehouse_core.api.error_context import named, names_table
+from lakehouse_core.api.record_building import file_lineage
 from lakehouse_core.api.scan import Scan
 from lakehouse_core.api.spark_engine import spark_engine
-from lakehouse_core.api.system.columns import SYSTEM_COLUMNS
+from lakehouse_core.api.system.columns import FILES_WITH_LINEAGE, SYSTEM_COLUMNS
 from lakehouse_core.api.system.rows import (
     Row,
     aggregation_rows,
@@ -32,6 +33,7 @@ from lakehouse_core.api.system.rows import (
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.read.lineage import load_lineage
 from lakehouse_core.execution.read.scan import ReadRequest, explain_missing_files, plan_read, read_point, read_tasks
 from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.execution.tasks.binlog import binlog_batches, binlog_schema, by_bucket
@@ -54,6 +56,8 @@ _DELETION_VECTORS: Final = "DELETION_VECTORS"
 _WITH_SEQUENCE_NUMBER: Final = "table-read.sequence-number.enabled"
 # The system tables with rows of the table itself.
 _OF_ROWS: Final = ("audit_log", "binlog", "ro")
+# An option of this system table alone: the lineage of each file, which takes reading the changes of all snapshots.
+_WITH_LINEAGE: Final = "lakehouse.files.lineage"
 SYSTEM_TABLES: Final = (*SYSTEM_COLUMNS, *_OF_ROWS)
 
 
@@ -124,7 +128,7 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
         raise InvalidRequest(
             f"{full_name}: options are given, but this system table is the same for every snapshot. Leave options out."
         )
-    fields = SYSTEM_COLUMNS[name]
+    fields = FILES_WITH_LINEAGE if _has_lineage(name, source) else SYSTEM_COLUMNS[name]
     schema = pa.schema([pa.field(field.name, arrow_type(field.type), field.type.nullable) for field in fields])
 
     def rows() -> pa.Table:
@@ -243,8 +247,17 @@ def _files(source: SystemSource, snapshot: Snapshot, earliest: int | None) -> It
     def path_of(key: str) -> str:
         return f"{store.spec.root}/{key}" if store.spec.scheme == "file" else store.uri(key)
 
-    real = _in_real_buckets(entries, schema)
-    return file_rows(real, schema, file_schema=source.table.schemas.schema, path_of=path_of)
+    real = list(_in_real_buckets(entries, schema))
+    rows = file_rows(real, schema, file_schema=source.table.schemas.schema, path_of=path_of)
+    if not _has_lineage("files", source):
+        return rows
+    known = load_lineage(source.table)
+    return ((*row, *file_lineage(known, entry.file.file_name).values()) for row, entry in zip(rows, real, strict=True))
+
+
+def _has_lineage(name: str, source: SystemSource) -> bool:
+    """Return whether the rows have lineage columns. Raises InvalidRequest for a value other than true and false."""
+    return name == "files" and parse_bool(_WITH_LINEAGE, source.options.get(_WITH_LINEAGE, "false"))
 
 
 def _partitions(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
@@ -288,7 +301,8 @@ def _rows(name: str, source: SystemSource) -> Iterable[Row]:
         # All rows are read at once, because the files may be deleted meanwhile.
         return list(_STATE_ROWS[name](source, state.snapshot, state.created_from_millis))
 
-    point = read_point(source.table.schemas, source.table.name, None, source.options)
+    options = {key: value for key, value in source.options.items() if (name, key) != ("files", _WITH_LINEAGE)}
+    point = read_point(source.table.schemas, source.table.name, None, options)
     return read_at(source.table, point, of_state)
 
 
