@@ -28,9 +28,10 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
         **assets.batched("commit"),
     )
     def commit(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
-        with assets.step(context, "commit"):
+        with assets.step(context, "commit") as lineage:
             opened = assets.catalog(context).table(table.identifier)
             delivery = source.delivery(context, in_spark=assets.in_spark, inputs={})
+            lineage.reads(lambda: assets.source_dataset(context, delivery))
             committed = []
             for part in commit_batches(
                 opened,
@@ -47,6 +48,9 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                         "next commit or compaction tries again."
                     )
             state = read_state(opened)
+            reports = [part.report for part in committed if part.report is not None and not part.is_replay]
+            if any(report.snapshot_id is not None for report in reports):
+                lineage.writes(lambda: assets.dataset(context, opened, state, reports))
             notes = [(assets.partition_of(part.batch), part.noop_reason, batch_metadata(part)) for part in committed]
             partitions = [partition for partition, _, _ in notes]
             if all(part.is_replay for part in committed) and is_shown(

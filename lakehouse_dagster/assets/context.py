@@ -5,7 +5,7 @@ Rule: no warehouse is read while assets are defined, so a slow store cannot brea
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,11 @@ from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.instance.dagster_internals import NO_EVENT
 from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.lineage import Dataset, Step, StepLineage, table_dataset, told_lineage
 from lakehouse_dagster.metadata import DATA_VERSION, input_snapshots
-from lakehouse_dagster.pipeline import Committed, Staged
+from lakehouse_dagster.pipeline import Committed, Staged, TableState
 from lakehouse_dagster.resources import LakehouseResource, spark_job
-from lakehouse_dagster.run_tags import table_tags
+from lakehouse_dagster.run_tags import root_run_id, table_tags
 from lakehouse_dagster.sources import Delivery, RowSource, row_source
 from lakehouse_dagster.specs import TableSpec
 
@@ -88,8 +89,8 @@ class TableAssets:
         return input_snapshots([(self.source.upstream.to_user_string(), delivery.version, delivery.snapshot_id)])
 
     @contextmanager
-    def step(self, context: dg.AssetExecutionContext, operation: str) -> Iterator[None]:
-        """Name the step's Spark jobs after it, and let Dagster retry only transient errors."""
+    def step(self, context: dg.AssetExecutionContext, operation: str) -> Iterator[StepLineage]:
+        """Name the step's Spark jobs after it, let Dagster retry only transient errors, and tell of its lineage."""
         table = self.spec.identifier
         group = f"{context.run.run_id}/{table}/{operation}"
         # Again here: an instance without our run coordinator has not tagged runs from asset pages.
@@ -99,8 +100,34 @@ class TableAssets:
         with (
             retry_transient(table, operation, retry_number=context.retry_number),
             spark_job(group, f"{operation} {table}"),
+            self._told(context, operation) as lineage,
         ):
-            yield
+            yield lineage
+
+    def _told(self, context: dg.AssetExecutionContext, operation: str) -> AbstractContextManager[StepLineage]:
+        run, lakehouse = context.run, self.lakehouse(context)
+        step = Step(
+            namespace=self.lake.name,
+            job=f"{self.spec.identifier}.{operation}",
+            run_id=run.run_id,
+            root_run_id=root_run_id(run.root_run_id or run.run_id, run.tags),
+            run_job=run.job_name,
+            attempt=context.retry_number,
+        )
+        return told_lineage(step, lakehouse.lineage, lakehouse.lineage_api_key, context.log.warning)
+
+    def source_dataset(self, context: dg.AssetExecutionContext, delivery: Delivery) -> Dataset:
+        """Return the source of a delivery as lineage names it: a table of the warehouse by its snapshot."""
+        if self.spec.changes_of is None:
+            return Dataset(namespace="dagster", name=self.source.upstream.to_user_string(), version=delivery.version)
+        followed = self.lakehouse(context).local_catalog().table(self.spec.changes_of.table)
+        return table_dataset(self.lakehouse(context).uri, followed, delivery.snapshot_id)
+
+    def dataset(
+        self, context: dg.AssetExecutionContext, table: lc.Table, state: TableState, reports: Iterable[lc.Report] = ()
+    ) -> Dataset:
+        """Return the table as lineage names it, at its snapshot; with the `reports` of the verbs that wrote it."""
+        return table_dataset(self.lakehouse(context).uri, table, state.snapshot_id or 0, reports)
 
 
 def is_shown(

@@ -24,12 +24,13 @@ def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
         **assets.batched("ingest"),
     )
     def ingest(context: dg.AssetExecutionContext, **inputs: Any) -> dg.MaterializeResult[Any]:
-        with assets.step(context, "ingest"):
+        with assets.step(context, "ingest") as lineage:
             opened = create_table(assets.catalog(context), table, assets.lakehouse(context).table_defaults)
             for difference in differences(opened, table):
                 context.log.warning(f"{table.identifier}: {difference}. Alter the table, or the specification.")
             before = opened.snapshot()
             delivery = source.delivery(context, in_spark=assets.in_spark, inputs=inputs)
+            lineage.reads(lambda: assets.source_dataset(context, delivery))
             staged = []
             for part in stage_batches(
                 opened,

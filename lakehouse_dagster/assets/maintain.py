@@ -41,9 +41,10 @@ def maintain(
 ) -> dg.MaterializeResult[Any]:
     """Run one maintenance verb, and show its outcome on its own page and on the page of the table."""
     spec = assets.spec
-    with assets.step(context, operation):
+    with assets.step(context, operation) as lineage:
         table = assets.catalog(context).table(spec.identifier)
         before = read_state(table)
+        lineage.reads(lambda: assets.dataset(context, table, before))
         report = verb(table)
         if report.dry_run:
             # The plan is no state of the table: its page is left alone.
@@ -63,6 +64,8 @@ def maintain(
             # Of the files that the operation has made and deleted.
             check = verify_check(assets.key, table, logged_progress(context.log.info))
             report_check(context.instance, check, blocking=True)
+        if report.snapshot_id is not None:
+            lineage.writes(lambda: assets.dataset(context, table, after, [report]))
         metadata = {
             OUTCOME: outcome(report),
             **details(report),

@@ -1,0 +1,123 @@
+"""Lineage: tell of each step of a table as OpenLineage events, where the lakehouse resource names a receiver.
+
+Rule: an event that cannot be sent is a warning in the log, and never fails a step. The client is the package
+openlineage-python, which is loaded only when a receiver is named.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal, TypeAlias
+
+import lakehouse_core as lc
+from lakehouse_dagster.pipeline import incarnation
+
+State: TypeAlias = Literal["START", "COMPLETE", "FAIL", "ABORT"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A table or another source at one version. `columns` are name and type; `wrote` are rows, bytes and files, None
+    for a dataset that was read.
+    """
+
+    namespace: str
+    name: str
+    version: str
+    columns: tuple[tuple[str, str], ...] = ()
+    wrote: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One attempt of a step: the job it is of, and the Dagster run around it with the first run of its group."""
+
+    namespace: str
+    job: str
+    run_id: str
+    root_run_id: str
+    run_job: str
+    attempt: int
+
+
+@dataclass(slots=True, kw_only=True)
+class StepLineage:
+    """What a step read and wrote, as it goes on. `warn` is None when it is not told: then no dataset is made."""
+
+    warn: Callable[[str], None] | None = None
+    inputs: list[Dataset] = field(default_factory=list)
+    outputs: list[Dataset] = field(default_factory=list)
+
+    def reads(self, dataset: Callable[[], Dataset]) -> None:
+        """Add a dataset that the step reads."""
+        self._add(self.inputs, dataset)
+
+    def writes(self, dataset: Callable[[], Dataset]) -> None:
+        """Add a dataset that the step wrote."""
+        self._add(self.outputs, dataset)
+
+    def _add(self, datasets: list[Dataset], dataset: Callable[[], Dataset]) -> None:
+        if self.warn is None:
+            return
+        try:
+            datasets.append(dataset())
+        except Exception as failure:
+            self.warn(f"A dataset is missing in the OpenLineage events of this step: {failure}")
+
+
+def table_dataset(namespace: str, table: lc.Table, snapshot_id: int, reports: Iterable[lc.Report] = ()) -> Dataset:
+    """Return a table at a snapshot; with the `reports` of the verbs that wrote it, if there are any.
+
+    The version begins with the incarnation of the table, because snapshot ids begin at 1 again in a new one.
+    """
+    made = list(reports)
+    sums = (sum(each.rows_added for each in made), sum(each.bytes_added for each in made))
+    return Dataset(
+        namespace=namespace,
+        name=table.name,
+        version=f"{incarnation(table)}/main@{snapshot_id}",
+        columns=tuple((column["name"], column["type"]) for column in table.schemas().to_dicts()[-1]["fields"]),
+        wrote=(*sums, sum(each.files_added for each in made)) if made else None,
+    )
+
+
+@contextmanager
+def told_lineage(step: Step, receiver: str, api_key: str, warn: Callable[[str], None]) -> Iterator[StepLineage]:
+    """Send START, then COMPLETE, FAIL or ABORT with what the step read and wrote; send nothing without a receiver.
+
+    `receiver` is a file or an http(s) URL; `warn` takes one sentence for each event that could not be sent. Raises
+    InvalidRequest for another receiver.
+    """
+    if not receiver:
+        yield StepLineage()
+        return
+    if "://" in receiver and not receiver.startswith(("http://", "https://", "file://")):
+        raise lc.InvalidRequest(
+            f"lineage={receiver!r}: expected a file, or an http or https address, which takes OpenLineage events. "
+            "Change it, or leave it empty to send none."
+        )
+
+    lineage = StepLineage(warn=warn)
+
+    def tell(state: State, error: BaseException | None = None) -> None:
+        try:
+            _events().send(step, state, lineage, error, receiver=receiver, api_key=api_key)
+        except ImportError as missing:
+            install = "pip install 'paimon-lakehouse[openlineage]'"
+            warn(f"OpenLineage event {state} of {step.job} was not sent: {missing}. Install it: {install}.")
+        except Exception as failure:
+            warn(f"OpenLineage event {state} of {step.job} was not sent to {receiver}: {failure}. The step goes on.")
+
+    tell("START")
+    try:
+        yield lineage
+    except BaseException as error:
+        # Dagster interrupts the steps of a run that is terminated, which is no exception of the step's own.
+        tell("FAIL" if isinstance(error, Exception) else "ABORT", error)
+        raise
+    tell("COMPLETE")
+
+
+def _events() -> Any:
+    return import_module("lakehouse_dagster.openlineage_events")

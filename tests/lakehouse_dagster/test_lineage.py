@@ -1,0 +1,222 @@
+"""OpenLineage events of steps: valid, one START and one end for each attempt, and never in the way of a run."""
+
+import json
+import re
+import sys
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import dagster as dg
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_dagster import LakehouseResource, SparkRuntime, lake_definitions
+from lakehouse_dagster.lineage import Step, told_lineage
+from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
+
+pytestmark = pytest.mark.dagster
+
+SPECIFICATION = Path(__file__).parent / "openlineage"
+FIRST, SECOND = "0a1b2c3d-0000-4000-8000-000000000001", "0a1b2c3d-0000-4000-8000-000000000002"
+# What differs between two runs of one test.
+DIFFERS = {
+    r"\d{4}-\d\d-\d\dT[\d:.]+(?:\+00:00|Z)": "TIME",
+    r'"\d{13}/main@': '"INCARNATION/main@',
+    r'file://[^"]*/warehouse': "WAREHOUSE",
+    r"urn:paimon-lakehouse:[\w.]+": "urn:paimon-lakehouse:VERSION",
+    r'"size": \d+': '"size": 0',
+}
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+class Lake:
+    """The shop's lake with a receiver of events."""
+
+    def __init__(self, instance, folder, receiver, feed=None, **lineage):
+        self.lake = shop_lake(orders(maintenance={"max_small_files": 1}))
+        self.warehouse = folder / "warehouse"
+        resource = LakehouseResource(
+            name=self.lake.name, warehouse=str(self.warehouse), spark=SparkRuntime(), lineage=str(receiver), **lineage
+        )
+        self.definitions = lake_definitions(self.lake, resources={"lakehouse": resource, "shop": feed or ShopFeed()})
+        self.instance = instance
+
+    def run(self, job, run_id=None, day=None, **arguments):
+        tags = {} if day is None else {f"dagster/asset_partition_range_{end}": day for end in ("start", "end")}
+        definition = self.definitions.resolve_job_def(self.lake.scoped(job))
+        return definition.execute_in_process(
+            instance=self.instance, run_id=run_id, tags=tags, raise_on_error=False, **arguments
+        )
+
+    @property
+    def table(self):
+        return lc.connect(self.warehouse).table("sales.orders")
+
+
+class BrokenFeed(ShopFeed):
+    def rows(self, feed, batch):
+        raise lc.CorruptTable("the file of the day is cut off")
+
+
+def events(file):
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def faults(event):
+    """Return what is wrong with an event and its facets by the published schemas."""
+    from jsonschema import Draft202012Validator
+    from referencing import Registry, Resource
+
+    schemas = {path.stem: json.loads(path.read_text()) for path in SPECIFICATION.glob("*Facet.json")}
+    schemas["OpenLineage"] = json.loads((SPECIFICATION / "OpenLineage.json").read_text())
+    registry = Registry().with_resources((schema["$id"], Resource.from_contents(schema)) for schema in schemas.values())
+    check = Draft202012Validator.FORMAT_CHECKER
+    found = [*Draft202012Validator(schemas["OpenLineage"], registry=registry, format_checker=check).iter_errors(event)]
+    datasets = [*event["inputs"], *event["outputs"]]
+    facets = [event["run"].get("facets", {}), *(each.get("facets", {}) for each in datasets)]
+    facets += [each.get("outputFacets", {}) for each in event["outputs"]]
+    for facet in (facet for group in facets for facet in group.values()):
+        name = re.search(r"(\w+)$", facet["_schemaURL"])[1]
+        schema = {"$ref": f"{schemas[name]['$id']}#/$defs/{name}"}
+        found += Draft202012Validator(schema, registry=registry, format_checker=check).iter_errors(facet)
+    return [error.message for error in found]
+
+
+def golden(told):
+    for event in told:
+        # The client adds a facet with its own version.
+        event["run"]["facets"].pop("tags", None)
+    text = json.dumps(told, indent=1)
+    for pattern, name in DIFFERS.items():
+        text = re.sub(pattern, name, text)
+    return text + "\n"
+
+
+def test_the_steps_of_a_run_are_told_with_versions_columns_rows_and_the_run_around_them(instance, tmp_path):
+    lake = Lake(instance, tmp_path, file := tmp_path / "lineage" / "events.jsonl")
+
+    assert lake.run("ingest", FIRST, "2013-01-01").success
+    assert lake.run("maintain", SECOND).success
+
+    told = events(file)
+    assert [fault for event in told for fault in faults(event)] == []
+    assert golden(told) == (SPECIFICATION / "events.json").read_text()
+    assert not list(tmp_path.glob("warehouse/**/events.jsonl"))
+
+
+def test_a_replay_and_a_dry_run_write_nothing(instance, tmp_path):
+    lake = Lake(instance, tmp_path, file := tmp_path / "events.jsonl")
+    lake.run("ingest", day="2013-01-01")
+    before = len(events(file))
+
+    lake.run("ingest", day="2013-01-01")
+    config = {"ops": {"mine__sales__orders__compact_full": {"config": {"dry_run": True}}}}
+    assert lake.run("maintain", run_config=config).success
+
+    again = events(file)[before:]
+    assert [event["job"]["name"].rpartition(".")[2] for event in again if event["outputs"]] == []
+    assert {event["eventType"] for event in again} == {"START", "COMPLETE"}
+
+
+def test_a_failed_step_is_told_with_its_error_and_each_attempt_is_a_run_of_its_own(instance, tmp_path):
+    lake = Lake(instance, tmp_path, file := tmp_path / "events.jsonl", BrokenFeed())
+
+    assert not lake.run("ingest", FIRST, "2013-01-01").success
+
+    start, end = events(file)
+    assert (start["eventType"], end["eventType"]) == ("START", "FAIL")
+    assert start["run"]["runId"] == end["run"]["runId"]
+    assert end["run"]["facets"]["errorMessage"]["message"] == "CorruptTable: the file of the day is cut off"
+    assert faults(end) == []
+
+    assert not lake.run("ingest", SECOND, "2013-01-01").success
+    assert len({event["run"]["runId"] for event in events(file)}) == 2
+
+
+def test_a_step_of_a_terminated_run_is_told_as_aborted(tmp_path):
+    step = Step(namespace="mine", job="a.b.commit", run_id=FIRST, root_run_id=FIRST, run_job="ingest", attempt=1)
+
+    with pytest.raises(KeyboardInterrupt), told_lineage(step, str(tmp_path / "events.jsonl"), "", pytest.fail):
+        raise KeyboardInterrupt
+
+    assert [event["eventType"] for event in events(tmp_path / "events.jsonl")] == ["START", "ABORT"]
+
+
+def test_a_client_that_is_not_installed_is_named_and_fails_no_step(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lakehouse_dagster.openlineage_events", None)
+    step = Step(namespace="mine", job="a.b.commit", run_id=FIRST, root_run_id=FIRST, run_job="ingest", attempt=0)
+    warnings = []
+
+    with told_lineage(step, str(tmp_path / "events.jsonl"), "", warnings.append):
+        pass
+
+    assert len(warnings) == 2
+    assert warnings[0].endswith("Install it: pip install 'paimon-lakehouse[openlineage]'.")
+
+
+def test_a_receiver_that_is_down_or_a_file_that_cannot_be_written_fails_no_run(instance, tmp_path, capfd):
+    with receiver(503) as address:
+        pass
+    (tmp_path / "a file").write_text("")
+
+    for name, where in {"down": f"{address}/api/v1/lineage", "file": tmp_path / "a file" / "below"}.items():
+        lake = Lake(instance, tmp_path / name, where)
+        assert lake.run("ingest", day="2013-01-01").success
+        assert lake.table.scan().count() == 2
+
+    told = capfd.readouterr().err
+    assert "OpenLineage event START of sales.orders.ingest was not sent to http://" in told
+    assert "OpenLineage event COMPLETE of sales.orders.commit was not sent to " in told
+
+
+def test_events_are_posted_to_an_address_with_its_key(instance, tmp_path):
+    with receiver(200) as address:
+        assert (
+            Lake(instance, tmp_path, f"{address}/api/v1/lineage", lineage_api_key="secret")
+            .run("ingest", day="2013-01-01")
+            .success
+        )
+
+    assert [(path, event["eventType"], key) for path, event, key in POSTED] == [
+        ("/api/v1/lineage", state, "Bearer secret") for state in ("START", "COMPLETE") * 2
+    ]
+
+
+def test_another_kind_of_receiver_is_refused(instance, tmp_path):
+    result = Lake(instance, tmp_path, "kafka://broker").run("ingest", day="2013-01-01")
+
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    assert "lineage='kafka://broker': expected a file, or an http or https address" in str(failure)
+
+
+POSTED = []
+
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self):
+        event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        POSTED.append((self.path, event, self.headers["Authorization"]))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *arguments):
+        pass
+
+
+@contextmanager
+def receiver(status):
+    """Give the address of a server that takes events, until the end of the block."""
+    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        server.status = status
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
