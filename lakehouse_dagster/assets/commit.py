@@ -5,11 +5,18 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset, is_shown, observed
+from lakehouse_dagster.assets.context import (
+    TableAssets,
+    batch_count,
+    defined_asset,
+    is_shown,
+    observed,
+    report_versions,
+)
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import batch_metadata, column_lineage, commit_metadata, definition_metadata
 from lakehouse_dagster.page import last_maintenance, page_metadata, show_state
-from lakehouse_dagster.pipeline import commit_batches, logged_progress, read_state
+from lakehouse_dagster.pipeline import commit_batches, logged_progress, partition_versions, read_state
 from lakehouse_dagster.resources import spark_app_id
 from lakehouse_dagster.specs import TableSpec
 
@@ -83,6 +90,7 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                     **column_lineage(table, source.upstream, source.column_prefix),
                 },
             )
+            report_versions(context, assets.key, partition_versions(state, assets.partitions_of(committed)))
             # The latest event is that of any partition of the range, with the snapshot of its batch: a later batch or a
             # compaction may have overtaken it.
             show_state(context.instance, lake, table, opened, done=f"commit by run {context.run.run_id[:8]}")

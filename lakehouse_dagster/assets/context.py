@@ -84,6 +84,10 @@ class TableAssets:
         """Return the Dagster partition of a batch, None for assets without partitions."""
         return batch.key if "partitions_def" in self.source.batching else None
 
+    def partitions_of(self, committed: Iterable[Committed]) -> dict[str, Committed]:
+        """Return the batches that are partitions, by their keys."""
+        return {key: part for part in committed if (key := self.partition_of(part.batch)) is not None}
+
     def inputs(self, delivery: Delivery) -> dict[str, Any]:
         """Return the sources of a delivery as metadata."""
         return input_snapshots([(self.source.upstream.to_user_string(), delivery.version, delivery.snapshot_id)])
@@ -145,6 +149,24 @@ def is_shown(
     if event is None or event.asset_materialization is None:
         return False
     return version is None or (event.asset_materialization.tags or {}).get(DATA_VERSION) == version
+
+
+def report_versions(context: dg.AssetExecutionContext, key: dg.AssetKey, versions: Mapping[str, str]) -> None:
+    """Report the data version of each of some partitions, which this step has materialized with one version for all.
+
+    Dagster takes one version of a result. A second event of a partition has what the first one has.
+    """
+    for partition, version in versions.items():
+        wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
+        (record,) = context.instance.fetch_materializations(wanted, limit=1).records
+        made = record.asset_materialization
+        assert made is not None
+        tags = {**(made.tags or {}), DATA_VERSION: version}
+        context.log_event(
+            dg.AssetMaterialization(
+                key, description=made.description, metadata=made.metadata, partition=partition, tags=tags
+            )
+        )
 
 
 def observed(

@@ -1,6 +1,6 @@
 """The pipeline of one table, without Dagster: set-up, staging, committing, its state, what maintenance is due."""
 
-from lakehouse_dagster.pipeline.committing import Committed, commit_batches, original_of
+from lakehouse_dagster.pipeline.committing import Committed, commit_batches, original_of, partition_versions
 from lakehouse_dagster.pipeline.cursors import (
     CURSOR,
     Cursor,
@@ -62,6 +62,7 @@ __all__ = [
     "logged_progress",
     "open_table",
     "original_of",
+    "partition_versions",
     "position",
     "read_state",
     "record_delivery",

@@ -1,6 +1,6 @@
 """Committing: commit each staged batch once, oldest first; safe to repeat at any point."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import lakehouse_core as lc
@@ -9,6 +9,7 @@ from lakehouse_dagster.pipeline.cursors import CURSOR
 from lakehouse_dagster.pipeline.table_state import (
     RUN_ID,
     SnapshotFacts,
+    TableState,
     committed_identifier,
     committed_snapshots,
 )
@@ -30,6 +31,15 @@ class Committed:
     def is_replay(self) -> bool:
         """Whether the batch was committed before."""
         return self.report is None or self.report.replayed
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that has its rows: 0 if it has no rows, None if that is not known any more."""
+        if self.original is not None:
+            return self.original.id
+        if self.report is None or self.report.replayed:
+            return None
+        return self.report.snapshot_id or 0
 
     @property
     def noop_reason(self) -> str:
@@ -82,6 +92,17 @@ def commit_batches(
         yield Committed(batch=batch, report=report, original=original_of(table, report))
     for staged in finished:
         table.forget_pending(staged)
+
+
+def partition_versions(state: TableState, committed: Mapping[str, Committed]) -> dict[str, str]:
+    """Return the data versions of the partitions that have another one than the table: the snapshot of their batch.
+
+    A later batch of the same step changes the table, and not the partitions before it. A batch without rows has
+    version 0. The version of a batch that was committed by an expired snapshot is not known.
+    """
+    ids = {key: part.snapshot_id for key, part in committed.items()}
+    versions = {key: state.version_at(snapshot_id) for key, snapshot_id in ids.items() if snapshot_id is not None}
+    return {key: version for key, version in versions.items() if version != state.content_version}
 
 
 def original_of(table: lc.Table, report: lc.CommitReport) -> SnapshotFacts | None:

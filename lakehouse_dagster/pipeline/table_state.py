@@ -75,7 +75,11 @@ class TableState:
     @property
     def content_version(self) -> str:
         """The data version: the newest snapshot that changed rows. Compactions change none, so they do not count."""
-        return f"{self.incarnation}/{self.branch}@{self.content_snapshot_id or 0}"
+        return self.version_at(self.content_snapshot_id or 0)
+
+    def version_at(self, snapshot_id: int) -> str:
+        """Return the data version of the rows that a snapshot brought."""
+        return f"{self.incarnation}/{self.branch}@{snapshot_id}"
 
 
 def read_state(table: lc.Table, *, recent: int = 5) -> TableState:
