@@ -5,6 +5,8 @@ What is named here is the front door and stays; nothing else is public.
 
 import logging
 
+from lakehouse_core.api.health.facts import HealthFacts
+from lakehouse_core.api.health.page import health_page
 from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.records import (
     BucketRecord,
@@ -114,6 +116,7 @@ __all__ = [
     "FileRecord",
     "FromCreationTime",
     "FromFileCreationTime",
+    "HealthFacts",
     "InvalidRequest",
     "LakehouseError",
     "Latest",
@@ -158,6 +161,7 @@ __all__ = [
     "WriteOutcomeUnknown",
     "col",
     "connect",
+    "health_page",
 ]
 
 # Silent unless the program that imports it says where to log.

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakehouse_core.api import records, reports, table_maintenance, table_reads, table_records, table_writes
 from lakehouse_core.api.arguments import Condition, checks_flags
+from lakehouse_core.api.health.facts import HealthFacts, health_facts
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.scan import ChangesScan, Scan
@@ -96,6 +97,10 @@ class Table:
         Opens no data file. Empty for a table without snapshots. Raises NotFound, SnapshotExpired, CorruptTable.
         """
         return table_records.files(self._context, at=at, stats=stats, lineage=lineage)
+
+    def health(self) -> HealthFacts:
+        """Return the figures that the health page of the table shows. Opens no data file. Raises CorruptTable."""
+        return health_facts(self._context)
 
     def trace_file(self, file: str) -> records.Records[records.FileOrigin]:
         """Return the snapshot and the run that made a data file, then those of the files it was compacted from.

@@ -38,6 +38,7 @@ _VERBS: Final = {
     "tags": "records",
     "schemas": "records",
     "trace": "trace",
+    "report": "report",
     "compact": "maintenance",
     "compact-manifests": "maintenance",
     "expire": "maintenance",

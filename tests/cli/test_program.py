@@ -15,7 +15,7 @@ from lakehouse_core.cli.program import cli
 VERBS = [
     *("tables", "describe", "create", "alter", "rename", "drop"),
     *("write", "read", "count", "lookup", "changes", "diff"),
-    *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace"),
+    *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report"),
     *("compact", "compact-manifests", "expire", "tag", "verify", "completion"),
 ]
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]

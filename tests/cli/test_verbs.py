@@ -342,3 +342,21 @@ def test_what_cannot_be_traced_is_said_in_a_line(shell, orders, words, code, tol
     assert (answer.code, answer.out) == (code, "")
     assert told in answer.err
     assert answer.err.count("\n") == 1
+
+
+def test_a_report_of_a_table_or_of_all_is_written_as_a_page(shell, orders, home):
+    answer = shell("report", orders, "-o", "orders.html")
+
+    assert (answer.code, answer.out) == (0, "orders.html: 1 table, maintenance due for 0\n")
+    assert "<h1>Health of sales.orders</h1>" in (home / "orders.html").read_text()
+    assert json.loads(shell("report", "-o", "all.html", "--json").out) == {
+        "output": "all.html",
+        "tables": 1,
+        "tables_due": 0,
+    }
+    assert shell("report", "-o", "no/such/folder.html").err == (
+        "lakehouse: no/such/folder.html: cannot be written (No such file or directory). Name a file in a folder that "
+        "exists.\n"
+    )
+    assert shell("report", "sales.none", "-o", "x.html").code == 2
+    assert not (home / "x.html").exists()
