@@ -39,8 +39,8 @@ def instance():
 class Lake:
     """The shop's lake with a receiver of events."""
 
-    def __init__(self, instance, folder, receiver, feed=None, **lineage):
-        self.lake = shop_lake(orders(maintenance={"max_small_files": 1}))
+    def __init__(self, instance, folder, receiver, feed=None, others=(), **lineage):
+        self.lake = shop_lake(orders(maintenance={"max_small_files": 1}), *others)
         self.warehouse = folder / "warehouse"
         resource = LakehouseResource(
             name=self.lake.name, warehouse=str(self.warehouse), spark=SparkRuntime(), lineage=str(receiver), **lineage
@@ -138,6 +138,16 @@ def test_a_failed_step_is_told_with_its_error_and_each_attempt_is_a_run_of_its_o
 
     assert not lake.run("ingest", SECOND, "2013-01-01").success
     assert len({event["run"]["runId"] for event in events(file)}) == 2
+
+
+def test_the_snapshots_of_a_run_that_failed_later_are_found(instance, tmp_path):
+    broken = orders(name="broken", columns={"id": "BIGINT NOT NULL", "more": "INT NOT NULL"})
+    lake = Lake(instance, tmp_path, "", others=(broken,))
+
+    assert not lake.run("ingest", FIRST, "2013-01-01").success
+
+    assert [snapshot.id for snapshot in lake.table.trace_run(FIRST)] == [1]
+    assert {file.run_id for file in lake.table.files(lineage=True)} == {FIRST}
 
 
 def test_a_step_of_a_terminated_run_is_told_as_aborted(tmp_path):
