@@ -1,6 +1,7 @@
 """Maintenance step: run the verb, and show its outcome on its own page and on the page of the table."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -72,12 +73,31 @@ def maintain(
             **report_metadata([report]),
             **before_and_after(before, after),
             **state_metadata(after),
+            **_health_page(assets.lakehouse(context).health_pages, table, context.log.warning),
             "paimon/spark_app_id": spark_app_id(),
             **input_snapshots([(assets.key.to_user_string(), before.content_version, before.snapshot_id or 0)]),
         }
         context.log.info(f"{spec.identifier}: {operation}: {_summary(report, before, after)}")
         version = f"{after.incarnation}/{after.branch}@{after.snapshot_id or 0}"
         return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=metadata)
+
+
+def _health_page(folder: str, table: lc.Table, warn: Callable[[str], None]) -> dict[str, Any]:
+    """Write the health page of a table, and return its path; nothing without a folder.
+
+    A folder that cannot be written is a warning: the operation is done.
+    """
+    if not folder:
+        return {}
+    page = Path(folder).expanduser().absolute() / f"{table.name}.html"
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(lc.health_page([table.health()]), encoding="utf-8")
+    except OSError as error:
+        warn(f"{table.name}: its health page {page} cannot be written ({error.strerror or error}).")
+        return {}
+    # Not a link: browsers follow none from a web page to a file.
+    return {"paimon/health_page": dg.MetadataValue.path(str(page))}
 
 
 def _summary(report: lc.Report, before: TableState, after: TableState) -> str:

@@ -23,6 +23,8 @@ class LakehouseResource(dg.ConfigurableResource):
     storage: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
     # Options that a table gets when it is created here and its specification does not name them.
     table_defaults: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
+    # Folder of the health pages of tables, which maintenance writes. Empty: none are written.
+    health_pages: str = ""
     # Receiver of OpenLineage events about the steps of its tables: a file, or an http(s) address. Empty: none are sent.
     lineage: str = ""
     # Of the receiver. `dg.EnvVar("LINEAGE_API_KEY")` keeps it out of the code location.
