@@ -70,7 +70,7 @@ check: setup ## Format, lint, types, imports, fast tests (no JVM)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
-	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or postgres)"
+	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or postgres or browser)"
 
 $(shell mkdir -p build)
 
@@ -90,6 +90,10 @@ test-long: setup ## More cases of the longest tests, which `make test` leaves ou
 test-deploy: setup ## The shared instance with PostgreSQL, as `deploy/` describes it (needs PostgreSQL's server)
 	@# They wait more than they compute: all at once.
 	@$(PYTEST) -n 3 --dist load -m postgres
+
+.PHONY: test-browser
+test-browser: setup ## The pages of `make ui` in a browser, with screenshots in build/screenshots (needs Chromium)
+	@$(PYTEST) -m browser
 
 .PHONY: interop
 interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and a JDK)

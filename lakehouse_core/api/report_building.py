@@ -80,7 +80,9 @@ def compaction_report(table: str, result: CompactionResult, before: int | None, 
         buckets_rewritten=len({(one.partition, one.bucket) for one in result.buckets}) - lost,
         buckets_conflicted=lost,
         files_before=result.file_count,
-        files_after=0 if dry_run else result.file_count + effects.files_added - effects.files_removed,
+        files_after=0
+        if dry_run and result.buckets
+        else result.file_count + effects.files_added - effects.files_removed,
         bytes_rewritten=sum(one.rewritten_bytes for one in result.buckets),
         clock_note=None if made is None else made.clock_note,
         buckets=tuple(_bucket(one) for one in result.buckets[:_MOST_BUCKETS]),

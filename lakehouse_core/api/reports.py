@@ -91,8 +91,8 @@ class CompactionReport(Report):
     """The report of compact. `buckets_conflicted` lost to another commit and are unchanged; compact again to rewrite
     them.
 
-    `files_after` is 0 in a dry run, which cannot know how many files the rewrite makes. `clock_note` as in
-    CommitReport. `error` is set when many tables are compacted and this one failed.
+    `files_after` is 0 in a dry run with buckets to rewrite: how many files that makes is not known before. `clock_note`
+    as in CommitReport. `error` is set when many tables are compacted and this one failed.
     """
 
     commit_user: str = ""

@@ -1,5 +1,8 @@
 """What the verbs answer: figures of the work, and the time that it took."""
 
+from pathlib import Path
+
+import lakehouse_core as lc
 from lakehouse_core.api.reports import Report, timed
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import MemoryStore
@@ -24,3 +27,17 @@ def test_a_report_says_how_long_its_verb_took():
     report = Sleeper().sleep(2.5)
 
     assert report == Report(table="db.t", duration_seconds=2.5)
+
+
+def test_a_dry_run_of_a_compaction_with_nothing_to_do_leaves_the_number_of_files(tmp_path: Path):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"})
+    table.write([{"id": 1}])
+    table.compact(full=True)
+    done = table.compact(full=True, dry_run=True)
+    table.write([{"id": 2}])
+    due = table.compact(full=True, dry_run=True)
+
+    assert (done.files_before, done.files_after) == (1, 1)
+    assert (due.files_before, due.files_after) == (2, 0)

@@ -1,6 +1,5 @@
 """The shared instance of `deploy/` without containers: PostgreSQL and the compose file's processes on loopback."""
 
-import json
 import os
 import re
 import shutil
@@ -8,7 +7,6 @@ import signal
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from unittest.mock import patch
 
 import yaml
 
+from tests.graphql import ask
 from tests.lakehouse_dagster.plane import CHECKOUT, Plane, answers, free_port
 
 SHARED = CHECKOUT / "deploy" / "shared"
@@ -30,12 +29,7 @@ class SharedPlane(Plane):
     web: str = ""
 
     def graphql(self, query: str, **variables: Any) -> Any:
-        body = json.dumps({"query": query, "variables": variables}).encode()
-        request = urllib.request.Request(f"{self.web}/graphql", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as response:
-            answer = json.load(response)
-        assert "errors" not in answer, answer
-        return answer["data"]
+        return ask(self.web, query, **variables)
 
     def migrate(self) -> None:
         """Bring the database to the installed version, as the service `migrate` does, and wait for the end."""
