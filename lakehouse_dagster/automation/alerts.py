@@ -81,13 +81,25 @@ def post(address: str, document: dict[str, Any]) -> None:
         address, data=json.dumps(document).encode(), headers={"Content-Type": "application/json"}, method="POST"
     )
     for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):
-                return
-        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-            if attempt == _ATTEMPTS:
-                # The address itself is a secret of some services: the message names its host alone.
-                raise RuntimeError(
-                    f"alert of run {document['run_id']}: {request.host} did not take it: {error}. Check the address."
-                ) from error
+        error = _sent(request)
+        if error is None:
+            return
+        if attempt < _ATTEMPTS:
             time.sleep(_WAIT_SECONDS)
+    # The address itself is a secret of some services: the message names its host alone.
+    raise RuntimeError(
+        f"alert of run {document['run_id']}: {request.host} did not take it: {error}. Check the address."
+    ) from error
+
+
+def _sent(request: urllib.request.Request) -> Exception | None:
+    """Send a request; return the error when the address does not take it."""
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):
+            return None
+    except urllib.error.HTTPError as error:
+        # The error is the answer too, and has the connection.
+        error.close()
+        return error
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        return error

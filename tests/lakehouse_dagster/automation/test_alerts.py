@@ -84,6 +84,8 @@ def test_an_address_that_does_not_take_it_fails_the_tick_and_stays_a_secret():
     assert "127.0.0.1" in str(failed.value)
     assert "HTTP Error 500" in str(failed.value)
     assert "secret" not in str(failed.value)
+    refused: Any = failed.value.__cause__
+    assert refused.closed, "the connection of the answer stays open"
 
 
 def test_an_address_in_a_variable_that_is_not_set_is_asked_for(monkeypatch: pytest.MonkeyPatch):
