@@ -1,4 +1,4 @@
-"""Lineage: tell of each step of a table as OpenLineage events, where the lakehouse resource names a receiver.
+"""Lineage: emit OpenLineage events for each step of a table, where the lakehouse resource names a receiver.
 
 Rule: an event that cannot be sent is a warning in the log, and never fails a step. The client is the package
 openlineage-python, which is loaded only when a receiver is named.
@@ -43,7 +43,7 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class StepLineage:
-    """What a step read and wrote, as it goes on. `warn` is None when it is not told: then no dataset is made."""
+    """What a step has read and written so far. Without `warn` no events are sent, so no dataset is made."""
 
     warn: Callable[[str], None] | None = None
     inputs: list[Dataset] = field(default_factory=list)
@@ -83,7 +83,7 @@ def table_dataset(namespace: str, table: lc.Table, snapshot_id: int, reports: It
 
 
 @contextmanager
-def told_lineage(step: Step, receiver: str, api_key: str, warn: Callable[[str], None]) -> Iterator[StepLineage]:
+def emitted_lineage(step: Step, receiver: str, api_key: str, warn: Callable[[str], None]) -> Iterator[StepLineage]:
     """Send START, then COMPLETE, FAIL or ABORT with what the step read and wrote; send nothing without a receiver.
 
     `receiver` is a file or an http(s) URL; `warn` takes one sentence for each event that could not be sent. Raises
@@ -100,7 +100,7 @@ def told_lineage(step: Step, receiver: str, api_key: str, warn: Callable[[str], 
 
     lineage = StepLineage(warn=warn)
 
-    def tell(state: State, error: BaseException | None = None) -> None:
+    def emit(state: State, error: BaseException | None = None) -> None:
         try:
             _events().send(step, state, lineage, error, receiver=receiver, api_key=api_key)
         except ImportError as missing:
@@ -109,14 +109,14 @@ def told_lineage(step: Step, receiver: str, api_key: str, warn: Callable[[str], 
         except Exception as failure:
             warn(f"OpenLineage event {state} of {step.job} was not sent to {receiver}: {failure}. The step goes on.")
 
-    tell("START")
+    emit("START")
     try:
         yield lineage
     except BaseException as error:
-        # Dagster interrupts the steps of a run that is terminated, which is no exception of the step's own.
-        tell("FAIL" if isinstance(error, Exception) else "ABORT", error)
+        # Dagster interrupts the steps of a run that a user terminates, which is not an error of the step.
+        emit("FAIL" if isinstance(error, Exception) else "ABORT", error)
         raise
-    tell("COMPLETE")
+    emit("COMPLETE")
 
 
 def _events() -> Any:

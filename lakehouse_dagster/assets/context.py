@@ -16,7 +16,7 @@ from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.instance.dagster_internals import NO_EVENT
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.lineage import Dataset, Step, StepLineage, table_dataset, told_lineage
+from lakehouse_dagster.lineage import Dataset, Step, StepLineage, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import DATA_VERSION, input_snapshots
 from lakehouse_dagster.pipeline import Committed, Staged, TableState
 from lakehouse_dagster.resources import LakehouseResource, spark_job
@@ -118,7 +118,7 @@ class TableAssets:
             run_job=run.job_name,
             attempt=context.retry_number,
         )
-        return told_lineage(step, lakehouse.lineage, lakehouse.lineage_api_key, context.log.warning)
+        return emitted_lineage(step, lakehouse.lineage, lakehouse.lineage_api_key, context.log.warning)
 
     def source_dataset(self, context: dg.AssetExecutionContext, delivery: Delivery) -> Dataset:
         """Return the source of a delivery as lineage names it: a table of the warehouse by its snapshot."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from hashlib import blake2b
+from math import isnan
 from typing import Any, TypeAlias
 
 import lakehouse_core as lc
@@ -169,8 +170,8 @@ def staged_deliveries(table: lc.Table, delivery: int, *, commit_user: str) -> li
 
 def _type_name(value: object) -> str:
     for name, (kind, _) in _TYPES.items():
-        # A moment is a date too, and a truth value a number.
-        if type(value) is kind and value == value:  # noqa: PLR0124  # NaN is no place in an order
+        # By the exact type: a moment is a date too, and a truth value a number. NaN has no place in an order.
+        if type(value) is kind and not (isinstance(value, float | Decimal) and isnan(value)):
             return name
     raise lc.InvalidRequest(
         f"cursor: found {value!r}, expected a number, a text, a date or a time. Cast the column, or take another."

@@ -12,9 +12,9 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.frames import is_spark, rows_of
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.row_source import Delivery, RowSource
+from lakehouse_dagster.sources.row_source import Delivery, RowSource, table_of
 from lakehouse_dagster.sources.run_delivery import RunPartitions, run_delivery
-from lakehouse_dagster.specs import AssetSpec
+from lakehouse_dagster.specs import UpstreamSpec
 
 # The name of the input of the ingest.
 _ROWS = "rows"
@@ -24,7 +24,7 @@ _ROWS = "rows"
 class AssetSource(RowSource):
     """The rows of an asset, one batch for each run, or for each of its partitions. `key` is the asset of the table."""
 
-    spec: AssetSpec
+    spec: UpstreamSpec
     key: dg.AssetKey
     # The key of the lake's resource.
     lake_resource: str
@@ -48,7 +48,7 @@ class AssetSource(RowSource):
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
-        table = lakehouse.local_catalog().table(".".join(self.key.path[-2:]))
+        table = table_of(lakehouse.local_catalog(), self.key)
 
         def read(key: str | None) -> object:
             # Dagster gives a mapping by key for several partitions.

@@ -23,7 +23,7 @@ from lakehouse_dagster.pipeline import (
     staged_deliveries,
 )
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.row_source import Delivery, Expected
+from lakehouse_dagster.sources.row_source import Delivery, Expected, delivery_user, table_of
 
 # The new rows of a table since a cursor, and what notes the cursor that they lead to.
 ReadSince: TypeAlias = Callable[[lc.Table, Cursor], tuple[NewRows, Iterator[pa.RecordBatch]]]
@@ -32,8 +32,8 @@ ReadSince: TypeAlias = Callable[[lc.Table, Cursor], tuple[NewRows, Iterator[pa.R
 def cursor_delivery(lakehouse: LakehouseResource, key: dg.AssetKey, kind: str, read_since: ReadSince) -> Delivery:
     """Return the delivery of the rows after the cursor of the table with asset `key`."""
     catalog = lakehouse.local_catalog()
-    table = catalog.table(".".join(key.path[-2:]))
-    user = _user(table, key, kind)
+    table = table_of(catalog, key)
+    user = delivery_user(kind, table, key)
     new: dict[int, NewRows] = {}
     streams: dict[int, pa.RecordBatchReader] = {}
 
@@ -65,7 +65,7 @@ def cursor_delivery(lakehouse: LakehouseResource, key: dg.AssetKey, kind: str, r
 
 def rows_taken(table: lc.Table, lakehouse: LakehouseResource, key: dg.AssetKey, kind: str) -> Expected:
     """Return the number of rows that the table has committed, and the last delivery."""
-    user = _user(table, key, kind)
+    user = delivery_user(kind, table, key)
     delivery, cursor = recorded_cursor(lakehouse.local_catalog(), table, commit_user=user)
     done = committed_identifier(table, user)
     staged = [
@@ -116,10 +116,6 @@ def _array(name: str, values: Any, kind: pa.DataType | None) -> pa.Array:
             f"column {name!r}: found values that do not fit its type {kind} ({error}). Cast the column."
         ) from error
     return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
-
-
-def _user(table: lc.Table, key: dg.AssetKey, kind: str) -> str:
-    return f"{kind}@{incarnation(table)}/{'/'.join(key.path)}"
 
 
 def _batch(staged: lc.StagedCommit) -> Batch:

@@ -26,8 +26,10 @@ from lakehouse_dagster.pipeline import (
     unfinished_deliveries,
 )
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource, SourceCheck
+from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource, SourceCheck, delivery_user, table_of
 from lakehouse_dagster.specs import ROW_KINDS, FilesSpec, WriteMode
+
+_KIND = "files"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +69,8 @@ class FilesSource(RowSource):
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         catalog = lakehouse.local_catalog()
-        table = catalog.table(".".join(self.key.path[-2:]))
-        user = self._user(table)
+        table = table_of(catalog, self.key)
+        user = delivery_user(_KIND, table, self.key)
         paths: dict[int, list[Path]] = {}
 
         def batches_to_stage(opened: lc.Table) -> list[Batch]:
@@ -142,13 +144,10 @@ class FilesSource(RowSource):
 
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
         lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
-        done = committed_identifier(table, self._user(table))
+        done = committed_identifier(table, delivery_user(_KIND, table, self.key))
         recorded = recorded_files(lakehouse.local_catalog(), table)
         rows = sum(each.row_count for each in recorded if done is not None and each.delivery <= done)
         return rows, None if done is None else f"delivery {done}"
-
-    def _user(self, table: lc.Table) -> str:
-        return f"files@{incarnation(table)}/{'/'.join(self.key.path)}"
 
     def _batches(self, recorded: Iterable[RecordedFile], table: lc.Table, user: str) -> list[Batch]:
         numbers = unfinished_deliveries(recorded, table, commit_user=user)

@@ -18,7 +18,7 @@ from lakehouse_dagster.frames import is_spark, rows_of
 from lakehouse_dagster.pipeline import Cursor, NewRows
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources.cursor_source import arrow_batch, cursor_delivery, refuse_unknown_columns, rows_taken
-from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource
+from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource, table_of
 from lakehouse_dagster.sources.run_delivery import RunPartitions, run_delivery
 from lakehouse_dagster.specs import FunctionSpec, nearest
 
@@ -58,7 +58,7 @@ class FunctionSource(RowSource):
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         if self.spec.cursor is not None:
             return cursor_delivery(lakehouse, self.key, _KIND, self._read_since)
-        table = lakehouse.local_catalog().table(".".join(self.key.path[-2:]))
+        table = table_of(lakehouse.local_catalog(), self.key)
 
         def read(key: str | None) -> pa.RecordBatchReader:
             return self._reader(table, *(() if key is None else (key,)))

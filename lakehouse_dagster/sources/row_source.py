@@ -12,7 +12,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
-from lakehouse_dagster.pipeline import StageMode
+from lakehouse_dagster.pipeline import StageMode, incarnation
 
 Expected: TypeAlias = tuple[int, str | None]
 
@@ -50,6 +50,16 @@ class SourceCheck:
     passed: str
     count: str
     faults: Callable[[lc.Table, Any], list[str]]
+
+
+def table_of(catalog: lc.Catalog, key: dg.AssetKey) -> lc.Table:
+    """Return the table with asset `key`, whose last two parts are its database and its name."""
+    return catalog.table(".".join(key.path[-2:]))
+
+
+def delivery_user(kind: str, table: lc.Table, key: dg.AssetKey) -> str:
+    """Return the commit user of the deliveries of one kind of source. A table that was made again has another one."""
+    return f"{kind}@{incarnation(table)}/{'/'.join(key.path)}"
 
 
 class RowSource(Protocol):

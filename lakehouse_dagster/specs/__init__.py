@@ -4,7 +4,6 @@ from lakehouse_dagster.specs.loading import checked_spec, load_specs, parse_spec
 from lakehouse_dagster.specs.models import (
     ROW_KINDS,
     SOURCES,
-    AssetSpec,
     ChangesSpec,
     ColumnSpec,
     DimensionSpec,
@@ -15,6 +14,7 @@ from lakehouse_dagster.specs.models import (
     PartitionsSpec,
     SqlSpec,
     TableSpec,
+    UpstreamSpec,
     WriteMode,
     nearest,
 )
@@ -22,7 +22,6 @@ from lakehouse_dagster.specs.models import (
 __all__ = [
     "ROW_KINDS",
     "SOURCES",
-    "AssetSpec",
     "ChangesSpec",
     "ColumnSpec",
     "DimensionSpec",
@@ -33,6 +32,7 @@ __all__ = [
     "PartitionsSpec",
     "SqlSpec",
     "TableSpec",
+    "UpstreamSpec",
     "WriteMode",
     "checked_spec",
     "load_specs",

@@ -120,8 +120,8 @@ class FunctionSpec(_Spec):
         return _dotted(self.call)
 
 
-class AssetSpec(_Spec):
-    """An asset whose value are the rows: an object with an Arrow stream, or a pandas, polars or Spark frame."""
+class UpstreamSpec(_Spec):
+    """An asset upstream whose value is the rows: an object with an Arrow stream, or a pandas, polars or Spark frame."""
 
     # As in `raw/orders`.
     key: str = Field(min_length=1)
@@ -268,7 +268,7 @@ class TableSpec(_Spec):
     files: FilesSpec | None = None
     sql: SqlSpec | None = None
     function: FunctionSpec | None = None
-    asset: AssetSpec | None = None
+    asset: UpstreamSpec | None = None
     # Of a function or an asset: a run loads each of its partitions by its key. None for tables without.
     partitions: PartitionsSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.

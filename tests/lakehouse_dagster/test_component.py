@@ -33,7 +33,6 @@ from lakehouse_dagster.component import (
     TimePartitionsAttributes,
 )
 from lakehouse_dagster.specs import (
-    AssetSpec,
     ChangesSpec,
     DimensionSpec,
     FilesSpec,
@@ -41,6 +40,7 @@ from lakehouse_dagster.specs import (
     MaintenanceSpec,
     PartitionsSpec,
     SqlSpec,
+    UpstreamSpec,
 )
 from lakehouse_dagster.specs.models import DynamicPartitionsSpec, StaticPartitionsSpec, TimePartitionsSpec
 
@@ -230,7 +230,7 @@ def test_dagster_finds_the_component_by_the_package():
         (ChangesAttributes, ChangesSpec, set(), set()),
         (SqlAttributes, SqlSpec, set(), set()),
         (FunctionAttributes, FunctionSpec, set(), set()),
-        (AssetAttributes, AssetSpec, set(), set()),
+        (AssetAttributes, UpstreamSpec, set(), set()),
         (PartitionsAttributes, PartitionsSpec, set(), set()),
         (DimensionAttributes, DimensionSpec, set(), set()),
         (TimePartitionsAttributes, TimePartitionsSpec, set(), set()),

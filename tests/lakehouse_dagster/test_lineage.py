@@ -13,7 +13,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster import LakehouseResource, SparkRuntime, lake_definitions
-from lakehouse_dagster.lineage import Step, told_lineage
+from lakehouse_dagster.lineage import Step, emitted_lineage
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
 pytestmark = pytest.mark.dagster
@@ -153,7 +153,7 @@ def test_the_snapshots_of_a_run_that_failed_later_are_found(instance, tmp_path):
 def test_a_step_of_a_terminated_run_is_told_as_aborted(tmp_path):
     step = Step(namespace="mine", job="a.b.commit", run_id=FIRST, root_run_id=FIRST, run_job="ingest", attempt=1)
 
-    with pytest.raises(KeyboardInterrupt), told_lineage(step, str(tmp_path / "events.jsonl"), "", pytest.fail):
+    with pytest.raises(KeyboardInterrupt), emitted_lineage(step, str(tmp_path / "events.jsonl"), "", pytest.fail):
         raise KeyboardInterrupt
 
     assert [event["eventType"] for event in events(tmp_path / "events.jsonl")] == ["START", "ABORT"]
@@ -164,7 +164,7 @@ def test_a_client_that_is_not_installed_is_named_and_fails_no_step(tmp_path, mon
     step = Step(namespace="mine", job="a.b.commit", run_id=FIRST, root_run_id=FIRST, run_job="ingest", attempt=0)
     warnings = []
 
-    with told_lineage(step, str(tmp_path / "events.jsonl"), "", warnings.append):
+    with emitted_lineage(step, str(tmp_path / "events.jsonl"), "", warnings.append):
         pass
 
     assert len(warnings) == 2

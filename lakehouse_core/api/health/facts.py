@@ -4,7 +4,7 @@ Rule: the live files are read once, and no data file is opened.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,7 @@ from lakehouse_core.api.record_building import bucket_records
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.compaction.health import BucketHealth, due_compactions
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.read.read_point import LATEST
 from lakehouse_core.table.manifest import ManifestEntry
@@ -97,7 +98,9 @@ def health_facts(table: TableContext) -> HealthFacts:
             snapshot_count=len(history),
             tag_count=len(table.tags.names()),
             manifest_count=0 if state.snapshot is None else len(table.manifests.of(state.snapshot)),
-            due=due_maintenance(buckets, schema),
+            due=due_compactions(
+                [BucketHealth(small_file_count=b.small_files, sorted_run_count=b.sorted_runs) for b in buckets], schema
+            ),
         )
 
     return read_at(table, LATEST, read)
@@ -123,22 +126,6 @@ def bucket_facts(entries: Sequence[ManifestEntry], schema: TableSchema) -> tuple
         for ((partition, bucket), of_bucket), record in zip(levels.items(), figures, strict=True)
     ]
     return tuple(sorted(found, key=lambda each: (-each.sorted_runs, -each.small_files, each.name)))
-
-
-def due_maintenance(buckets: Iterable[BucketFacts], schema: TableSchema) -> tuple[str, ...]:
-    """Return a sentence for each kind of maintenance that the figures ask for; none for a table in order."""
-    trigger = schema.table_options.compaction.trigger_run_count
-    behind = [bucket.sorted_runs for bucket in buckets if bucket.sorted_runs > trigger]
-    small = sum(bucket.small_files for bucket in buckets)
-    due = []
-    if behind:
-        due.append(
-            f"compact: {len(behind)} bucket{'s have' if len(behind) > 1 else ' has'} more than {trigger} sorted runs, "
-            f"at most {max(behind)}"
-        )
-    if small > 1:
-        due.append(f"compact --full: it would merge {small:,} small files")
-    return tuple(due)
 
 
 def _commit(snapshot: Snapshot) -> CommitFacts:

@@ -32,6 +32,22 @@ def bucket_figures(files: Sequence[DataFile], schema: TableSchema) -> BucketHeal
     )
 
 
+def due_compactions(buckets: Sequence[BucketHealth], schema: TableSchema) -> tuple[str, ...]:
+    """Return a sentence for each kind of compaction that the figures ask for; none for a table in order."""
+    trigger = schema.table_options.compaction.trigger_run_count
+    behind = [each.sorted_run_count for each in buckets if each.sorted_run_count > trigger]
+    small = sum(each.small_file_count for each in buckets)
+    due = []
+    if behind:
+        due.append(
+            f"compact: {len(behind)} bucket{'s have' if len(behind) > 1 else ' has'} more than {trigger} sorted runs, "
+            f"at most {max(behind)}"
+        )
+    if small > 1:
+        due.append(f"compact --full: it would merge {small:,} small files")
+    return tuple(due)
+
+
 def _rewritten(files: Sequence[DataFile], schema: TableSchema) -> Sequence[DataFile]:
     plan = plan_bucket(files, schema)
     if plan is None or isinstance(plan, AppendCompactionPlan):
