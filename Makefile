@@ -8,9 +8,9 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -q
 # Tests without a Spark session share the cores.
 PARALLEL := -n auto --dist worksteal
-# One worker has the Spark session and all tests that use it, the others run the rest beside it, those included that
-# start Spark in processes of their own.
-BESIDE_SPARK := -n auto --dist loadgroup
+# One worker runs the tests under Dagster, one the other tests with Spark, each with one session, the others run the
+# rest. They wait for other processes half of their time: one worker more than there are cores.
+BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))) --dist loadgroup
 STAMP := .venv/.complete
 
 WAREHOUSE ?= ./warehouse

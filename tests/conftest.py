@@ -20,11 +20,15 @@ settings.load_profile("tests")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker run all tests that start Spark in their process, alone or by Dagster: one session for all."""
+    """Let one worker run all tests under Dagster and one all others with Spark: each has one session for them all.
+
+    Tests that start Spark in processes of their own take longest, and come first: at the end the others would wait.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("own_session") is None)
     for item in items:
-        starts = item.get_closest_marker("spark") or item.get_closest_marker("dagster")
+        starts = item.get_closest_marker("dagster") or item.get_closest_marker("spark")
         if starts and not item.get_closest_marker("own_session"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group(starts.name))
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse_dagster.resources.java_home import ensure_java
 
-pytestmark = [pytest.mark.spark, pytest.mark.own_session, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.own_session, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 HOME = Path(pyspark.__file__).parent
 
