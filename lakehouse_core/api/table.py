@@ -334,6 +334,30 @@ class Table:
         """
         return table_writes.commit(self._context, staged, progress=progress)
 
+    def commit_together(
+        self,
+        staged: Sequence[StagedCommit],
+        *,
+        commit_user: str,
+        commit_identifier: int,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
+    ) -> reports.CommitReport:
+        """Publish several staged commits as one snapshot, under a user and identifier of its own.
+
+        Where two of them have rows of a key, the later one of the list wins. Users, identifiers and properties of the
+        staged commits do not count: the caller sees to it that none is committed twice. Overwrites are refused. In all
+        else it is like `commit`.
+        """
+        return table_writes.commit_together(
+            self._context,
+            staged,
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+            properties=properties,
+            progress=progress,
+        )
+
     def keep_pending(self, staged: StagedCommit) -> None:
         """Store a staged commit inside the table until it is committed, so that a killed pipeline can continue."""
         table_writes.keep_pending(self._context, staged)
@@ -341,6 +365,10 @@ class Table:
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
         """Return the stored staged commit of this user and identifier, None when there is none."""
         return table_writes.pending(self._context, commit_user, commit_identifier)
+
+    def all_pending(self, commit_user: str) -> list[StagedCommit]:
+        """Return all stored staged commits of this user, by their identifiers."""
+        return table_writes.all_pending(self._context, commit_user)
 
     def forget_pending(self, staged: StagedCommit) -> None:
         """Remove a stored staged commit after its commit."""

@@ -27,9 +27,10 @@ from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import stage as stage_files
 from lakehouse_core.metadata.staged_commits import forget_pending as remove_pending
 from lakehouse_core.metadata.staged_commits import keep_pending as write_pending
-from lakehouse_core.metadata.staged_commits import load_pending
+from lakehouse_core.metadata.staged_commits import load_all_pending, load_pending
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.checks import check_commit
+from lakehouse_core.planning.commit.together import joined
 from lakehouse_core.progress import Listener, Watch, log_outcome
 from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Missing, WriteMode
@@ -104,11 +105,35 @@ def stage(
 @timed
 def commit(table: TableContext, staged: StagedCommit, *, progress: Listener | None) -> CommitReport:
     check_staged_commit("commit", staged)
-    if staged.table != table.name:
-        raise InvalidRequest(f"{table.name}: found a commit staged for {staged.table}. Commit it to that table.")
+    _check_own(table, staged)
     watch = Watch("commit", table.name, progress)
     watch.at("committing")
     return _committed(table, staged, commit_staged(table, staged), watch)
+
+
+@names_table
+@timed
+def commit_together(
+    table: TableContext,
+    staged: Sequence[StagedCommit],
+    *,
+    commit_user: str,
+    commit_identifier: int,
+    properties: Mapping[str, str] | None,
+    progress: Listener | None,
+) -> CommitReport:
+    check_staged_commits("commit_together", staged)
+    joint = joined(
+        staged,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+        properties=mapping_of("properties", properties),
+    )
+    _check_own(table, joint)
+    watch = Watch("commit", table.name, progress)
+    watch.at("committing")
+    result = commit_staged(table, joint, parts=tuple(len(part.messages) for part in staged))
+    return _committed(table, joint, result, watch)
 
 
 @names_table
@@ -121,6 +146,12 @@ def keep_pending(table: TableContext, staged: StagedCommit) -> None:
 def pending(table: TableContext, commit_user: str, commit_identifier: int) -> StagedCommit | None:
     check_commit(commit_user, commit_identifier)
     return load_pending(table.store, commit_user, commit_identifier)
+
+
+@names_table
+def all_pending(table: TableContext, commit_user: str) -> list[StagedCommit]:
+    check_commit(commit_user, 0)
+    return load_all_pending(table.store, commit_user)
 
 
 @names_table
@@ -194,6 +225,12 @@ def _stage(
         missing=missing,
         watch=watch,
     )
+
+
+def _check_own(table: TableContext, staged: StagedCommit) -> None:
+    """Raise InvalidRequest for a commit that was staged for another table."""
+    if staged.table != table.name:
+        raise InvalidRequest(f"{table.name}: found a commit staged for {staged.table}. Commit it to that table.")
 
 
 def _committed(table: TableContext, staged: StagedCommit, result: CommitResult, watch: Watch) -> CommitReport:

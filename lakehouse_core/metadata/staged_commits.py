@@ -45,6 +45,24 @@ def load_pending(store: StoreReader, commit_user: str, commit_identifier: int) -
     return staged
 
 
+def load_all_pending(store: StoreReader, commit_user: str) -> list[StagedCommit]:
+    """Return the kept commits of a user, by their identifiers. Raises as `load_pending` does.
+
+    One that is removed meanwhile may be left out.
+    """
+    name = TableLayout.staged_commit(commit_user, 0).removeprefix(f"{PENDING_FOLDER}/")
+    before, after = name.removesuffix("0.json"), ".json"
+    numbers = [
+        number
+        for found in store.children(PENDING_FOLDER).files
+        if found.startswith(before) and found.endswith(after)
+        # Another user's name may begin with this one's.
+        if (number := found.removeprefix(before).removesuffix(after)).isdecimal()
+    ]
+    kept = (load_pending(store, commit_user, number) for number in sorted(map(int, numbers)))
+    return [staged for staged in kept if staged is not None]
+
+
 def parse_pending(data: bytes, where: str) -> StagedCommit:
     """Return the staged commit in `data`; `where` names the object in errors.
 

@@ -56,13 +56,14 @@ _MOST_FREE_LOOKS: Final = 3
 _NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, StorageUnavailable, TaskFailed)
 
 
-def commit(table: TableContext, staged: StagedCommit) -> CommitResult:
+def commit(table: TableContext, staged: StagedCommit, *, parts: tuple[int, ...] = ()) -> CommitResult:
     """Publish `staged` and return its snapshots: one, or two when it holds both rows and compactions.
 
     Safe to call again after a crash or a lost answer: a commit is recognised by user, identifier and kind. A compaction
     with conflicts in some buckets is applied in the others; the result names a compaction that failed after the rows of
     the same commit were applied. If other commits wrote the same buckets after staging, the engine of the table first
-    writes the staged rows anew with higher sequence numbers.
+    writes the staged rows anew with higher sequence numbers. `parts`: the number of messages of each part that was
+    staged by itself; later parts win over earlier ones in the same way.
     Raises CommitConflict (nothing applied: repeat the work), CommitTimeout (nothing applied: commit again),
     CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
     StorageUnavailable, TaskFailed.
@@ -71,7 +72,9 @@ def commit(table: TableContext, staged: StagedCommit) -> CommitResult:
     schema = table.schemas.latest()
     write_supported(schema)
     check_schema(staged, schema)
-    first, *others = commit_steps(staged, skips_empty=schema.table_options.commit.ignore_empty is not False)
+    first, *others = commit_steps(
+        staged, skips_empty=schema.table_options.commit.ignore_empty is not False, parts=parts
+    )
     result = result_of(make_snapshot(table, first, schema))
     # A compaction that was not applied with its rows is dropped: its input files may have been replaced since.
     if result.replayed or not others:

@@ -1,5 +1,6 @@
 """Commit order: the order of commits decides which row of a key is the newest. If other commits came after the rows
-were staged, write the staged files anew with higher sequence numbers; `planning/commit_order` chooses the files.
+were staged, write the staged files anew with higher sequence numbers; so too for the parts of one commit, in their
+order. `planning/commit_order` chooses the files.
 
 Rule: the staged files stay until the commit is applied, because the caller may have to commit them again.
 """
@@ -13,6 +14,7 @@ from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired,
 from lakehouse_core.execution.commit.staged_files import check_new_files, discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
+from lakehouse_core.format.data_types import DataType
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since
 from lakehouse_core.planning.commit.conflicts import manifests_of_partitions
 from lakehouse_core.planning.commit.file_changes import append_changes
@@ -32,11 +34,25 @@ _Place: TypeAlias = tuple[bytes, int]
 
 
 class CommitOrder:
-    """The commit messages of one commit in progress, with the state that an attempt leaves to the next."""
+    """The commit messages of one commit in progress, with the state that an attempt leaves to the next.
 
-    def __init__(self, table: TableContext, staged: StagedCommit) -> None:
+    `parts`: the number of messages of each part that was staged by itself, in the order in which their rows count.
+    """
+
+    def __init__(self, table: TableContext, staged: StagedCommit, parts: Sequence[int] = ()) -> None:
         self._table = table
         self._staged = staged
+        # By bucket, the indexes of the messages with files of it, for each part.
+        self._places: Mapping[_Place, list[list[int]]] = defaultdict(list)
+        first = 0
+        for count in parts or [len(staged.messages)]:
+            of_part: Mapping[_Place, list[int]] = defaultdict(list)
+            for index, message in enumerate(staged.messages[first : first + count], first):
+                if message.new_files and is_placed(message.bucket):
+                    of_part[message.partition, message.bucket].append(index)
+            for place, indexes in of_part.items():
+                self._places[place].append(indexes)
+            first += count
         self._new: Mapping[_Place, list[DataFile]] = defaultdict(list)
         for message in staged.messages:
             if message.new_files and is_placed(message.bucket):
@@ -60,11 +76,11 @@ class CommitOrder:
         types = [field.type for field in schema.key_fields]
         arrived = self._arrived.at(latest, schema)
         self._refuse_known(arrived)
-        now = self._files_now()
         shifts = {
-            place: needed_shift(files, self._new[place], types)
-            for place, files in arrived.items()
-            if needed_shift(files, now[place], types)
+            index: shift
+            for place, parts in self._places.items()
+            if len(parts) > 1 or place in arrived
+            for index, shift in self._shifts(arrived.get(place, ()), parts, types).items()
         }
         if shifts:
             self._write(shifts, schema)
@@ -85,11 +101,23 @@ class CommitOrder:
             discard(self._table.store, self._schema, gone, named_by="the commit")
         self._written.clear()
 
-    def _files_now(self) -> Mapping[_Place, list[DataFile]]:
-        files: Mapping[_Place, list[DataFile]] = defaultdict(list)
-        for message in self._messages:
-            files[message.partition, message.bucket] += message.new_files
-        return files
+    def _shifts(
+        self, arrived: Sequence[DataFile], parts: Sequence[Sequence[int]], types: Sequence[DataType]
+    ) -> dict[int, int]:
+        """Return by how much the staged numbers of messages of one bucket must rise, for those that must be written
+        anew.
+        """
+        shifts: dict[int, int] = {}
+        before = list(arrived)
+        for indexes in parts:
+            now = [file for index in indexes for file in self._messages[index].new_files]
+            if needed_shift(before, now, types):
+                staged = [file for index in indexes for file in self._staged.messages[index].new_files]
+                shift = needed_shift(before, staged, types)
+                shifts |= dict.fromkeys(indexes, shift)
+                now = [_shifted(file, shift) for file in staged]
+            before += now
+        return shifts
 
     def _refuse_known(self, arrived: Mapping[_Place, Sequence[DataFile]]) -> None:
         for place, files in arrived.items():
@@ -100,8 +128,10 @@ class CommitOrder:
                     "commit it again."
                 )
 
-    def _write(self, shifts: Mapping[_Place, int], schema: TableSchema) -> None:
-        """Write the staged files of these buckets anew, and delete the files that an earlier attempt wrote for them."""
+    def _write(self, shifts: Mapping[int, int], schema: TableSchema) -> None:
+        """Write the staged files of these messages anew, and delete the files that an earlier attempt wrote for
+        them.
+        """
         self._schema = schema
         folders = DataLayout(schema)
         tasks = {
@@ -109,11 +139,11 @@ class CommitOrder:
                 store=self._table.store.spec,
                 folder=folders.bucket(message.partition, message.bucket),
                 message=_bare(message),
-                shift=shifts[message.partition, message.bucket],
+                shift=shifts[index],
                 file_schemas={file.schema_id: self._table.schemas.schema(file.schema_id) for file in message.new_files},
             )
             for index, message in enumerate(self._staged.messages)
-            if message.new_files and (message.partition, message.bucket) in shifts
+            if index in shifts
         }
         made = self._run(tasks, folders, schema)
         superseded = [
@@ -191,6 +221,15 @@ class _Arrived:
 
     def _keep(self, partition: bytes, bucket: int, level: int) -> bool:
         return (partition, bucket) in self._lowest
+
+
+def _shifted(file: DataFile, shift: int) -> DataFile:
+    """Return the file with the sequence numbers that it will have."""
+    return replace(
+        file,
+        min_sequence_number=file.min_sequence_number + shift,
+        max_sequence_number=file.max_sequence_number + shift,
+    )
 
 
 def _bare(message: CommitMessage) -> CommitMessage:

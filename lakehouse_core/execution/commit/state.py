@@ -36,7 +36,7 @@ class StepReader:
         self._table = table
         self._step = step
         self._live = _LiveFiles(table)
-        self._order = CommitOrder(table, step.staged) if isinstance(step, AppendStep) else None
+        self._order = CommitOrder(table, step.staged, step.parts) if isinstance(step, AppendStep) else None
 
     def renumbered(self, latest: Snapshot | None, schema: TableSchema) -> CommitStep:
         """Return the step, with higher sequence numbers for rows of buckets that other commits up to `latest` wrote.

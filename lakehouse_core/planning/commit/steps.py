@@ -32,11 +32,15 @@ _NOTHING: Final = FileChanges(kind=CommitKind.COMPACT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendStep:
-    """Add files, and delete the files that its messages name. Deletes make its snapshot an OVERWRITE."""
+    """Add files, and delete the files that its messages name. Deletes make its snapshot an OVERWRITE.
+
+    `parts`: the number of messages of each part that was staged by itself; empty if they were staged as one.
+    """
 
     staged: StagedCommit
     changes: FileChanges
     skips_empty: bool
+    parts: tuple[int, ...] = ()
 
     @property
     def kind(self) -> CommitKind:
@@ -136,11 +140,11 @@ class StepPlan:
         return bool(self.conflicts) and self.changes.is_empty
 
 
-def commit_steps(staged: StagedCommit, *, skips_empty: bool) -> tuple[CommitStep, ...]:
+def commit_steps(staged: StagedCommit, *, skips_empty: bool, parts: tuple[int, ...] = ()) -> tuple[CommitStep, ...]:
     """Return the steps of a staged commit in order: first the added and removed files, then the compactions.
 
-    `skips_empty`: a commit that changes nothing makes no snapshot. Raises InvalidRequest for messages that contradict
-    each other.
+    `skips_empty`: a commit that changes nothing makes no snapshot. `parts` as in `AppendStep`. Raises InvalidRequest
+    for messages that contradict each other.
     """
     compactions = tuple(filter(is_compaction, staged.messages))
     check_itself(compact_changes(compactions).entries)
@@ -152,7 +156,7 @@ def commit_steps(staged: StagedCommit, *, skips_empty: bool) -> tuple[CommitStep
     check_itself(changes.entries)
     skips_empty = skips_empty or bool(compactions)
     first = (
-        AppendStep(staged=staged, changes=changes, skips_empty=skips_empty)
+        AppendStep(staged=staged, changes=changes, skips_empty=skips_empty, parts=parts)
         if is_append
         else OverwriteStep(staged=staged, changes=changes, skips_empty=skips_empty)
     )

@@ -1,0 +1,52 @@
+"""Together: several staged commits as one, which becomes one snapshot.
+
+Rule: the order of the parts is the order of their rows: of two parts that write a key, the later one wins.
+Source: docs/reliability/commit.md#several-at-once.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.planning.commit.file_changes import is_compaction
+from lakehouse_core.table.commit_message import Append
+from lakehouse_core.table.staged_commit import StagedCommit
+
+
+def joined(
+    parts: Sequence[StagedCommit], *, commit_user: str, commit_identifier: int, properties: Mapping[str, str]
+) -> StagedCommit:
+    """Return one staged commit with the messages of all `parts`, in their order.
+
+    Raises InvalidRequest for no parts, for parts of several tables, for a part that is given twice, and for parts that
+    do more than add files.
+    """
+    if not parts:
+        raise InvalidRequest("commit_together([]): expected at least one staged commit.")
+    first = parts[0]
+    seen: set[tuple[str, int]] = set()
+    for part in parts:
+        name = f"{part.commit_user}/{part.commit_identifier}"
+        if part.table != first.table:
+            raise InvalidRequest(f"{name} is staged for {part.table}, and the first one for {first.table}.")
+        if (part.commit_user, part.commit_identifier) in seen:
+            raise InvalidRequest(f"{name} is given twice. Give each staged commit once.")
+        seen.add((part.commit_user, part.commit_identifier))
+        if not isinstance(part.mode, Append):
+            raise InvalidRequest(f"{name} is an overwrite, which needs a snapshot of its own. Commit it by itself.")
+        if any(message.deleted_files or message.deleted_index_files for message in part.messages) or any(
+            map(is_compaction, part.messages)
+        ):
+            raise InvalidRequest(f"{name} removes files, which needs a snapshot of its own. Commit it by itself.")
+    bases = [part.base_snapshot_id for part in parts]
+    return StagedCommit(
+        table=first.table,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+        mode=Append(),
+        messages=tuple(message for part in parts for message in part.messages),
+        schema_id=max(part.schema_id for part in parts),
+        # What came after the earliest base came after some of the parts were staged.
+        base_snapshot_id=None if None in bases else min(base for base in bases if base is not None),
+        properties=dict(properties),
+        watermark=max((part.watermark for part in parts if part.watermark is not None), default=None),
+    )
