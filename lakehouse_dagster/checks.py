@@ -1,13 +1,18 @@
-"""Checks of a table: sound, complete, compacted, expired. They read metadata and one count, without a Spark session."""
+"""Checks of a table: sound, complete, current, compacted, expired.
+
+Rule: they read metadata and one count, without a Spark session.
+"""
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 
 import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.page import ROW_COUNT, VERIFY, state_checks, verify_check
+from lakehouse_dagster.lateness import ask_source, inputs_check
+from lakehouse_dagster.page import INPUTS_CURRENT, ROW_COUNT, VERIFY, state_checks, verify_check
 from lakehouse_dagster.pipeline import logged_progress, read_state
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources import SourceCheck, row_source
@@ -16,6 +21,7 @@ from lakehouse_dagster.specs import TableSpec
 DESCRIPTIONS: Mapping[str, str] = {
     VERIFY: "Metadata, files and totals agree; a failure blocks downstream assets.",
     ROW_COUNT: "The table has as many rows as the source makes of the committed batches.",
+    INPUTS_CURRENT: "The table has taken what its source has.",
     "sorted_runs": "No bucket has more sorted runs than its specification allows: compaction keeps up.",
     "snapshot_count": "No more snapshots than the specification allows: expiry keeps up.",
 }
@@ -26,8 +32,10 @@ _MOST_NAMED = 5
 def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
     """Return the checks of a table."""
     key, source = lake.table_key(table), row_source(lake, table)
+    answers = {ROW_COUNT: source.tells_rows, INPUTS_CURRENT: source.tells_news}
+    unanswered = {name for name, is_told in answers.items() if not is_told}
     descriptions = {
-        **{name: text for name, text in DESCRIPTIONS.items() if source.tells_rows or name != ROW_COUNT},
+        **{name: text for name, text in DESCRIPTIONS.items() if name not in unanswered},
         **{check.name: check.description for check in source.checks},
     }
     specs = [
@@ -53,6 +61,9 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
             if ROW_COUNT in wanted:
                 expected, through = source.expected_rows(opened, context.resources)
                 yield _source_row_count(opened, key, expected, through)
+            if INPUTS_CURRENT in wanted:
+                behind = ask_source(source, opened, context.resources, context.instance)
+                yield inputs_check(key, table, behind, now=datetime.now(UTC))
             for check in source.checks:
                 if check.name in wanted:
                     yield _source_check(key, check, check.faults(opened, context.resources))

@@ -161,6 +161,14 @@ class MaintenanceAttributes(dg.Model, dg.Resolvable):
     max_snapshots: int | None = None
 
 
+class BehindAttributes(dg.Model, dg.Resolvable):
+    """How far behind its source the table may be, in batches; a time has a unit, such as `36 h`."""
+
+    warn_above: int | None = None
+    fail_above: int | None = None
+    fail_after: str | None = None
+
+
 @dg.scaffold_with(TableScaffolder)
 class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     """A table in the Apache Paimon format: ingest from its source, commit, compaction, expiry, checks and sensors.
@@ -192,6 +200,7 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     runs_on: Literal["spark", "process"] = "spark"
     tag_batches: bool = False
     maintenance: MaintenanceAttributes | None = None
+    behind: BehindAttributes | None = None
     owners: list[str] = Field(default_factory=list)
     tags: dict[str, str] = Field(default_factory=dict)
 

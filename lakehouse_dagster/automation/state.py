@@ -5,14 +5,17 @@ Rule: a tick looks at each table, without Spark, and an error of one table stops
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.lateness import ask_source, report_inputs
 from lakehouse_dagster.page import changed_rows, report_state
 from lakehouse_dagster.pipeline import open_table
 from lakehouse_dagster.resources import LakehouseResource
+from lakehouse_dagster.sources import row_source
 
 # A tick must end within 60 s; the next tick continues with the table that this one did not reach.
 BUDGET_SECONDS = 40
@@ -22,17 +25,23 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
     """Return the sensor that reports the present state of the tables of a lake. It is on and requests no runs."""
 
     tables = {lake.table_key(spec): spec.identifier for spec in lake.tables}
+    told = {spec.identifier: source for spec in lake.tables if (source := row_source(lake, spec)).tells_news}
 
     @dg.sensor(
         name=lake.scoped("state"),
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Shows on the pages of the tables what other engines and processes did to them.",
-        required_resource_keys={lake.resource},
+        description="Shows on the pages of the tables what other engines and processes did to them, and to their "
+        "sources.",
+        required_resource_keys={lake.resource, *(key for source in told.values() for key in source.resources)},
     )
     def state(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         def report(key: dg.AssetKey, table: lc.Table) -> str:
-            found = report_state(context.instance, lake, lake.table(table.name), table, done="found by the sensor")
+            spec = lake.table(table.name)
+            found = report_state(context.instance, lake, spec, table, done="found by the sensor")
+            if (source := told.get(table.name)) is not None:
+                behind = ask_source(source, table, context.resources, context.instance)
+                report_inputs(context.instance, key, spec, behind, now=datetime.now(UTC))
             return "no snapshot" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
 
         lines, cursor = _look(context, lake.resource, tables, report)

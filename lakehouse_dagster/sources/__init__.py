@@ -9,11 +9,12 @@ from lakehouse_dagster.sources.changelog_source import (
     unapplied,
 )
 from lakehouse_dagster.sources.feed_source import FeedSource
-from lakehouse_dagster.sources.row_source import Delivery, RowSource, SourceCheck
+from lakehouse_dagster.sources.row_source import Behind, Delivery, RowSource, SourceCheck
 from lakehouse_dagster.sources.table_source import row_source
 
 __all__ = [
     "ROWKIND",
+    "Behind",
     "ChangelogSource",
     "Delivery",
     "FeedSource",

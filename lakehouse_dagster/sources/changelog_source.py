@@ -4,6 +4,7 @@ rows.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -12,9 +13,9 @@ import pyarrow.compute as pc
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
-from lakehouse_dagster.pipeline import committed_identifier, incarnation
+from lakehouse_dagster.pipeline import committed_identifier, incarnation, open_table
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource
+from lakehouse_dagster.sources.row_source import Behind, Delivery, Expected, RowSource
 from lakehouse_dagster.specs import ChangesSpec
 
 # Row kinds of the changes that are kept or taken away; -U only repeats what was there before.
@@ -43,6 +44,10 @@ class ChangelogSource(RowSource):
     def tells_rows(self) -> bool:
         return True
 
+    @property
+    def tells_news(self) -> bool:
+        return True
+
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         followed = lakehouse.local_catalog().table(self.spec.table)
@@ -67,26 +72,56 @@ class ChangelogSource(RowSource):
         where = " AND ".join(f"{column} IS NULL" for column in self.spec.while_null)
         return followed.scan(where=where or None, at=at).count(), f"{self.spec.table} snapshot {done}"
 
+    def behind(self, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
+        lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
+        followed = open_table(lakehouse.local_catalog(), self.spec.table)
+        unit = "snapshot"
+        if followed is None:
+            return Behind(source=self.spec.table, unit=unit)
+        user = changes_user(followed, self.key)
+        done = None if table is None else committed_identifier(table, user)
+        taken = "" if done is None else str(done)
+        try:
+            waiting = [batch.identifier for batch in unapplied(followed, table, commit_user=user)]
+        except (lc.SnapshotExpired, lc.InvalidRequest) as error:
+            newest = str(followed.content_snapshot_id() or "")
+            return Behind(source=self.spec.table, unit=unit, newest=newest, taken=taken, fault=str(error))
+        # A changelog is retained for longer than its snapshot.
+        times = (each.time_millis for each in (*followed.changelogs(), *followed.snapshots()) if each.id in waiting[:1])
+        millis = next(times, None)
+        return Behind(
+            source=self.spec.table,
+            unit=unit,
+            waiting=tuple(map(str, waiting)),
+            since=None if millis is None else datetime.fromtimestamp(millis / 1000, UTC),
+            newest=str(waiting[-1]) if waiting else taken,
+            taken=taken,
+        )
+
 
 def changes_user(followed: lc.Table, key: dg.AssetKey) -> str:
     """Return the commit user of the changes for the table of asset `key`: the same in each run."""
     return f"changes/{followed.name}@{incarnation(followed)}/{'/'.join(key.path)}"
 
 
-def unapplied(followed: lc.Table, table: lc.Table, *, commit_user: str) -> list[Batch]:
-    """Return the snapshots of `followed` whose changes `table` has not committed, oldest first.
+def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -> list[Batch]:
+    """Return the snapshots of `followed` whose changes `table`, None before it is created, has not committed, oldest
+    first.
 
     Raises SnapshotExpired when the changes of one are expired. Raises InvalidRequest when the table that `table`
     followed was dropped since: rows of that table would stay for ever.
     """
-    same_table = commit_user.partition("@")[0] + "@"
-    others = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_table)]
-    if others and commit_user not in others:
-        raise lc.InvalidRequest(
-            f"{table.name}: found changes of {others[-1]}, but {followed.name} is another table now "
-            f"({commit_user}). Drop {table.name}; the next run makes it anew."
-        )
-    plan = followed.changes(after=committed_identifier(table, commit_user) or 0).plan()
+    done = 0
+    if table is not None:
+        same_table = commit_user.partition("@")[0] + "@"
+        others = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_table)]
+        if others and commit_user not in others:
+            raise lc.InvalidRequest(
+                f"{table.name}: found changes of {others[-1]}, but {followed.name} is another table now "
+                f"({commit_user}). Drop {table.name}; the next run makes it anew."
+            )
+        done = committed_identifier(table, commit_user) or 0
+    plan = followed.changes(after=done).plan()
     return [_snapshot_batch(followed, each) for each in sorted({split.snapshot_id for split in plan.splits})]
 
 

@@ -1,6 +1,6 @@
 """Feed source: the batches of a step, or the feed as a whole."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from lakehouse_dagster.feed import WHOLE, Batch, Feed, batches_of, commit_user
 from lakehouse_dagster.pipeline import last_identifier, refuse_gap
 from lakehouse_dagster.resources import FeedResource, LakehouseResource
 from lakehouse_dagster.run_tags import root_run_id
-from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource
+from lakehouse_dagster.sources.row_source import Behind, Delivery, Expected, RowSource
 from lakehouse_dagster.specs import FeedSpec
 
 
@@ -45,6 +45,10 @@ class FeedSource(RowSource):
     @property
     def tells_rows(self) -> bool:
         return True
+
+    @property
+    def tells_news(self) -> bool:
+        return self.spec.batches and self.feed.delivered is not None
 
     @property
     def batching(self) -> Mapping[str, Any]:
@@ -88,3 +92,29 @@ class FeedSource(RowSource):
         last = last_identifier(table, "/".join(self.key.path))
         through = self.feed.batch_key(last) if self.spec.batches and last is not None else None
         return source.expected_rows(self.spec.name, through), through
+
+    def behind(self, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
+        assert self.feed.delivered is not None
+        source: FeedResource = getattr(resources, self.feed.resource)
+        done = None if table is None else last_identifier(table, "/".join(self.key.path))
+        all_keys = self.feed.batches.get_partition_keys()
+        places = {key: place for place, key in enumerate(all_keys)}
+        # What is no batch of the feed was added by hand; its run is refused.
+        delivered = {*instance.get_dynamic_partitions(str(self.feed.delivered.name))}
+        offered = [key for key in all_keys if key in delivered]
+        left = [key for key in offered if done is None or places[key] > done]
+        return Behind(
+            source=f"feed {self.spec.name}",
+            unit="batch",
+            waiting=tuple(key for key in left if self._has_rows(source, all_keys, places[key])),
+            newest=offered[-1] if offered else "",
+            taken="" if done is None else self.feed.batch_key(done) or "",
+        )
+
+    def _has_rows(self, source: FeedResource, keys: Sequence[str], place: int) -> bool:
+        """Return whether a batch brings rows: without rows it leaves no commit. The last of all batches may have
+        some.
+        """
+        if place + 1 == len(keys):
+            return True
+        return source.is_gap(self.spec.name, keys[place - 1] if place else None, keys[place + 1])

@@ -5,6 +5,7 @@ Rule: a file that was read through is part of one delivery; a file that cannot b
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,15 @@ from lakehouse_dagster.pipeline import (
     unfinished_deliveries,
 )
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource, SourceCheck, delivery_user, table_of
+from lakehouse_dagster.sources.row_source import (
+    Behind,
+    Delivery,
+    Expected,
+    RowSource,
+    SourceCheck,
+    delivery_user,
+    table_of,
+)
 from lakehouse_dagster.specs import ROW_KINDS, FilesSpec, WriteMode
 
 _KIND = "files"
@@ -49,6 +58,10 @@ class FilesSource(RowSource):
     def tells_rows(self) -> bool:
         # A key table has fewer rows where keys repeat, and an overwrite removes rows of earlier files.
         return self.write_mode == "append"
+
+    @property
+    def tells_news(self) -> bool:
+        return True
 
     @property
     def label(self) -> str:
@@ -149,11 +162,37 @@ class FilesSource(RowSource):
         rows = sum(each.row_count for each in recorded if done is not None and each.delivery <= done)
         return rows, None if done is None else f"delivery {done}"
 
+    def behind(self, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
+        lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
+        recorded = [] if table is None else recorded_files(lakehouse.local_catalog(), table)
+        done = None if table is None else committed_identifier(table, delivery_user(_KIND, table, self.key))
+        # A delivery without rows leaves no commit.
+        with_rows = {each.delivery for each in recorded if each.row_count > 0}
+        found = find_files(self.pattern)
+        left = [each.file for each in recorded if each.delivery in with_rows and (done is None or each.delivery > done)]
+        waiting = [*left, *_new(found, recorded)]
+        return Behind(
+            source=self.spec.path,
+            unit="file",
+            waiting=tuple(str(file.path) for file in waiting),
+            since=min(filter(None, (_arrived(file.path) for file in waiting)), default=None),
+            newest=str(found[-1].path) if found else "",
+            taken=next((str(each.file.path) for each in reversed(recorded) if each.file not in left), ""),
+        )
+
     def _batches(self, recorded: Iterable[RecordedFile], table: lc.Table, user: str) -> list[Batch]:
         numbers = unfinished_deliveries(recorded, table, commit_user=user)
         # An overwrite replaces what it saw when it was staged, so the one before it must be committed then.
         due = numbers[:1] if self.write_mode == "overwrite" else numbers
         return [Batch(key=str(number), identifier=number) for number in due]
+
+
+def _arrived(path: Path) -> datetime | None:
+    """Return when a file came to be where it is: one that was moved there keeps its time of modification."""
+    try:
+        return datetime.fromtimestamp(path.stat().st_ctime, UTC)
+    except OSError:
+        return None
 
 
 def _changed(found: Iterable[FoundFile], recorded: Iterable[RecordedFile]) -> list[Path]:

@@ -6,6 +6,7 @@ of a changelog. So the table's own commits show how far it is.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
 import dagster as dg
@@ -50,6 +51,30 @@ class SourceCheck:
     passed: str
     count: str
     faults: Callable[[lc.Table, Any], list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """What a table has not taken of its source: the names of the batches that wait, oldest first.
+
+    `unit` is the word for one of them, `since` the time when the oldest came (None: the source does not tell), `newest`
+    the newest batch of the source, and `taken` the newest that the table has; both are empty without one. `fault` says
+    why the table cannot take them, or why the source cannot be asked.
+    """
+
+    source: str
+    unit: str
+    waiting: tuple[str, ...] = ()
+    since: datetime | None = None
+    newest: str = ""
+    taken: str = ""
+    fault: str = ""
+
+    @property
+    def text(self) -> str:
+        """The number of batches in words, as in `2 snapshots of ops.flights`."""
+        count = len(self.waiting)
+        return f"{count:,} {self.unit}{'' if count == 1 else 's' if self.unit != 'batch' else 'es'} of {self.source}"
 
 
 def table_of(catalog: lc.Catalog, key: dg.AssetKey) -> lc.Table:
@@ -110,3 +135,12 @@ class RowSource(Protocol):
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
         """Return the expected rows of the table after its commits, and the last batch that they include."""
         raise lc.UnsupportedFeature(f"{table.name}: {self.label} does not say how many rows it made.")
+
+    @property
+    def tells_news(self) -> bool:
+        """Whether `behind` has an answer: whether the source can be asked cheaply, without Spark, for what is new."""
+        return False
+
+    def behind(self, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
+        """Return what the table, None before it is created, has not taken."""
+        raise lc.UnsupportedFeature(f"{self.label}: the source does not tell what is new.")

@@ -1,5 +1,6 @@
 """Specifications: one YAML file a table, read by one model."""
 
+from lakehouse_dagster.specs.lateness import BehindSpec
 from lakehouse_dagster.specs.loading import checked_spec, load_specs, parse_spec
 from lakehouse_dagster.specs.models import (
     ROW_KINDS,
@@ -22,6 +23,7 @@ from lakehouse_dagster.specs.models import (
 __all__ = [
     "ROW_KINDS",
     "SOURCES",
+    "BehindSpec",
     "ChangesSpec",
     "ColumnSpec",
     "DimensionSpec",

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 import lakehouse_core as lc
-from lakehouse_dagster.specs.models import FeedSpec, Misfit, TableSpec, nearest
+from lakehouse_dagster.specs.models import FeedSpec, TableSpec, nearest
+from lakehouse_dagster.specs.strict import Misfit
 
 
 def load_specs(

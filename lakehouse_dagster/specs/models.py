@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     PrivateAttr,
     field_validator,
     model_validator,
 )
+
+from lakehouse_dagster.specs.lateness import BehindSpec
+from lakehouse_dagster.specs.strict import Misfit, StrictModel
 
 # What `rowkind_column` of a specification may hold.
 ROW_KINDS = ("+I", "-U", "+U", "-D")
@@ -31,19 +32,7 @@ _OF_A_RUN = ("function", "asset")
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
 
-class Misfit(ValueError):
-    """Attributes that do not fit each other. `place` leads to the one to correct."""
-
-    def __init__(self, place: tuple[str, ...], message: str) -> None:
-        super().__init__(message)
-        self.place = place
-
-
-class _Spec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ColumnSpec(_Spec):
+class ColumnSpec(StrictModel):
     """A column: its type as SQL text (`DECIMAL(12, 2) NOT NULL`) and what it means."""
 
     type: str
@@ -54,7 +43,7 @@ def _column(value: object) -> object:
     return {"type": value} if isinstance(value, str) else value
 
 
-class FeedSpec(_Spec):
+class FeedSpec(StrictModel):
     """The source of the rows: a source that the code location knows, and one of its feeds."""
 
     source: Identifier
@@ -63,7 +52,7 @@ class FeedSpec(_Spec):
     batches: bool = True
 
 
-class ChangesSpec(_Spec):
+class ChangesSpec(StrictModel):
     """The table whose changelog a table follows: a row stays in it while these columns are null. Without such columns
     all rows stay.
     """
@@ -72,7 +61,7 @@ class ChangesSpec(_Spec):
     while_null: tuple[Identifier, ...] = ()
 
 
-class FilesSpec(_Spec):
+class FilesSpec(StrictModel):
     """Files of rows, each loaded once: those that match `path`, where `*` stands for any characters of a name and `**`
     for any folders. A relative path begins at the folder of the specification.
     """
@@ -85,7 +74,7 @@ class FilesSpec(_Spec):
     null: str = ""
 
 
-class SqlSpec(_Spec):
+class SqlSpec(StrictModel):
     """A query of a database, by SQLAlchemy. Each run takes the rows from the last value of `cursor` on, each once."""
 
     # The name of the environment variable with the address of the database, never the address.
@@ -99,7 +88,7 @@ def _dotted(call: object) -> str:
     return call if isinstance(call, str) else f"{getattr(call, '__module__', '')}.{getattr(call, '__qualname__', call)}"
 
 
-class FunctionSpec(_Spec):
+class FunctionSpec(StrictModel):
     """A Python function that yields rows: objects with an Arrow stream, pandas or polars frames.
 
     With `cursor`, a column of its rows, it is called with the last value that was taken (None at first), and yields the
@@ -120,7 +109,7 @@ class FunctionSpec(_Spec):
         return _dotted(self.call)
 
 
-class UpstreamSpec(_Spec):
+class UpstreamSpec(StrictModel):
     """An asset upstream whose value is the rows: an object with an Arrow stream, or a pandas, polars or Spark frame."""
 
     # As in `raw/orders`.
@@ -137,7 +126,7 @@ def _text_of_date(value: object) -> object:
 DateText: TypeAlias = Annotated[str, BeforeValidator(_text_of_date)]
 
 
-class TimePartitionsSpec(_Spec):
+class TimePartitionsSpec(StrictModel):
     """Time windows from `start` on, up to `end` or the present. The start of a window makes the values of `columns`:
     column → pattern of `strftime`.
     """
@@ -167,7 +156,7 @@ class TimePartitionsSpec(_Spec):
         return self
 
 
-class KeyPartitionsSpec(_Spec):
+class KeyPartitionsSpec(StrictModel):
     """Partitions whose key is the value of `column`, or with `values` the name of a value: key → value."""
 
     column: str | None = None
@@ -194,7 +183,7 @@ class DynamicPartitionsSpec(KeyPartitionsSpec):
     name: str = Field(min_length=1)
 
 
-class DimensionSpec(_Spec):
+class DimensionSpec(StrictModel):
     """Partitions of one kind."""
 
     time: TimePartitionsSpec | None = None
@@ -237,7 +226,7 @@ def _write_mode(value: object) -> object:
     return "upsert" if value == "merge" else value
 
 
-class MaintenanceSpec(_Spec):
+class MaintenanceSpec(StrictModel):
     """When the table is maintained. The core decides what is done."""
 
     # More small files than this, all buckets together: compact fully.
@@ -248,7 +237,7 @@ class MaintenanceSpec(_Spec):
     max_snapshots: int = Field(default=30, ge=1)
 
 
-class TableSpec(_Spec):
+class TableSpec(StrictModel):
     """One table. Its asset keys, checks and jobs are made from the specification alone."""
 
     database: Identifier
@@ -276,6 +265,7 @@ class TableSpec(_Spec):
     # A tag `batch-<day>` after each batch, so that the table can be read as it was that evening.
     tag_batches: bool = False
     maintenance: MaintenanceSpec = MaintenanceSpec()
+    behind: BehindSpec = BehindSpec()
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = {}
     # Where it was read from, as pages show it. No part of what it says: equal texts have equal digests.

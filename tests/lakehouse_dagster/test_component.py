@@ -20,6 +20,7 @@ import lakehouse_dagster
 from lakehouse_dagster import LakehouseTableComponent, TableSpec
 from lakehouse_dagster.component import (
     AssetAttributes,
+    BehindAttributes,
     ChangesAttributes,
     DimensionAttributes,
     DynamicPartitionsAttributes,
@@ -33,6 +34,7 @@ from lakehouse_dagster.component import (
     TimePartitionsAttributes,
 )
 from lakehouse_dagster.specs import (
+    BehindSpec,
     ChangesSpec,
     DimensionSpec,
     FilesSpec,
@@ -236,6 +238,7 @@ def test_dagster_finds_the_component_by_the_package():
         (TimePartitionsAttributes, TimePartitionsSpec, set(), set()),
         (StaticPartitionsAttributes, StaticPartitionsSpec, set(), set()),
         (DynamicPartitionsAttributes, DynamicPartitionsSpec, set(), set()),
+        (BehindAttributes, BehindSpec, set(), set()),
         (MaintenanceAttributes, MaintenanceSpec, set(), set()),
         (LakehouseTableComponent, TableSpec, {"feed"}, {"lake", "warehouse"}),
     ],

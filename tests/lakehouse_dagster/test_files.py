@@ -69,7 +69,7 @@ def test_each_file_is_loaded_once_by_the_first_run_that_finds_it(ready: ReadyLak
 
     assert ids(ready) == [1, 2, 3, 4]
     assert ready.checks(ORDERS) == dict.fromkeys(
-        ("files_loaded", "snapshot_count", "sorted_runs", "source_row_count", "verify"), True
+        ("files_loaded", "inputs_current", "snapshot_count", "sorted_runs", "source_row_count", "verify"), True
     )
     recorded = ready.table("sales.file_deliveries").scan().to_arrow().to_pylist()
     assert {Path(row["path"]).name: (row["delivery"], row["row_count"]) for row in recorded} == {

@@ -118,6 +118,22 @@ def test_a_specification_is_the_table_it_describes():
             ("feed: {source: shop, name: orders}", "function: {call: orders}"),
             "orders.yaml:12: function.call",
         ),
+        (
+            ("write_mode: merge", "write_mode: merge\nbehind: {warn_over: 2}"),
+            "orders.yaml:12: behind.warn_over is not known; did you mean 'warn_above'?",
+        ),
+        (
+            ("write_mode: merge", "write_mode: merge\nbehind:\n  warn_above: 9\n  fail_above: 3"),
+            "orders.yaml:12: behind: warn_above is 9 and fail_above is 3. Warn at fewer batches than fail",
+        ),
+        (
+            ("write_mode: merge", "write_mode: merge\nbehind:\n  fail_after: 36"),
+            "orders.yaml:13: behind.fail_after: found 36, expected a whole number with a unit, s, min, h or d, such as",
+        ),
+        (
+            ("write_mode: merge", "write_mode: merge\nbehind: {fail_after: 20 s}"),
+            "orders.yaml:12: behind.fail_after: found '20 s', expected at least '1 min'",
+        ),
         ((GOOD, "- a list\n"), "orders.yaml:1: expected a mapping of database, name"),
         (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),
     ],

@@ -1,0 +1,104 @@
+"""Lateness: the check of what the source of a table has and the table lacks.
+
+Rule: a source that cannot be asked fails the check of its table alone.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.page import INPUTS_CURRENT, report_check
+from lakehouse_dagster.sources import Behind, RowSource
+from lakehouse_dagster.specs import TableSpec
+
+# Without a limit of its own, a table that loads what is new by itself is late after this time.
+FAIL_AFTER = timedelta(hours=1)
+# While a table is behind, its page shows for how long, this often.
+_SHOW_AGAIN = timedelta(minutes=10)
+# What makes an evaluation another one: the time alone does not.
+_SUBJECT = ("paimon/behind", "paimon/input_newest", "paimon/input_taken")
+
+
+def ask_source(source: RowSource, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
+    """Return what a table has not taken of its source; a source that fails to answer is a fault of the answer."""
+    try:
+        return source.behind(table, resources, instance)
+    except Exception as error:  # The feeds of teams may raise any error, and other tables must be looked at too.
+        fault = f"{source.label} cannot be asked: {type(error).__name__}: {error}"
+        return Behind(source=source.label, unit="batch", fault=fault)
+
+
+def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: datetime) -> dg.AssetCheckResult:
+    """Evaluate the check `inputs_current` of a table: a warning up to the limits of its specification, then an error.
+
+    Where the source does not tell when its batches came, their number alone counts.
+    """
+    limits = spec.behind
+    count = len(behind.waiting)
+    waits = now - behind.since if behind.since is not None and count else timedelta()
+    fail_after = limits.fail_after or FAIL_AFTER
+    is_late = count > limits.fail_above or (count > limits.warn_above and waits > fail_after)
+    description = f"behind by {behind.text}" if count else f"has all of {behind.source}"
+    if behind.since is not None and count:
+        description += f"; the oldest waits for {duration_text(waits)}"
+    if behind.fault:
+        description = behind.fault
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=INPUTS_CURRENT,
+        passed=not behind.fault and count <= limits.warn_above,
+        severity=dg.AssetCheckSeverity.ERROR if behind.fault or is_late else dg.AssetCheckSeverity.WARN,
+        description=description,
+        metadata={
+            "paimon/behind": dg.MetadataValue.int(count),
+            "paimon/behind_seconds": dg.MetadataValue.int(int(waits.total_seconds())),
+            # Texts: as numbers Dagster would plot them.
+            "paimon/input": dg.MetadataValue.text(behind.source),
+            "paimon/input_newest": dg.MetadataValue.text(behind.newest),
+            "paimon/input_taken": dg.MetadataValue.text(behind.taken),
+            "paimon/limit": dg.MetadataValue.text(
+                f"warns above {limits.warn_above}, fails above {limits.fail_above} or after {duration_text(fail_after)}"
+            ),
+        },
+    )
+
+
+def report_inputs(
+    instance: dg.DagsterInstance, key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: datetime
+) -> None:
+    """Store the evaluation of `inputs_current`, unless the page shows the same already."""
+    result = inputs_check(key, spec, behind, now=now)
+    if not _is_shown(instance, result, now=now):
+        report_check(instance, result)
+
+
+def _is_shown(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, now: datetime) -> bool:
+    assert result.asset_key is not None
+    check = dg.AssetCheckKey(result.asset_key, str(result.check_name))
+    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([check]).get(check)
+    if record is None or record.event is None or not isinstance(record.evaluation, dg.AssetCheckEvaluation):
+        return False
+    # Dagster takes a check for not evaluated once there is a newer event of the asset.
+    table = instance.get_latest_materialization_event(result.asset_key)
+    if table is not None and table.timestamp > record.event.timestamp:
+        return False
+    shown = record.evaluation
+    is_old = now - datetime.fromtimestamp(record.event.timestamp, UTC) > _SHOW_AGAIN
+    is_same = (shown.passed, shown.severity) == (result.passed, result.severity) and all(
+        shown.metadata.get(name) == result.metadata.get(name) for name in _SUBJECT
+    )
+    return is_same and (result.passed or not is_old)
+
+
+def duration_text(duration: timedelta) -> str:
+    """Return a time in its two largest units, as in `2 h 5 min`."""
+    seconds = max(0, int(duration.total_seconds()))
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if not minutes:
+        return f"{seconds} s"
+    if not hours:
+        return f"{minutes} min"
+    parts = ((days, "d"), (hours % 24, "h")) if days else ((hours, "h"), (minutes % 60, "min"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)

@@ -1,0 +1,53 @@
+"""Lateness: when a table loads what is new, how far behind its source it may be, and how old its rows may become.
+
+Rule: times are texts with a unit (`36 h`), so no unit has to be guessed.
+"""
+
+import re
+from datetime import timedelta
+from typing import Annotated, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from lakehouse_dagster.specs.strict import StrictModel
+
+_UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
+_DURATION = re.compile(r"\s*(\d+)\s*(s|min|h|d)\s*")
+# Dagster refuses shorter windows.
+_SHORTEST = timedelta(minutes=1)
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value
+    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None or len(found[1]) > len("99999999"):
+        raise ValueError(f"found {value!r}, expected a whole number with a unit, s, min, h or d, such as '36 h'")
+    duration = timedelta(**{_UNITS[found[2]]: int(found[1])})
+    if duration < _SHORTEST:
+        raise ValueError(f"found {value!r}, expected at least '1 min'")
+    return duration
+
+
+Duration: TypeAlias = Annotated[timedelta, BeforeValidator(_duration)]
+
+
+class BehindSpec(StrictModel):
+    """How far behind its source a table may be. Batches are those of its source: snapshots, files, batches of a feed.
+
+    The check `inputs_current` warns above `warn_above` batches, and fails above `fail_above`, or when the oldest batch
+    has waited for `fail_after`. Without `fail_after` that is an hour, and no limit for a table with a schedule of its
+    own.
+    """
+
+    warn_above: int = Field(default=0, ge=0)
+    fail_above: int = Field(default=10, ge=0)
+    fail_after: Duration | None = None
+
+    @model_validator(mode="after")
+    def _warns_before_it_fails(self) -> Self:
+        if self.warn_above > self.fail_above:
+            raise ValueError(
+                f"warn_above is {self.warn_above} and fail_above is {self.fail_above}. Warn at fewer batches than fail"
+            )
+        return self

@@ -1,0 +1,242 @@
+"""A table says how far it is behind its source, in batches and in time, and its page is not green meanwhile."""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakehouse_dagster import Lake, TableSpec
+from lakehouse_dagster.lateness import duration_text, inputs_check
+from lakehouse_dagster.sources import Behind
+from lakehouse_dagster.testing import ReadyLake, ready_lake
+from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
+from tests.lakehouse_dagster.page_location import DailyFeed
+from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
+
+ORDERS, OPEN = "sales.orders", "sales.open_orders"
+FOLLOWED = orders(options={"bucket": "1", "changelog-producer": "input", "lakehouse.read.grace": "0 s"})
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def followers(**change: Any) -> TableSpec:
+    """The specification of a table that follows the changes of the orders."""
+    return orders(
+        **{"name": "open_orders", "write_mode": "cdc", "feed": None, "changes_of": {"table": ORDERS}} | change
+    )
+
+
+@pytest.fixture
+def ready() -> Iterator[ReadyLake]:
+    with ready_lake(shop_lake(FOLLOWED, followers()), resources={"shop": ShopFeed()}) as lake:
+        lake.ingest("2013-01-01", "2013-01-02")
+        yield lake
+
+
+def tick(ready: ReadyLake, *resources: str) -> str:
+    """Evaluate the sensor of states; return what it says."""
+    sensor = ready.definitions.get_repository_def().get_sensor_def("mine_state")
+    given = {name: (ready.definitions.resources or {})[name] for name in ("lakehouse", *resources)}
+    with dg.build_sensor_context(instance=ready.instance, resources=given) as context:
+        return str(sensor.evaluate_tick(context).skip_message)
+
+
+def evaluations(ready: ReadyLake, table: str) -> list[dg.AssetCheckEvaluation]:
+    """The evaluations of `inputs_current`, newest first."""
+    key = dg.AssetCheckKey(ready.lake.table_key(ready.lake.table(table)), "inputs_current")
+    found = ready.instance.event_log_storage.get_asset_check_execution_history(key, limit=100)
+    return [each.evaluation for each in found if isinstance(each.evaluation, dg.AssetCheckEvaluation)]
+
+
+def figures(evaluation: dg.AssetCheckEvaluation) -> dict[str, Any]:
+    return {name.removeprefix("paimon/"): value.value for name, value in evaluation.metadata.items()}
+
+
+@pytest.mark.dagster
+def test_a_table_11_snapshots_behind_is_not_green_and_says_how_far_and_how_long(ready: ReadyLake):
+    assert ready.checks(OPEN)["inputs_current"]
+    for number in range(11):
+        ready.table(ORDERS).write([{"id": 100 + number}])
+
+    tick(ready)
+
+    (found, *_) = evaluations(ready, OPEN)
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert str(found.description).startswith("behind by 11 snapshots of sales.orders; the oldest waits for ")
+    shown = figures(found)
+    waited = shown.pop("behind_seconds")
+    oldest = ready.table(ORDERS).snapshot(3).time_millis / 1000
+    assert 0 <= waited <= datetime.now(UTC).timestamp() - oldest
+    assert shown == {
+        "behind": 11,
+        "input": ORDERS,
+        "input_newest": "13",
+        "input_taken": "2",
+        "limit": "warns above 0, fails above 10 or after 1 h",
+    }
+
+
+@pytest.mark.dagster
+def test_a_tick_shows_news_of_the_source_once_and_the_next_load_makes_the_table_current(ready: ReadyLake):
+    before = len(evaluations(ready, OPEN))
+    tick(ready)
+    assert len(evaluations(ready, OPEN)) == before
+    ready.table(ORDERS).write([{"id": 100}])
+
+    tick(ready)
+    tick(ready)
+
+    assert len(evaluations(ready, OPEN)) == before + 1
+    assert evaluations(ready, OPEN)[0].severity == dg.AssetCheckSeverity.WARN
+    ready.ingest("2013-01-03")
+    assert ready.checks(OPEN)["inputs_current"]
+    assert figures(evaluations(ready, OPEN)[0])["behind"] == 0
+
+
+@pytest.mark.dagster
+def test_compactions_of_the_source_are_no_news_and_maintenance_of_the_table_keeps_the_result(ready: ReadyLake):
+    ready.table(ORDERS).compact(full=True)
+    tick(ready)
+    assert ready.checks(OPEN)["inputs_current"]
+    ready.table(ORDERS).write([{"id": 100}])
+    tick(ready)
+
+    ready.maintain()
+
+    newest = ready.instance.get_latest_materialization_event(ready.lake.table_key(ready.lake.table(OPEN)))
+    key = dg.AssetCheckKey(ready.lake.table_key(ready.lake.table(OPEN)), "inputs_current")
+    record = ready.instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+    assert newest is not None
+    assert record.event is not None
+    assert record.event.timestamp >= newest.timestamp
+    assert not ready.checks(OPEN)["inputs_current"]
+
+
+@pytest.mark.dagster
+def test_changes_that_expired_unread_fail_the_check_with_the_reason(ready: ReadyLake):
+    for number in range(3):
+        ready.table(ORDERS).write([{"id": 100 + number}])
+    ready.table(ORDERS).expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta())
+
+    tick(ready)
+
+    (found, *_) = evaluations(ready, OPEN)
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert str(found.description).startswith("sales.orders: Snapshot 3 is expired. The earliest available is 5.")
+
+
+@pytest.mark.dagster
+def test_files_that_are_not_loaded_are_counted_from_when_they_came(tmp_path: Path):
+    fields: dict[str, Any] = {"primary_key": (), "options": {}, "write_mode": "append", "feed": None}
+    spec = orders(**fields, files={"path": str(tmp_path / "*.csv")})
+    with ready_lake(Lake(name="mine", tables=(spec,)), resources={}) as ready:
+        put(tmp_path / "a.csv", 1)
+        put(tmp_path / "empty.csv")
+        ready.ingest()
+        assert ready.checks(ORDERS)["inputs_current"]
+        put(tmp_path / "b.csv", 2)
+        # A file that was moved here from elsewhere has an old time of modification.
+        os.utime(tmp_path / "b.csv", (1_700_000_000,) * 2)
+
+        tick(ready)
+
+        (found, *_) = evaluations(ready, ORDERS)
+        assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+        assert str(found.description).startswith(f"behind by 1 file of {tmp_path}/*.csv; the oldest waits for ")
+        assert figures(found)["behind_seconds"] < 60
+
+
+def put(path: Path, *ids: int) -> None:
+    path.write_text("id\n" + "".join(f"{id}\n" for id in ids))
+
+
+@pytest.mark.dagster
+def test_delivered_batches_that_are_not_loaded_are_counted_without_a_time():
+    with ready_lake(DELIVERED, resources={"shop": DailyFeed()}) as ready:
+        ready.ingest("2013-01-01")
+        assert ready.checks(ORDERS)["inputs_current"]
+        ready.instance.add_dynamic_partitions("shop_batches", ["2013-01-02", "2013-01-03", "tomorrow"])
+
+        tick(ready, "shop")
+
+        (found, *_) = evaluations(ready, ORDERS)
+        assert found.description == "behind by 2 batches of feed orders"
+        assert (figures(found)["input_newest"], figures(found)["input_taken"]) == ("2013-01-03", "2013-01-01")
+
+
+class BrokenFeed(DailyFeed):
+    """A feed whose owner did not think of everything."""
+
+    def is_gap(self, feed: str, after: str | None, before: str) -> bool:
+        raise KeyError("counts")
+
+
+@pytest.mark.dagster
+def test_a_source_that_cannot_be_asked_fails_the_check_of_its_table_and_no_tick():
+    with ready_lake(DELIVERED, resources={"shop": DailyFeed()}) as ready:
+        ready.ingest("2013-01-01")
+        ready.instance.add_dynamic_partitions("shop_batches", ["2013-01-02"])
+        (ready.definitions.resources or {})["shop"] = BrokenFeed()  # type: ignore[index]
+
+        assert tick(ready, "shop").startswith("sales.orders: snapshot ")
+
+        (found, *_) = evaluations(ready, ORDERS)
+        assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
+        assert found.description == "feed orders cannot be asked: KeyError: 'counts'"
+
+
+def test_sources_that_cannot_be_asked_cheaply_have_no_such_check():
+    with ready_lake(shop_lake(), resources={"shop": ShopFeed()}) as ready:
+        names = {key.name for key in ready.definitions.resolve_asset_graph().asset_check_keys}
+
+    assert "inputs_current" not in names
+
+
+# Limits, waiting batches, hours since the oldest came → result.
+LATE = """
+warn_above  fail_above  fail_after  waiting  hours  result
+0           10          1 h         0        0      passed
+0           10          1 h         1        0      WARN
+0           10          1 h         10       1      WARN
+0           10          1 h         11       0      ERROR
+0           10          1 h         1        2      ERROR
+0           10          1 h         1        -      WARN
+1           3           26 h        1        99     passed
+1           3           26 h        2        25     WARN
+1           3           26 h        2        27     ERROR
+0           0           1 h         1        0      ERROR
+"""
+
+
+@pytest.mark.parametrize("case", LATE.strip().splitlines()[1:])
+def test_the_limits_of_the_specification_decide_between_warning_and_failure(case: str):
+    words = case.replace(" h ", "_h ").split()
+    warn_above, fail_above, fail_after, waiting, hours, result = words
+    spec = followers(
+        behind={"warn_above": warn_above, "fail_above": fail_above, "fail_after": fail_after.replace("_", " ")}
+    )
+    since = None if hours == "-" else NOW - timedelta(hours=int(hours))
+    behind = Behind(source=ORDERS, unit="snapshot", waiting=("1",) * int(waiting), since=since)
+
+    found = inputs_check(dg.AssetKey("t"), spec, behind, now=NOW)
+
+    assert ("passed" if found.passed else found.severity.name) == result
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (3599, "59 min"),
+        (7500, "2 h 5 min"),
+        (86400, "1 d"),
+        (97200, "1 d 3 h"),
+    ],
+)
+def test_a_time_is_told_in_its_two_largest_units(seconds: int, text: str):
+    assert duration_text(timedelta(seconds=seconds)) == text
