@@ -11,8 +11,8 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.lateness import ask_source, inputs_check
-from lakehouse_dagster.page import INPUTS_CURRENT, ROW_COUNT, VERIFY, state_checks, verify_check
+from lakehouse_dagster.lateness import ask_source, content_age_check, inputs_check
+from lakehouse_dagster.page import CONTENT_AGE, INPUTS_CURRENT, ROW_COUNT, VERIFY, state_checks, verify_check
 from lakehouse_dagster.pipeline import logged_progress, read_state
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources import SourceCheck, row_source
@@ -22,6 +22,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     VERIFY: "Metadata, files and totals agree; a failure blocks downstream assets.",
     ROW_COUNT: "The table has as many rows as the source makes of the committed batches.",
     INPUTS_CURRENT: "The table has taken what its source has.",
+    CONTENT_AGE: "The newest rows are not older than the specification allows.",
     "sorted_runs": "No bucket has more sorted runs than its specification allows: compaction keeps up.",
     "snapshot_count": "No more snapshots than the specification allows: expiry keeps up.",
 }
@@ -32,10 +33,10 @@ _MOST_NAMED = 5
 def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
     """Return the checks of a table."""
     key, source = lake.table_key(table), row_source(lake, table)
-    answers = {ROW_COUNT: source.tells_rows, INPUTS_CURRENT: source.tells_news}
-    unanswered = {name for name, is_told in answers.items() if not is_told}
+    freshness = table.freshness
+    is_there = {ROW_COUNT: source.tells_rows, INPUTS_CURRENT: source.tells_news, CONTENT_AGE: freshness is not None}
     descriptions = {
-        **{name: text for name, text in DESCRIPTIONS.items() if name not in unanswered},
+        **{name: text for name, text in DESCRIPTIONS.items() if is_there.get(name, True)},
         **{check.name: check.description for check in source.checks},
     }
     specs = [
@@ -64,6 +65,8 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
             if INPUTS_CURRENT in wanted:
                 behind = ask_source(source, opened, context.resources, context.instance)
                 yield inputs_check(key, table, behind, now=datetime.now(UTC))
+            if freshness is not None and CONTENT_AGE in wanted:
+                yield content_age_check(key, freshness, state, now=datetime.now(UTC))
             for check in source.checks:
                 if check.name in wanted:
                     yield _source_check(key, check, check.faults(opened, context.resources))

@@ -169,6 +169,16 @@ class BehindAttributes(dg.Model, dg.Resolvable):
     fail_after: str | None = None
 
 
+class FreshnessAttributes(dg.Model, dg.Resolvable):
+    """How old the newest rows may become: `fail_after`, or `within` at each `deadline`, a cron schedule."""
+
+    warn_after: str | None = None
+    fail_after: str | None = None
+    deadline: str | None = None
+    within: str | None = None
+    timezone: str = "UTC"
+
+
 @dg.scaffold_with(TableScaffolder)
 class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     """A table in the Apache Paimon format: ingest from its source, commit, compaction, expiry, checks and sensors.
@@ -201,6 +211,7 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     tag_batches: bool = False
     maintenance: MaintenanceAttributes | None = None
     behind: BehindAttributes | None = None
+    freshness: FreshnessAttributes | None = None
     owners: list[str] = Field(default_factory=list)
     tags: dict[str, str] = Field(default_factory=dict)
 

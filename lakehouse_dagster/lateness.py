@@ -1,4 +1,4 @@
-"""Lateness: the check of what the source of a table has and the table lacks.
+"""Lateness: the checks of what the source of a table has and the table lacks, and of the age of its rows.
 
 Rule: a source that cannot be asked fails the check of its table alone.
 """
@@ -9,16 +9,18 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.page import INPUTS_CURRENT, report_check
+from lakehouse_dagster.page import CONTENT_AGE, INPUTS_CURRENT, report_check
+from lakehouse_dagster.pipeline import TableState
 from lakehouse_dagster.sources import Behind, RowSource
-from lakehouse_dagster.specs import TableSpec
+from lakehouse_dagster.specs import FreshnessSpec, TableSpec
 
 # Without a limit of its own, a table that loads what is new by itself is late after this time.
 FAIL_AFTER = timedelta(hours=1)
-# While a table is behind, its page shows for how long, this often.
+# While a table is late, its page shows for how long, this often.
 _SHOW_AGAIN = timedelta(minutes=10)
 # What makes an evaluation another one: the time alone does not.
-_SUBJECT = ("paimon/behind", "paimon/input_newest", "paimon/input_taken")
+_SUBJECT = ("paimon/behind", "paimon/input_newest", "paimon/input_taken", "paimon/limit")
+_FIRST_DEADLINE, _DEADLINE_FORMAT = "2000-01-01-00:00", "%Y-%m-%d-%H:%M"
 
 
 def ask_source(source: RowSource, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
@@ -65,11 +67,64 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
     )
 
 
-def report_inputs(
-    instance: dg.DagsterInstance, key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: datetime
-) -> None:
-    """Store the evaluation of `inputs_current`, unless the page shows the same already."""
-    result = inputs_check(key, spec, behind, now=now)
+def freshness_policy(freshness: FreshnessSpec) -> dg.FreshnessPolicy:
+    """Return the policy of Dagster for the ingest of a table."""
+    if freshness.fail_after is not None:
+        return dg.FreshnessPolicy.time_window(fail_window=freshness.fail_after, warn_window=freshness.warn_after)
+    assert freshness.deadline is not None
+    assert freshness.within is not None
+    return dg.FreshnessPolicy.cron(freshness.deadline, freshness.within, freshness.timezone)
+
+
+def content_age_check(
+    key: dg.AssetKey, freshness: FreshnessSpec, state: TableState, *, now: datetime
+) -> dg.AssetCheckResult:
+    """Evaluate the check `content_age`: the age of the newest snapshot that changed rows, of any writer."""
+    newest = state.content_time
+    age = now - newest if newest is not None else timedelta()
+    warns = passed = False
+    if freshness.fail_after is not None:
+        limit = f"at most {duration_text(freshness.fail_after)}"
+        if newest is not None:
+            warns = age <= freshness.fail_after
+            passed = age <= (freshness.warn_after or freshness.fail_after)
+    else:
+        deadline, within = last_deadline(freshness, now=now), freshness.within
+        assert within is not None
+        limit = f"at most {duration_text(within)} at {deadline:%Y-%m-%d %H:%M %Z}"
+        passed = newest is not None and newest >= deadline - within
+    if newest is not None:
+        description = f"the newest rows are {duration_text(age)} old, {limit}"
+    elif state.content_snapshot_id is None:
+        description, warns = "the table has no rows yet", True
+    else:
+        description = f"the newest rows are of snapshot {state.content_snapshot_id}, which has expired, {limit}"
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=CONTENT_AGE,
+        passed=passed,
+        severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
+        description=description,
+        metadata={
+            "paimon/content_age_seconds": dg.MetadataValue.int(int(age.total_seconds())),
+            "paimon/limit": dg.MetadataValue.text(limit),
+        },
+    )
+
+
+def last_deadline(freshness: FreshnessSpec, *, now: datetime) -> datetime:
+    """Return when the deadline was due last."""
+    windows = dg.TimeWindowPartitionsDefinition(
+        start=_FIRST_DEADLINE,
+        fmt=_DEADLINE_FORMAT,
+        cron_schedule=freshness.deadline,
+        timezone=freshness.timezone,
+    )
+    return windows.start_time_for_partition_key(windows.get_partition_key_for_timestamp(now.timestamp()))
+
+
+def report_lateness(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, now: datetime) -> None:
+    """Store the evaluation of a check of this module, unless the page shows the same already."""
     if not _is_shown(instance, result, now=now):
         report_check(instance, result)
 

@@ -29,8 +29,8 @@ _KEPT = (
 # The check of metadata and files, which holds for one state, and the check of the rows, which holds while they are the
 # same. Dagster takes a check for not evaluated once there is a newer event of the asset.
 VERIFY, ROW_COUNT = "verify", "source_row_count"
-# The check of what the source has and the table lacks, which no maintenance changes.
-INPUTS_CURRENT = "inputs_current"
+# The checks of what the source has and the table lacks, and of the age of the rows, which no maintenance changes.
+INPUTS_CURRENT, CONTENT_AGE = "inputs_current", "content_age"
 # The checks that need no more than the state of a table: what each finds, and its limit.
 STATE_CHECKS: Mapping[str, Callable[[TableState, MaintenanceSpec], tuple[int, int]]] = {
     "sorted_runs": lambda state, limits: (state.sorted_runs, limits.max_sorted_runs),
@@ -114,7 +114,7 @@ def show_state(
             )
         )
         if event is not None and _is_same_content(shown, state):
-            checks = (*((VERIFY,) if is_same_state else ()), ROW_COUNT, INPUTS_CURRENT)
+            checks = (*((VERIFY,) if is_same_state else ()), ROW_COUNT, INPUTS_CURRENT, CONTENT_AGE)
             _evaluate_again(instance, key, checks, since=event.timestamp)
         return state, None
     return state, None if event is None else event.timestamp

@@ -16,6 +16,7 @@ from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.instance.dagster_internals import NO_EVENT
 from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.lateness import freshness_policy
 from lakehouse_dagster.lineage import Dataset, Step, StepLineage, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import DATA_VERSION, input_snapshots
 from lakehouse_dagster.pipeline import Committed, Staged, TableState
@@ -66,7 +67,10 @@ class TableAssets:
     def batched(self, operation: str) -> dict[str, Any]:
         """Return the arguments of the two assets that take batches: one run for any range of batches."""
         needed = {"required_resource_keys": {self.lake.resource, *self.source.resources}}
-        return {**self.common(operation), **self.source.batching, **needed}
+        # Of the ingest alone: maintenance materializes the table too.
+        fresh = self.spec.freshness if operation == "ingest" else None
+        policy = {} if fresh is None else {"freshness_policy": freshness_policy(fresh)}
+        return {**self.common(operation), **self.source.batching, **needed, **policy}
 
     @property
     def in_spark(self) -> bool:

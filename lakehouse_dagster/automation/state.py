@@ -11,7 +11,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.lateness import ask_source, report_inputs
+from lakehouse_dagster.lateness import ask_source, content_age_check, inputs_check, report_lateness
 from lakehouse_dagster.page import changed_rows, report_state
 from lakehouse_dagster.pipeline import open_table
 from lakehouse_dagster.resources import LakehouseResource
@@ -39,9 +39,12 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
         def report(key: dg.AssetKey, table: lc.Table) -> str:
             spec = lake.table(table.name)
             found = report_state(context.instance, lake, spec, table, done="found by the sensor")
+            now = datetime.now(UTC)
             if (source := told.get(table.name)) is not None:
                 behind = ask_source(source, table, context.resources, context.instance)
-                report_inputs(context.instance, key, spec, behind, now=datetime.now(UTC))
+                report_lateness(context.instance, inputs_check(key, spec, behind, now=now), now=now)
+            if spec.freshness is not None:
+                report_lateness(context.instance, content_age_check(key, spec.freshness, found, now=now), now=now)
             return "no snapshot" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
 
         lines, cursor = _look(context, lake.resource, tables, report)

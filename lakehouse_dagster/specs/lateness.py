@@ -9,6 +9,7 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from lakehouse_dagster.specs.cron import Cron, Timezone, shortest_interval
 from lakehouse_dagster.specs.strict import StrictModel
 
 _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
@@ -50,4 +51,33 @@ class BehindSpec(StrictModel):
             raise ValueError(
                 f"warn_above is {self.warn_above} and fail_above is {self.fail_above}. Warn at fewer batches than fail"
             )
+        return self
+
+
+class FreshnessSpec(StrictModel):
+    """How old the newest rows of a table may become, in one of two forms.
+
+    `fail_after`: they are never older than this, and above `warn_after` there is a warning. `deadline`, a cron
+    schedule: whenever it is due, they are not older than `within`.
+    """
+
+    warn_after: Duration | None = None
+    fail_after: Duration | None = None
+    deadline: Cron | None = None
+    within: Duration | None = None
+    timezone: Timezone = "UTC"
+
+    @model_validator(mode="after")
+    def _has_one_form(self) -> Self:
+        if (self.fail_after is None) == (self.deadline is None):
+            found = "both" if self.deadline is not None else "neither"
+            raise ValueError(f"found {found}, expected fail_after, or deadline with within. Give one of the two")
+        if (self.deadline is None) != (self.within is None):
+            raise ValueError("deadline and within belong together. Give both, or fail_after alone")
+        if self.warn_after is not None and (self.fail_after is None or self.warn_after >= self.fail_after):
+            raise ValueError("warn_after is for fail_after, and shorter. Lower it, or leave it out")
+        if self.deadline is not None and self.within is not None:
+            shortest = shortest_interval(self.deadline)
+            if self.within > shortest:
+                raise ValueError(f"within is longer than the time between two deadlines, {shortest}. Lower it")
         return self

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from lakehouse_dagster.specs.lateness import BehindSpec
+from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec
 from lakehouse_dagster.specs.strict import Misfit, StrictModel
 
 # What `rowkind_column` of a specification may hold.
@@ -266,6 +266,7 @@ class TableSpec(StrictModel):
     tag_batches: bool = False
     maintenance: MaintenanceSpec = MaintenanceSpec()
     behind: BehindSpec = BehindSpec()
+    freshness: FreshnessSpec | None = None
     owners: tuple[str, ...] = ()
     tags: Mapping[str, str] = {}
     # Where it was read from, as pages show it. No part of what it says: equal texts have equal digests.

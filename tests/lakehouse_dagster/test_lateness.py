@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ import dagster as dg
 import pytest
 
 from lakehouse_dagster import Lake, TableSpec
-from lakehouse_dagster.lateness import duration_text, inputs_check
+from lakehouse_dagster.lateness import content_age_check, duration_text, inputs_check, last_deadline
 from lakehouse_dagster.sources import Behind
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
 from tests.lakehouse_dagster.page_location import DailyFeed
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
+from tests.lakehouse_dagster.table_states import STATE
 
 ORDERS, OPEN = "sales.orders", "sales.open_orders"
 FOLLOWED = orders(options={"bucket": "1", "changelog-producer": "input", "lakehouse.read.grace": "0 s"})
@@ -44,9 +46,9 @@ def tick(ready: ReadyLake, *resources: str) -> str:
         return str(sensor.evaluate_tick(context).skip_message)
 
 
-def evaluations(ready: ReadyLake, table: str) -> list[dg.AssetCheckEvaluation]:
-    """The evaluations of `inputs_current`, newest first."""
-    key = dg.AssetCheckKey(ready.lake.table_key(ready.lake.table(table)), "inputs_current")
+def evaluations(ready: ReadyLake, table: str, check: str = "inputs_current") -> list[dg.AssetCheckEvaluation]:
+    """The evaluations of a check, newest first."""
+    key = dg.AssetCheckKey(ready.lake.table_key(ready.lake.table(table)), check)
     found = ready.instance.event_log_storage.get_asset_check_execution_history(key, limit=100)
     return [each.evaluation for each in found if isinstance(each.evaluation, dg.AssetCheckEvaluation)]
 
@@ -240,3 +242,79 @@ def test_the_limits_of_the_specification_decide_between_warning_and_failure(case
 )
 def test_a_time_is_told_in_its_two_largest_units(seconds: int, text: str):
     assert duration_text(timedelta(seconds=seconds)) == text
+
+
+# Freshness, hours since the newest rows at 12:00 → result.
+AGES = """
+fail_after=26h                   0   passed
+fail_after=26h                   26  passed
+fail_after=26h                   27  ERROR
+fail_after=26h,warn_after=24h    24  passed
+fail_after=26h,warn_after=24h    25  WARN
+fail_after=26h,warn_after=24h    27  ERROR
+deadline=0_6_*_*_*,within=2h     7   passed
+deadline=0_6_*_*_*,within=2h     8   passed
+deadline=0_6_*_*_*,within=2h     9   ERROR
+deadline=0_13_*_*_*,within=2h    25  passed
+deadline=0_13_*_*_*,within=2h    26  ERROR
+deadline=0_12_*_*_*,within=2h    3   ERROR
+fail_after=26h                   -   WARN
+"""
+
+
+def freshness(text: str) -> dict[str, str]:
+    return {name: value.replace("_", " ") for name, value in (each.split("=") for each in text.split(","))}
+
+
+@pytest.mark.parametrize("case", AGES.strip().splitlines())
+def test_the_age_of_the_newest_rows_is_compared_with_the_time_or_the_deadline(case: str):
+    text, hours, result = case.split()
+    spec = orders(freshness=freshness(text))
+    came = None if hours == "-" else NOW - timedelta(hours=int(hours))
+    state = replace(STATE, content_time=came, content_snapshot_id=None if came is None else 10)
+    assert spec.freshness is not None
+
+    found = content_age_check(dg.AssetKey("t"), spec.freshness, state, now=NOW)
+
+    assert ("passed" if found.passed else found.severity.name) == result
+
+
+def test_rows_whose_snapshot_has_expired_are_too_old():
+    spec = orders(freshness={"fail_after": "1 d"})
+    assert spec.freshness is not None
+
+    found = content_age_check(dg.AssetKey("t"), spec.freshness, replace(STATE, content_time=None), now=NOW)
+
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert found.description == "the newest rows are of snapshot 10, which has expired, at most 1 d"
+
+
+def test_a_deadline_is_of_its_time_zone():
+    spec = orders(freshness={"deadline": "0 6 * * *", "within": "1 h", "timezone": "Europe/Berlin"})
+    assert spec.freshness is not None
+
+    assert last_deadline(spec.freshness, now=NOW) == datetime(2026, 11, 23, 5, tzinfo=UTC)
+
+
+@pytest.mark.dagster
+def test_freshness_is_of_the_ingest_and_maintenance_makes_no_old_rows_fresh():
+    spec = orders(freshness={"fail_after": "1 d"})
+    with ready_lake(shop_lake(spec), resources={"shop": ShopFeed()}) as ready:
+        graph = ready.definitions.resolve_asset_graph()
+        key = ready.lake.table_key(spec)
+        assert graph.get(ready.lake.operation_key(spec, "ingest")).freshness_policy == dg.FreshnessPolicy.time_window(
+            timedelta(days=1)
+        )
+        assert graph.get(key).freshness_policy is None
+        ready.ingest("2013-01-01")
+        assert ready.checks(ORDERS)["content_age"]
+        before = evaluations(ready, ORDERS, "content_age")
+
+        ready.maintain()
+        tick(ready)
+
+        # Evaluated again for the page, with the age that it had.
+        assert {str(each.description) for each in evaluations(ready, ORDERS, "content_age")} == {
+            str(each.description) for each in before
+        }
+        assert ready.checks(ORDERS)["content_age"]

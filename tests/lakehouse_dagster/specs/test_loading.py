@@ -134,6 +134,22 @@ def test_a_specification_is_the_table_it_describes():
             ("write_mode: merge", "write_mode: merge\nbehind: {fail_after: 20 s}"),
             "orders.yaml:12: behind.fail_after: found '20 s', expected at least '1 min'",
         ),
+        (
+            ("write_mode: merge", "write_mode: merge\nfreshness: {}"),
+            "orders.yaml:12: freshness: found neither, expected fail_after, or deadline with within. Give one of the",
+        ),
+        (
+            ("write_mode: merge", "write_mode: merge\nfreshness:\n  deadline: 0 6 * *\n  within: 1 h"),
+            "orders.yaml:13: freshness.deadline: found '0 6 * *', expected the five fields of a cron schedule, such as",
+        ),
+        (
+            ("write_mode: merge", "write_mode: merge\nfreshness: {deadline: 0 * * * *, within: 2 h}"),
+            "orders.yaml:12: freshness: within is longer than the time between two deadlines, 1:00:00. Lower it",
+        ),
+        (
+            ("write_mode: merge", "write_mode: merge\nfreshness: {fail_after: 2 h, warn_after: 2 h}"),
+            "orders.yaml:12: freshness: warn_after is for fail_after, and shorter. Lower it, or leave it out",
+        ),
         ((GOOD, "- a list\n"), "orders.yaml:1: expected a mapping of database, name"),
         (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),
     ],
