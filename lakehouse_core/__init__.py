@@ -5,6 +5,7 @@ What is named here is the front door and stays; nothing else is public.
 
 import logging
 
+from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan, MaintenanceRefusal
 from lakehouse_core.api.health.facts import HealthFacts
 from lakehouse_core.api.health.page import health_page
 from lakehouse_core.api.lookups import Lookups
@@ -64,6 +65,7 @@ from lakehouse_core.planning.alter.schema_change import (
     UpdateColumnType,
     UpdateComment,
 )
+from lakehouse_core.planning.fleet.cost import Budget
 from lakehouse_core.planning.read.read_point import (
     AsOf,
     AtSnapshot,
@@ -99,6 +101,7 @@ __all__ = [
     "AtWatermark",
     "BackPressure",
     "BucketRecord",
+    "Budget",
     "Catalog",
     "ChangesScan",
     "CommitConflict",
@@ -122,6 +125,9 @@ __all__ = [
     "Latest",
     "LatestDelta",
     "Lookups",
+    "MaintenanceChoice",
+    "MaintenancePlan",
+    "MaintenanceRefusal",
     "ManifestRecord",
     "ManifestReport",
     "MoveColumn",

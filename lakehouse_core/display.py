@@ -13,6 +13,7 @@ from lakehouse_core.errors import shown
 _LONGEST_TEXT: Final = 120
 # The name of a data file fits.
 _LONGEST_CELL: Final = 56
+_UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
 def line(kind: str, name: str, facts: Mapping[str, object]) -> str:
@@ -79,6 +80,28 @@ def plain_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(plain_text, value))
     return str(value)
+
+
+def count_text(number: int, what: str) -> str:
+    """Return a number of things, as in `1,200 files`; `what` is one of them."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes in the unit that people read, as in `1.5 GB`."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.0f} {_UNITS[unit]}" if value >= 10 or unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def time_text(millis: int) -> str:
+    """Return a time in milliseconds since 1970, as in `2013-01-05 12:00:00 UTC`."""
+    try:
+        return f"{datetime.fromtimestamp(millis / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        # Python has no such time, but the table's writer had.
+        return f"{millis} ms"
 
 
 def _cell(text: str) -> str:

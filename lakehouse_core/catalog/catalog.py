@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of
 from lakehouse_core.api.error_context import named
+from lakehouse_core.api.fleet.plan import MaintenancePlan
+from lakehouse_core.api.fleet.planning import FleetTable, check_budget, plan_fleet
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport
 from lakehouse_core.api.system.tables import SystemTable
@@ -36,9 +38,12 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
     shown,
 )
+from lakehouse_core.execution.context import TableContext, table_context
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
+from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
+from lakehouse_core.planning.fleet.cost import Budget
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
 from lakehouse_core.storage import FolderStore, ObjectStore, is_hidden, is_temp
 from lakehouse_core.storage.outcomes import begun, created, moved
@@ -327,6 +332,49 @@ class Catalog:
             reports.append(found)
         return tuple(reports)
 
+    def plan_maintenance(
+        self,
+        tables: str = "*",
+        *,
+        budget: Budget,
+        database: str | None = None,
+        reads: Mapping[str, float] | None = None,
+        operations: Sequence[Operation] = OPERATIONS,
+        only_urgent: bool = False,
+        also: Sequence["Catalog"] = (),
+        progress: Listener | None = None,
+    ) -> MaintenancePlan:
+        """Return how to spend a budget on the tables whose name and database match, as in `compact`: which partitions
+        to compact, which manifests to merge, which snapshots to expire. Reads metadata only, and changes nothing.
+
+        An operation is worth the seconds of reading that it saves each day. `reads` says how often a day each table is
+        read, by name; nothing records that, so other tables count as read once, as a whole. `operations` are those to
+        choose from: leave out 'expire' where another engine expires snapshots. With `only_urgent`, only what should not
+        wait is chosen. `also` are catalogs whose tables share the budget.
+        A table that cannot be read or maintained is a refusal with its reason. Raises NotFound when no table matches,
+        InvalidRequest.
+        """
+        check_budget(budget)
+        catalogs = [self, *checked_catalogs(also)]
+        found = [
+            FleetTable(warehouse=each.uri, name=name, open=each._context)
+            for each in catalogs
+            for name in each.matching(tables, database=database)
+        ]
+        return plan_fleet(
+            found,
+            budget,
+            clock=self._clock,
+            reads=reads,
+            operations=operations,
+            only_urgent=only_urgent,
+            progress=None if progress is None else unfailing(progress),
+        )
+
+    def _context(self, name: str) -> TableContext:
+        store, schemas, _ = self._opened(name)
+        return table_context(name, store, self._clock, self._engine, schemas)
+
     def _opened(self, name: str) -> tuple[ObjectStore, SchemaLog, str]:
         """Return the store and the schemas of a table, and the key of the first of them. Raises NotFound."""
         database, table = split_name(name)
@@ -402,6 +450,13 @@ class Catalog:
 
     def _no_database(self, name: str) -> NotFound:
         return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {near(name, self.databases())}")
+
+
+def checked_catalogs(given: object) -> Sequence[Catalog]:
+    """Return the catalogs given as the argument `also`. Raises InvalidRequest."""
+    if not isinstance(given, Sequence) or not all(isinstance(each, Catalog) for each in given):
+        raise InvalidRequest(f"also={shown(given)}: expected a list of catalogs, as lc.connect returns them.")
+    return given
 
 
 def _in_this_process(store: ObjectStore, clock: Clock) -> Catalog:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from lakehouse_core.execution.compaction.scope import FilesByBucket, Scope, files_in, why_none
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
-from lakehouse_core.planning.compaction.append import AppendCompactionPlan, MarkedRows
+from lakehouse_core.planning.compaction.append import AppendCompactionPlan, Marked, MarkedRows
 from lakehouse_core.planning.compaction.bucket import expired_files, plan_bucket
 from lakehouse_core.planning.compaction.plan import CompactionPlan
 from lakehouse_core.planning.compaction.universal import PickTime
@@ -62,8 +62,32 @@ class CompactionBase:
         return [file for found in self.files.values() for file in found]
 
 
-def compaction_base(table: TableContext, scope: Scope) -> CompactionBase | None:
-    """Return what a compaction of the buckets in `scope` begins with; None for a table without a snapshot."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFiles:
+    """The live files of one bucket as a plan takes them. `expired`: the names of those with expired rows.
+
+    `vectors`: by file name, the locations of their deletion vectors.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    files: Sequence[DataFile]
+    expired: frozenset[str]
+    vectors: Mapping[str, DeletionFile]
+
+    @property
+    def marked(self) -> Marked:
+        return {
+            name: MarkedRows(count=vector.cardinality, index_file=vector.key) for name, vector in self.vectors.items()
+        }
+
+
+def compaction_base(table: TableContext, scope: Scope, *, only_plans: bool = False) -> CompactionBase | None:
+    """Return what a compaction of the buckets in `scope` begins with; None for a table without a snapshot.
+
+    `only_plans`: the files are not committed again, so statistics are loaded only for rows that expire.
+    """
     schema = table.schemas.latest()
     write_supported(schema, table=table.name or table.store.uri(""))
     expiry = record_expiry(schema, now_millis=table.clock.now_millis())
@@ -74,7 +98,7 @@ def compaction_base(table: TableContext, scope: Scope) -> CompactionBase | None:
         return CompactionBase(
             schema=schema,
             snapshot=latest,
-            files=files_in(scope, table, latest, schema),
+            files=files_in(scope, table, latest, schema, with_stats=not only_plans or expiry is not None),
             indexes=table.manifests.index_entries(latest),
             expiry=expiry,
         )
@@ -88,35 +112,50 @@ def planned_buckets(
     """Return the compaction of each bucket that needs one, largest first."""
     schema = base.schema
     occasion = PickTime(local_now_millis=table.clock.local_now_millis())
-    deletions = deletion_files(base.indexes, DataLayout(schema))
-    ids = set() if base.expiry is None else {file.schema_id for file in base.all_files()}
-    file_schemas = {number: table.schemas.schema(number) for number in sorted(ids)}
     types = [field.type for field in schema.partition_fields]
     found = []
-    for (partition, bucket, total_buckets), files in base.files.items():
-        values = deserialize_row(partition, types)
-        folder = partition_folder(schema, values, bucket)
-        expired = expired_files(files, base.expiry, file_schemas)
-        vectors = {file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions}
-        marked = {name: MarkedRows(count=one.cardinality, index_file=one.key) for name, one in vectors.items()}
+    for one in bucket_files(table, base):
+        values = deserialize_row(one.partition, types)
         picked = plan_bucket(
-            files, schema, full=full, occasion=occasion, expired=expired, marked=marked, emits_changelog=emits_changelog
+            one.files,
+            schema,
+            full=full,
+            occasion=occasion,
+            expired=one.expired,
+            marked=one.marked,
+            emits_changelog=emits_changelog,
         )
         for plan in _task_plans(picked, schema):
             names = {file.file_name for file in _read_by(plan)}
             found.append(
                 BucketCompaction(
-                    partition=partition,
-                    bucket=bucket,
-                    total_buckets=total_buckets,
-                    folder=folder,
+                    partition=one.partition,
+                    bucket=one.bucket,
+                    total_buckets=one.total_buckets,
+                    folder=partition_folder(schema, values, one.bucket),
                     values=named_values(values, schema),
                     plan=plan,
-                    deletions={name: vector for name, vector in vectors.items() if name in names},
+                    deletions={name: vector for name, vector in one.vectors.items() if name in names},
                 )
             )
     # The longest task decides when all are done, so it starts first.
     return tuple(sorted(found, key=lambda one: (-one.rewritten_bytes, one.folder)))
+
+
+def bucket_files(table: TableContext, base: CompactionBase) -> Iterator[BucketFiles]:
+    """Yield the buckets of `base` with all that decides about their compaction."""
+    deletions = deletion_files(base.indexes, DataLayout(base.schema))
+    ids = set() if base.expiry is None else {file.schema_id for file in base.all_files()}
+    file_schemas = {number: table.schemas.schema(number) for number in sorted(ids)}
+    for (partition, bucket, total_buckets), files in base.files.items():
+        yield BucketFiles(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=total_buckets,
+            files=files,
+            expired=expired_files(files, base.expiry, file_schemas),
+            vectors={file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions},
+        )
 
 
 def why_nothing(scope: Scope, base: CompactionBase, *, full: bool) -> str:

@@ -44,14 +44,19 @@ class WrittenBuckets:
 Scope: TypeAlias = RequestedBuckets | WrittenBuckets
 
 
-def files_in(scope: Scope, table: TableContext, snapshot: Snapshot, schema: TableSchema) -> FilesByBucket:
-    """Return the live files of the buckets in scope. Raises CorruptTable, UnsupportedFeature."""
+def files_in(
+    scope: Scope, table: TableContext, snapshot: Snapshot, schema: TableSchema, *, with_stats: bool = True
+) -> FilesByBucket:
+    """Return the live files of the buckets in scope, with their statistics if they may be committed again.
+
+    Raises CorruptTable, UnsupportedFeature.
+    """
     now_millis = table.clock.local_now_millis()
     if isinstance(scope, WrittenBuckets):
-        files = _live_files(table, snapshot, _in_places(scope.places))
+        files = _live_files(table, snapshot, _in_places(scope.places), with_stats=with_stats)
         return {place: found for place, found in files.items() if run_count(found) > scope.above_runs}
     expiry = skipped_by_compaction(schema, local_now_millis=now_millis)
-    files = _live_files(table, snapshot, _in_partitions(schema, scope.condition, expiry))
+    files = _live_files(table, snapshot, _in_partitions(schema, scope.condition, expiry), with_stats=with_stats)
     return _idle(files, now_millis - scope.idle_millis) if scope.idle_millis else files
 
 
@@ -66,9 +71,9 @@ def why_none(scope: Scope, schema: TableSchema) -> str:
     return f"every partition {' or '.join(reasons)}" if reasons else "there are no files"
 
 
-def _live_files(table: TableContext, snapshot: Snapshot, keep: Keep | None) -> FilesByBucket:
+def _live_files(table: TableContext, snapshot: Snapshot, keep: Keep | None, *, with_stats: bool) -> FilesByBucket:
     by_bucket: FilesByBucket = {}
-    for entry in table.manifests.live_entries(snapshot, keep=keep, with_stats=True):
+    for entry in table.manifests.live_entries(snapshot, keep=keep, with_stats=with_stats):
         if entry.kind is EntryKind.ADD:
             check_file(entry.file, entry.bucket)
             by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)

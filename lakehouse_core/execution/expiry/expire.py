@@ -74,20 +74,13 @@ def expire(
     lowered = retain_min is None and retain_max is not None and 1 <= retain_max < _least_retained(schema)
     retain_min = retain_max if lowered else retain_min
     options = _options(schema, retain_max=retain_max, retain_min=retain_min, max_age_millis=max_age_millis)
-    snapshots = checked_retention(_retention(options.expiry))
-    changelogs = checked_retention(_retention(options.changelog_expiry))
+    snapshots, changelogs = _retentions(options)
     resumed = resume_interrupted(table, dry_run=dry_run)
-    state = load_history(table, snapshots, changelogs, resumed)
-    skew = options.expiry.max_skew_millis
-    now_millis = believed_now(table.clock.now_millis(), storage_now_millis(table), max_skew_millis=skew)
-    dates = Dates(table.store, now_millis=now_millis, max_skew_millis=skew)
-    plan = _plan(state, schema, snapshots, changelogs, dates)
+    outlook = _outlook(table, schema, resumed, snapshots, changelogs)
+    state, plan, tags = outlook.history, outlook.plan, outlook.tags
     if lowered:
         note = f"the table retains at least {_least_retained(schema)}, but at most {retain_max} were asked for"
         plan = replace(plan, reason=f"{plan.reason}; {note}")
-    # The writer's clock and the local one show the same error.
-    local_now_millis = table.clock.local_now_millis() + now_millis - table.clock.now_millis()
-    tags = expired_tags(table, schema, local_now_millis=local_now_millis)
     deletions = (*tags, *_deletions(table.clock, state, plan))
     if dry_run:
         planned = _dry_run(table.layout, state, plan, resumed, deletions)
@@ -95,6 +88,40 @@ def expire(
     else:
         deleted = _carried_out(table, schema, resumed, deletions, watch)
     return _result(state, plan, resumed, deletions, deleted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryOutlook:
+    """What an expiry would unlink now: the ids of `plan`, and the `tags` whose time is over."""
+
+    history: History
+    plan: ExpiryPlan
+    tags: Sequence[DeletionPlan]
+
+
+def expiry_outlook(table: TableContext) -> ExpiryOutlook:
+    """Return what an expiry by the table's options would unlink now. Changes nothing, and reads no manifest.
+
+    Raises CorruptTable, UnsupportedFeature.
+    """
+    schema = table.schemas.latest()
+    check_understood(table.store.uri(""), schema)
+    snapshots, changelogs = _retentions(schema.table_options)
+    return _outlook(table, schema, resume_interrupted(table, dry_run=True), snapshots, changelogs)
+
+
+def _outlook(
+    table: TableContext, schema: TableSchema, resumed: Resumed, snapshots: Retention, changelogs: Retention
+) -> ExpiryOutlook:
+    state = load_history(table, snapshots, changelogs, resumed)
+    skew = schema.table_options.expiry.max_skew_millis
+    now_millis = believed_now(table.clock.now_millis(), storage_now_millis(table), max_skew_millis=skew)
+    dates = Dates(table.store, now_millis=now_millis, max_skew_millis=skew)
+    plan = _plan(state, schema, snapshots, changelogs, dates)
+    # The writer's clock and the local one show the same error.
+    local_now_millis = table.clock.local_now_millis() + now_millis - table.clock.now_millis()
+    tags = expired_tags(table, schema, local_now_millis=local_now_millis)
+    return ExpiryOutlook(history=state, plan=plan, tags=tags)
 
 
 def _dry_run(
@@ -174,6 +201,11 @@ def _options(
     }
     given = {key: str(value) for key, value in asked.items() if value is not None}
     return TableOptions.parse({**schema.options, **given}) if given else schema.table_options
+
+
+def _retentions(options: TableOptions) -> tuple[Retention, Retention]:
+    """Return the retention of snapshots and that of changelogs. Raises InvalidRequest."""
+    return checked_retention(_retention(options.expiry)), checked_retention(_retention(options.changelog_expiry))
 
 
 def _retention(options: ExpiryOptions | ChangelogExpiryOptions) -> Retention:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.bucket import plan_bucket
-from lakehouse_core.planning.compaction.plan import Merge
+from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.levels import levels_of
 from lakehouse_core.table.schema import TableSchema
@@ -23,13 +23,20 @@ class BucketHealth:
 
 def bucket_figures(files: Sequence[DataFile], schema: TableSchema) -> BucketHealth:
     """Return the figures of one bucket's live files. Raises CorruptTable if the files contradict each other."""
-    options = schema.table_options
-    small_bytes = options.target_file_size_bytes(has_key=not schema.is_append) * options.compaction.small_file_ratio
     return BucketHealth(
-        # Counted in the plan, so that no compaction is started for files that it would not rewrite.
-        small_file_count=sum(file.file_size < small_bytes for file in _rewritten(files, schema)),
+        small_file_count=len(small_files(plan_bucket(files, schema), schema)),
         sorted_run_count=0 if schema.is_append else _sorted_run_count(files, schema),
     )
+
+
+def small_files(plan: CompactionPlan | AppendCompactionPlan | None, schema: TableSchema) -> list[DataFile]:
+    """Return the small files that the full compaction `plan` of a bucket would rewrite.
+
+    Counted in the plan, so that no compaction is started for files that it would not rewrite.
+    """
+    options = schema.table_options
+    small_bytes = options.target_file_size_bytes(has_key=not schema.is_append) * options.compaction.small_file_ratio
+    return [file for file in _rewritten(plan) if file.file_size < small_bytes]
 
 
 def due_compactions(buckets: Sequence[BucketHealth], schema: TableSchema) -> tuple[str, ...]:
@@ -48,8 +55,7 @@ def due_compactions(buckets: Sequence[BucketHealth], schema: TableSchema) -> tup
     return tuple(due)
 
 
-def _rewritten(files: Sequence[DataFile], schema: TableSchema) -> Sequence[DataFile]:
-    plan = plan_bucket(files, schema)
+def _rewritten(plan: CompactionPlan | AppendCompactionPlan | None) -> Sequence[DataFile]:
     if plan is None or isinstance(plan, AppendCompactionPlan):
         return () if plan is None else plan.files
     return [file for step in plan.steps if isinstance(step, Merge) for file in step.files]

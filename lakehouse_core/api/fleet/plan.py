@@ -1,0 +1,204 @@
+"""Maintenance plan: the operations on which a budget is spent, and those that are refused, each with its sentence.
+
+Rule: the plan is a value; its JSON holds all of it, so that one process may plan and another carry the plan out.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, get_args
+
+from lakehouse_core.display import count_text, size_text
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.planning.fleet.candidates import Candidate, Operation, verb_text
+from lakehouse_core.planning.fleet.choice import Refused
+from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
+
+# In plans that users store. Raise it when a field gets another meaning.
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceChoice:
+    """An operation to carry out: on a table, or on the partition `partition` of it (None: the whole table).
+
+    `bytes` are rewritten; `seconds` are estimated from bytes and requests. `saved_seconds` are those of reading that
+    the operation saves each day, with what freed bytes are worth. The other figures are the difference that it makes to
+    one read. `incarnation` is the creation time of the table.
+    """
+
+    warehouse: str
+    table: str
+    operation: Operation
+    partition: Mapping[str, str | None] | None
+    incarnation: int
+    bytes: int
+    requests: int
+    seconds: float
+    saved_seconds: float
+    files_saved: int
+    runs_saved: int
+    bytes_freed: int
+    reason: str
+    urgent: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The operation and its partition, as in `compact --full dt=2013-01-05`."""
+        return verb_text(self.operation, self.partition)
+
+    @property
+    def cost(self) -> Cost:
+        """What the operation takes."""
+        return Cost(bytes=self.bytes, requests=self.requests, seconds=self.seconds)
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.name}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceRefusal:
+    """An operation that is not carried out, and why; `operation` None: any operation on the table.
+
+    `saved_seconds` are those of reading that it would save each day, 0 if it is not possible.
+    """
+
+    warehouse: str
+    table: str
+    operation: Operation | None
+    partition: Mapping[str, str | None] | None
+    saved_seconds: float
+    reason: str
+
+    def __str__(self) -> str:
+        name = "" if self.operation is None else f"{verb_text(self.operation, self.partition)}: "
+        return f"{self.table}: {name}{self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenancePlan:
+    """How a budget is spent on the tables of a warehouse, or of several.
+
+    `choices` are in the order of their execution, `refusals` the most valuable first. `tables`, `files` and `bytes`
+    count what the pass found. `time_millis` is the time of the plan.
+    """
+
+    warehouses: tuple[str, ...]
+    budget: Budget
+    time_millis: int
+    tables: int
+    files: int
+    bytes: int
+    duration_seconds: float
+    choices: tuple[MaintenanceChoice, ...]
+    refusals: tuple[MaintenanceRefusal, ...]
+
+    @property
+    def cost(self) -> Cost:
+        """What all choices take together; within the budget."""
+        return sum((choice.cost for choice in self.choices), NOTHING)
+
+    @property
+    def saved_seconds(self) -> float:
+        """The seconds of reading that the choices save each day."""
+        return sum(choice.saved_seconds for choice in self.choices)
+
+    def __str__(self) -> str:
+        return (
+            f"{count_text(len(self.choices), 'operation')} on {count_text(self.tables, 'table')} with "
+            f"{count_text(self.files, 'file')}, {size_text(self.bytes)}: {self.cost} of the budget of {self.budget}; "
+            f"saves {self.saved_seconds:.3g} s of reading a day; {len(self.refusals):,} refused"
+        )
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
+        return {
+            "version": _VERSION,
+            **{each.name: getattr(self, each.name) for each in fields(self)},
+            "warehouses": list(self.warehouses),
+            "budget": asdict(self.budget),
+            "choices": [_plain(choice) for choice in self.choices],
+            "refusals": [_plain(refusal) for refusal in self.refusals],
+        }
+
+    def to_json(self) -> str:
+        """Return the plan as one JSON object."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> "MaintenancePlan":
+        """Return the plan that `to_json` gave. Raises InvalidRequest for another text."""
+        try:
+            document = json.loads(text)
+            if document["version"] != _VERSION:
+                raise InvalidRequest(
+                    f"The plan has version {shown(document['version'])}: expected {_VERSION}. Plan again."
+                )
+            values = {each.name: document[each.name] for each in fields(MaintenancePlan)}
+            values["warehouses"] = tuple(map(str, values["warehouses"]))
+            values["budget"] = Budget(**values["budget"])
+            values["choices"] = tuple(_choice(each) for each in values["choices"])
+            values["refusals"] = tuple(MaintenanceRefusal(**each) for each in values["refusals"])
+            return MaintenancePlan(**values)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidRequest(f"{shown(text)}: expected a plan as to_json returns it ({error}).") from error
+
+
+def choice_of(candidate: Candidate, incarnation: int) -> MaintenanceChoice:
+    """Return a chosen candidate as users see it."""
+    benefit, cost = candidate.benefit, candidate.cost
+    urgent = "" if candidate.urgent is None else f"urgent: {candidate.urgent}; "
+    return MaintenanceChoice(
+        warehouse=candidate.warehouse,
+        table=candidate.table,
+        operation=candidate.operation,
+        partition=candidate.partition,
+        incarnation=incarnation,
+        bytes=cost.bytes,
+        requests=cost.requests,
+        seconds=round(cost.seconds, 6),
+        saved_seconds=round(benefit.seconds_per_day, 6),
+        files_saved=benefit.files,
+        runs_saved=benefit.runs,
+        bytes_freed=benefit.freed_bytes,
+        reason=(
+            f"{urgent}{candidate.sentence}; {cost} for {benefit.seconds_per_day:.3g} s saved a day, which "
+            f"{_pays(candidate)}"
+        ),
+        urgent=candidate.urgent,
+    )
+
+
+def refusal_of(refused: Refused) -> MaintenanceRefusal:
+    """Return a refused candidate as users see it."""
+    candidate = refused.candidate
+    return MaintenanceRefusal(
+        warehouse=candidate.warehouse,
+        table=candidate.table,
+        operation=candidate.operation,
+        partition=candidate.partition,
+        saved_seconds=round(candidate.benefit.seconds_per_day, 6),
+        reason=f"{candidate.sentence}. Refused: {refused.reason}",
+    )
+
+
+def _pays(candidate: Candidate) -> str:
+    days = candidate.days_to_pay
+    return "never pays" if days == float("inf") else f"pays after {days:.2g} days"
+
+
+def _plain(value: MaintenanceChoice | MaintenanceRefusal) -> dict[str, Any]:
+    found = {each.name: getattr(value, each.name) for each in fields(value)}
+    return {**found, "partition": None if value.partition is None else dict(value.partition)}
+
+
+def _choice(document: Any) -> MaintenanceChoice:
+    choice = MaintenanceChoice(**document)
+    if choice.operation not in get_args(Operation):
+        raise InvalidRequest(
+            f"{choice.table}: the plan has the operation {shown(choice.operation)}: expected one of "
+            f"{', '.join(get_args(Operation))}."
+        )
+    return choice

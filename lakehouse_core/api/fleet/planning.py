@@ -1,0 +1,130 @@
+"""Planning of a fleet: one pass over the tables, one after the other, then one choice under the budget.
+
+Rule: a table that cannot be surveyed is a refusal with its reason, never the end of the pass.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from lakehouse_core.api.arguments import mapping_of
+from lakehouse_core.api.fleet.plan import MaintenancePlan, MaintenanceRefusal, choice_of, refusal_of
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.fleet.survey import survey_table
+from lakehouse_core.planning.fleet.candidates import OPERATIONS, Candidate, Operation, candidates_of, why_none
+from lakehouse_core.planning.fleet.choice import choose
+from lakehouse_core.planning.fleet.cost import Budget
+from lakehouse_core.planning.fleet.survey import TableSurvey
+from lakehouse_core.progress import Listener, Watch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetTable:
+    """A table to survey: its warehouse, its name, and the function that opens it."""
+
+    warehouse: str
+    name: str
+    open: Callable[[str], TableContext]
+
+
+def plan_fleet(
+    tables: Sequence[FleetTable],
+    budget: Budget,
+    *,
+    clock: Clock,
+    reads: Mapping[str, float] | None,
+    operations: Sequence[Operation],
+    only_urgent: bool,
+    progress: Listener | None,
+) -> MaintenancePlan:
+    """Return the plan for the tables. `reads`: by name, how often a day each is read; others are read once.
+
+    Raises InvalidRequest for arguments that fit no table.
+    """
+    check_budget(budget)
+    wanted = checked_operations(operations)
+    per_day = _checked_reads(reads, {table.name for table in tables})
+    started = clock.monotonic_seconds()
+    candidates: list[Candidate] = []
+    refusals: list[MaintenanceRefusal] = []
+    incarnations: dict[tuple[str, str], int] = {}
+    files = size = surveyed = 0
+    for done, table in enumerate(tables):
+        Watch("plan_maintenance", table.name, progress).at("surveying the tables", done, len(tables), "tables")
+        try:
+            found = survey_table(table.open(table.name), warehouse=table.warehouse, operations=wanted)
+        except LakehouseError as error:
+            refusals.append(_refusal(table.warehouse, table.name, None, str(error)))
+            continue
+        surveyed += 1
+        files, size = files + found.file_count, size + found.size_bytes
+        incarnations[table.warehouse, table.name] = found.incarnation
+        of_table = [
+            each
+            for each in candidates_of(found, reads_per_day=per_day.get(table.name, 1.0))
+            if each.operation in wanted and each.operation not in found.refusals
+        ]
+        candidates += of_table
+        refusals += _refusals(found, wanted)
+    choice = choose(candidates, budget, only_urgent=only_urgent)
+    return MaintenancePlan(
+        warehouses=tuple(dict.fromkeys(table.warehouse for table in tables)),
+        budget=budget,
+        time_millis=clock.now_millis(),
+        tables=surveyed,
+        files=files,
+        bytes=size,
+        duration_seconds=clock.monotonic_seconds() - started,
+        choices=tuple(choice_of(each, incarnations[each.warehouse, each.table]) for each in choice.chosen),
+        refusals=(*map(refusal_of, choice.refused), *refusals),
+    )
+
+
+def check_budget(budget: object) -> None:
+    """Raise InvalidRequest for a value that is not a budget."""
+    if not isinstance(budget, Budget):
+        raise InvalidRequest(f"budget={shown(budget)}: expected a budget, as in lc.Budget(bytes=50_000_000_000).")
+
+
+def checked_operations(operations: object) -> tuple[Operation, ...]:
+    """Return the operations in their order. Raises InvalidRequest naming the known ones."""
+    given = operations if isinstance(operations, Sequence) and not isinstance(operations, str) else [operations]
+    unknown = [each for each in given if each not in OPERATIONS]
+    if unknown or not given:
+        raise InvalidRequest(
+            f"operations={shown(operations)}: expected a list of some of {', '.join(map(repr, OPERATIONS))}."
+        )
+    return tuple(each for each in OPERATIONS if each in given)
+
+
+def _checked_reads(reads: Mapping[str, float] | None, names: Iterable[str]) -> Mapping[str, float]:
+    known = set(names)
+    for name, count in mapping_of("reads", reads).items():
+        if name not in known:
+            raise InvalidRequest(f"reads: found {shown(name)}, expected names of tables of the plan. Leave it out.")
+        if not _is_count(count):
+            raise InvalidRequest(f"reads: {name} is {shown(count)}: expected how often a day it is read, 0 or more.")
+    return reads or {}
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
+
+
+def _refusals(found: TableSurvey, operations: Sequence[Operation]) -> Iterator[MaintenanceRefusal]:
+    """Yield why operations are not candidates of the table, those refused for the same reason once."""
+    told: set[str] = set()
+    for operation in operations:
+        reason = found.refusals.get(operation) or why_none(found, operation)
+        if reason is not None and reason not in told:
+            told.add(reason)
+            yield _refusal(found.warehouse, found.table, operation, reason)
+
+
+def _refusal(warehouse: str, table: str, operation: Operation | None, reason: str) -> MaintenanceRefusal:
+    return MaintenanceRefusal(
+        warehouse=warehouse, table=table, operation=operation, partition=None, saved_seconds=0.0, reason=reason
+    )

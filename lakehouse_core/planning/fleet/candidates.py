@@ -1,0 +1,219 @@
+"""Candidates: the operations that could be done to a table, each with its cost, its benefit and its sentence.
+
+Rule: the unit is a partition, for manifests and snapshots the table; what helps nothing is not a candidate.
+Source: docs/decisions/0019-value-of-maintenance.md.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from lakehouse_core.display import count_text, size_text
+from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Cost, Rates, kept_seconds, operation_cost
+from lakehouse_core.planning.fleet.reading import Reading
+from lakehouse_core.planning.fleet.survey import (
+    CompactionOutlook,
+    ExpirySurvey,
+    ManifestSurvey,
+    PartitionSurvey,
+    TableSurvey,
+)
+
+Operation: TypeAlias = Literal["compact", "compact_full", "compact_manifests", "expire"]
+# In the order in which one table gets them: a compaction leaves a manifest more, expiry drops what both replaced.
+OPERATIONS: Final[tuple[Operation, ...]] = ("compact", "compact_full", "compact_manifests", "expire")
+# What commits read and write beyond the files of their operation, counted on a store: the snapshot, hints, lists and
+# manifests, and the record of the commit's turn.
+COMMIT_REQUESTS: Final = 25
+# An expiry reads and unlinks each root, and reads its two manifest lists.
+ROOT_REQUESTS: Final = 4
+# A root and its two manifest lists.
+ROOT_OBJECTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benefit:
+    """What an operation saves: seconds of reading each day, of which `kept_seconds` are those of what is deleted.
+
+    The other figures are the difference that it makes to one read, and to what is stored.
+    """
+
+    seconds_per_day: float
+    kept_seconds: float = 0.0
+    files: int = 0
+    runs: int = 0
+    merged_bytes: int = 0
+    freed_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An operation on a table of a warehouse, or on the partition `partition` of it (None: the whole table).
+
+    `sentence` says what it does and saves, in figures. `urgent` says why it should not wait.
+    """
+
+    warehouse: str
+    table: str
+    operation: Operation
+    partition: Mapping[str, str | None] | None
+    cost: Cost
+    benefit: Benefit
+    sentence: str
+    urgent: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The operation and its partition, as in `compact --full dt=2013-01-05`."""
+        return verb_text(self.operation, self.partition)
+
+    @property
+    def days_to_pay(self) -> float:
+        """The days of reading after which the operation has saved the time that it takes."""
+        saved = self.benefit.seconds_per_day
+        return self.cost.seconds / saved if saved > 0 else float("inf")
+
+
+def verb_text(operation: Operation, partition: Mapping[str, str | None] | None) -> str:
+    """Return an operation as the shell names it, and its partition."""
+    verb = {"compact_full": "compact --full", "compact_manifests": "compact-manifests"}.get(operation, operation)
+    return f"{verb} {partition_text(partition)}".rstrip()
+
+
+def partition_text(partition: Mapping[str, str | None] | None) -> str:
+    """Return a partition as text, as in `dt=2013-01-05, h=7`; empty for a whole table."""
+    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in (partition or {}).items())
+
+
+def candidates_of(survey: TableSurvey, *, reads_per_day: float, rates: Rates = RATES) -> Iterator[Candidate]:
+    """Yield the candidates of a table that is read so often a day, each time as a whole."""
+    for partition in survey.partitions:
+        # A full compaction that does what the strategy's pick does is one operation.
+        outlooks = {(each.rewritten_bytes, each.after): each for each in partition.compactions}
+        for outlook in outlooks.values():
+            yield _compaction(survey, partition, outlook, reads_per_day, rates)
+    if survey.manifests.merged_count:
+        yield _manifests(survey, survey.manifests, reads_per_day, rates)
+    if not survey.expiry.is_empty:
+        yield _expiry(survey, survey.expiry, rates)
+
+
+def why_none(survey: TableSurvey, operation: Operation) -> str | None:
+    """Return why an operation cannot help a table; None if it is a candidate, in some partition."""
+    match operation:
+        case "compact" | "compact_full":
+            busy = sum(bool(each.compactions) for each in survey.partitions)
+            if busy:
+                return None
+            files = f"{count_text(len(survey.partitions), 'partition')} with {count_text(survey.file_count, 'file')}"
+            return f"{files}: every bucket is in good shape"
+        case "compact_manifests":
+            found = survey.manifests
+            return None if found.merged_count else f"{count_text(found.count, 'manifest')}: no merge would help"
+        case "expire":
+            return survey.expiry.reason if survey.expiry.is_empty else None
+
+
+def _compaction(
+    survey: TableSurvey, partition: PartitionSurvey, outlook: CompactionOutlook, reads: float, rates: Rates
+) -> Candidate:
+    now, after = partition.now, outlook.after
+    cost = operation_cost(
+        rewritten_bytes=outlook.rewritten_bytes,
+        read_bytes=outlook.looked_up_bytes,
+        # Files that only rise to another level are not opened.
+        requests=(outlook.files + outlook.written_files if outlook.rewritten_bytes else 0) + COMMIT_REQUESTS,
+        rates=rates,
+    )
+    freed = max(now.bytes - after.bytes, 0)
+    kept = kept_seconds(freed, rates=rates)
+    saved = max(now.seconds(rates) - after.seconds(rates), 0.0) * reads + kept
+    return Candidate(
+        warehouse=survey.warehouse,
+        table=survey.table,
+        operation="compact_full" if outlook.full else "compact",
+        partition=partition.values or None,
+        cost=cost,
+        benefit=Benefit(
+            seconds_per_day=saved,
+            kept_seconds=kept,
+            files=now.files - after.files,
+            runs=now.runs - after.runs,
+            merged_bytes=now.merged_bytes - after.merged_bytes,
+            freed_bytes=freed,
+        ),
+        sentence=(
+            f"{outlook.reason} in {outlook.buckets} of {count_text(partition.buckets, 'bucket')}: rewrites "
+            f"{size_text(outlook.rewritten_bytes)} of {count_text(outlook.files, 'file')}; a read then "
+            f"{_reads(now, after)}"
+        ),
+        urgent=partition.urgent,
+    )
+
+
+def _reads(now: Reading, after: Reading) -> str:
+    told = [f"opens {after.files:,} instead of {count_text(now.files, 'file')}"]
+    if now.runs:
+        told.append(f"has {after.runs:,} instead of {count_text(now.runs, 'sorted run')}")
+    if now.merged_bytes:
+        told.append(f"merges {size_text(after.merged_bytes)} instead of {size_text(now.merged_bytes)}")
+    if now.bytes > after.bytes:
+        told.append(f"reads {size_text(now.bytes - after.bytes)} less")
+    return ", ".join(told)
+
+
+def _manifests(survey: TableSurvey, found: ManifestSurvey, reads: float, rates: Rates) -> Candidate:
+    written = max(found.count_after - (found.count - found.merged_count), 1)
+    cost = operation_cost(
+        rewritten_bytes=found.merged_bytes,
+        requests=found.merged_count + written + COMMIT_REQUESTS,
+        rates=rates,
+    )
+    now, after = (
+        Reading(files=count, bytes=size)
+        for count, size in ((found.count, found.bytes), (found.count_after, found.bytes_after))
+    )
+    return Candidate(
+        warehouse=survey.warehouse,
+        table=survey.table,
+        operation="compact_manifests",
+        partition=None,
+        cost=cost,
+        benefit=Benefit(
+            seconds_per_day=max(now.seconds(rates) - after.seconds(rates), 0.0) * reads,
+            files=found.count - found.count_after,
+        ),
+        sentence=(
+            f"merges {count_text(found.merged_count, 'manifest')} of {size_text(found.merged_bytes)}; the plan of a "
+            f"read then opens {found.count_after:,} instead of {found.count:,}"
+        ),
+    )
+
+
+def _expiry(survey: TableSurvey, found: ExpirySurvey, rates: Rates) -> Candidate:
+    roots = found.snapshots + found.changelogs + found.tags
+    cost = operation_cost(
+        requests=roots * ROOT_REQUESTS + found.freed_files + survey.manifests.count + COMMIT_REQUESTS, rates=rates
+    )
+    kept = kept_seconds(found.freed_bytes, found.freed_files + roots * ROOT_OBJECTS, rates=rates)
+    kinds = (("snapshot", found.snapshots), ("changelog", found.changelogs), ("tag", found.tags))
+    told = " and ".join(count_text(count, noun) for noun, count in kinds if count) or "nothing new"
+    return Candidate(
+        warehouse=survey.warehouse,
+        table=survey.table,
+        operation="expire",
+        partition=None,
+        cost=cost,
+        benefit=Benefit(
+            seconds_per_day=kept, kept_seconds=kept, files=found.freed_files, freed_bytes=found.freed_bytes
+        ),
+        sentence=(
+            f"expires {told}, of {count_text(survey.snapshot_count, 'snapshot')} in all, and frees about "
+            f"{size_text(found.freed_bytes)} in {count_text(found.freed_files, 'data file')}"
+        ),
+    )
+
+
+def total(candidates: Iterable[Candidate]) -> Cost:
+    """Return the cost of all candidates together."""
+    return sum((each.cost for each in candidates), NOTHING)

@@ -1,0 +1,194 @@
+"""Choice: the candidates on which a budget is spent, and the reason for each that is left out.
+
+Rule: the sum of the chosen costs is within the budget. What is urgent is chosen first; then the seconds that readers
+save for each part of the budget decide. Of the compactions of one partition at most one is chosen.
+Source: docs/decisions/0019-value-of-maintenance.md.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from lakehouse_core.planning.fleet.candidates import OPERATIONS, Candidate, total
+from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
+
+# An operation that readers repay later than this is not worth its wear: the table will be another by then.
+DAYS_TO_PAY: Final = 30.0
+
+_Group: TypeAlias = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
+_Taken: TypeAlias = dict[_Group, Candidate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A candidate that is not chosen, and why."""
+
+    candidate: Candidate
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The chosen candidates in the order of their execution, and the refused ones, the most valuable first."""
+
+    chosen: tuple[Candidate, ...]
+    refused: tuple[Refused, ...]
+
+    @property
+    def cost(self) -> Cost:
+        return total(self.chosen)
+
+
+def choose(candidates: Iterable[Candidate], budget: Budget, *, only_urgent: bool = False) -> Choice:
+    """Return the candidates to spend the budget on. `only_urgent`: leave the rest of the budget.
+
+    The value of the chosen ones is at least half of the highest possible, if one figure is limited and nothing is
+    urgent. Raises nothing: a candidate that does not fit is refused.
+    """
+    every = sorted(candidates, key=_name)
+    refused: list[Refused] = []
+    fitting: dict[_Group, list[Candidate]] = defaultdict(list)
+    for each in every:
+        if reason := _why_not(each, budget, only_urgent=only_urgent):
+            refused.append(Refused(candidate=each, reason=reason))
+        else:
+            fitting[_group(each)].append(each)
+    urgent = {group: found for group, found in fitting.items() if found[0].urgent is not None}
+    others = {group: found for group, found in fitting.items() if found[0].urgent is None}
+    taken = _best(urgent, budget, {})
+    taken = _best(others, budget, taken)
+    left = total(taken.values())
+    for group, found in fitting.items():
+        chosen = taken.get(group)
+        for each in found:
+            if each is not chosen and not _is_surpassed(each, chosen):
+                refused.append(Refused(candidate=each, reason=_why_left(each, chosen, budget, left)))
+    refused.sort(key=lambda one: (-one.candidate.benefit.seconds_per_day, _name(one.candidate)))
+    return Choice(chosen=_in_order(taken.values(), budget), refused=tuple(refused))
+
+
+def _best(groups: Mapping[_Group, Sequence[Candidate]], budget: Budget, before: _Taken) -> _Taken:
+    """Return `before` and the choice of `groups`: the greedy one, or the single most valuable candidate and then the
+    greedy one. Either may be poor, the better of both is at least half of the highest value.
+    """
+    spent = total(before.values())
+    greedy = _greedy(groups, budget, before)
+    single = max(
+        (each for found in groups.values() for each in found if budget.holds(spent + each.cost)),
+        key=_value,
+        default=None,
+    )
+    if single is None:
+        return greedy
+    other = _greedy(groups, budget, {**before, _group(single): single})
+    return max(greedy, other, key=lambda taken: sum(map(_value, taken.values())))
+
+
+def _greedy(groups: Mapping[_Group, Sequence[Candidate]], budget: Budget, before: _Taken) -> _Taken:
+    """Return `before` and what is chosen of `groups` step by step, the step of the highest value for its share of the
+    budget first. A step takes a group's first candidate, or a more costly one in place of it.
+    """
+    taken = dict(before)
+    spent = total(taken.values())
+    steps = sorted(
+        (
+            (-_worth(now, then, budget), _name(then), group, now, then)
+            for group, found in groups.items()
+            if group not in before
+            for now, then in _steps(found, budget)
+        ),
+        key=lambda step: step[:2],
+    )
+    for _, _, group, now, then in steps:
+        if taken.get(group) is not now:
+            # An earlier step of the group did not fit.
+            continue
+        after = spent - (NOTHING if now is None else now.cost) + then.cost
+        if budget.holds(after):
+            taken[group], spent = then, after
+    # Of groups whose best value for the share does not fit any more, another candidate may.
+    for group, found in groups.items():
+        for each in sorted(found, key=lambda one: (-_value(one), _name(one))):
+            if group not in taken and budget.holds(spent + each.cost):
+                taken[group], spent = each, spent + each.cost
+    return taken
+
+
+def _steps(found: Sequence[Candidate], budget: Budget) -> list[tuple[Candidate | None, Candidate]]:
+    """Return the steps from nothing to a group's most valuable candidate, each of less worth than the one before."""
+    by_share = sorted(found, key=lambda each: (budget.share(each.cost), -_value(each)))
+    hull: list[Candidate] = []
+    for each in by_share:
+        if hull and _value(each) <= _value(hull[-1]):
+            continue
+        while hull and _worth(hull[-2] if len(hull) > 1 else None, hull[-1], budget) <= _worth(hull[-1], each, budget):
+            hull.pop()
+        hull.append(each)
+    return [*zip([None, *hull[:-1]], hull, strict=True)]
+
+
+def _worth(now: Candidate | None, then: Candidate, budget: Budget) -> float:
+    """Return the value that a step adds for each share of the budget that it adds."""
+    share = budget.share(then.cost) - (0.0 if now is None else budget.share(now.cost))
+    value = _value(then) - (0.0 if now is None else _value(now))
+    return value / share if share > 0 else float("inf")
+
+
+def _value(candidate: Candidate) -> float:
+    return candidate.benefit.seconds_per_day
+
+
+def _why_not(each: Candidate, budget: Budget, *, only_urgent: bool) -> str | None:
+    """Return why a candidate is refused whatever else is chosen."""
+    if only_urgent and each.urgent is None:
+        return "it is not urgent"
+    if each.urgent is None and each.days_to_pay > DAYS_TO_PAY:
+        pays = "never pays" if each.benefit.seconds_per_day <= 0 else f"pays after {each.days_to_pay:,.0f} days"
+        return (
+            f"it would take {each.cost.seconds:.3g} s and save {each.benefit.seconds_per_day:.2g} s a day, so it "
+            f"{pays}, and the limit is {DAYS_TO_PAY:g}"
+        )
+    if exceeded := budget.exceeded_by(each.cost):
+        return f"alone it needs {each.cost}, more {' and '.join(exceeded)} than the budget of {budget}"
+    return None
+
+
+def _why_left(each: Candidate, chosen: Candidate | None, budget: Budget, spent: Cost) -> str:
+    saves = f"it would save {each.benefit.seconds_per_day:.2g} s a day for {each.cost}"
+    if chosen is not None:
+        return f"{saves}; {chosen.name}, which takes {chosen.cost}, is chosen instead"
+    return f"{saves}, and of the budget of {budget} the choices of more worth took {spent}"
+
+
+def _is_surpassed(each: Candidate, chosen: Candidate | None) -> bool:
+    """Return whether the chosen candidate of the same group does more: then nothing is missed."""
+    return chosen is not None and _value(chosen) >= _value(each)
+
+
+def _in_order(taken: Iterable[Candidate], budget: Budget) -> tuple[Candidate, ...]:
+    """Return the choices, what is urgent and of most worth first; the manifests and snapshots of a table come after its
+    compactions.
+    """
+    ranked = sorted(taken, key=lambda each: (each.urgent is None, -_worth(None, each, budget), _name(each)))
+    places: dict[tuple[str, str], int] = {}
+    positions = []
+    for operation in OPERATIONS:
+        for rank, each in enumerate(ranked):
+            if each.operation != operation:
+                continue
+            table = each.warehouse, each.table
+            last = places.get(table, 0)
+            place = max(rank, last) if operation in ("compact_manifests", "expire") else rank
+            places[table] = max(last, place)
+            positions.append((place, OPERATIONS.index(operation), rank, each))
+    return tuple(each for _, _, _, each in sorted(positions, key=lambda found: found[:3]))
+
+
+def _group(each: Candidate) -> _Group:
+    kind = "files" if each.operation in ("compact", "compact_full") else each.operation
+    return each.warehouse, each.table, kind, tuple((each.partition or {}).items())
+
+
+def _name(each: Candidate) -> tuple[str, str, str]:
+    return each.warehouse, each.table, each.name

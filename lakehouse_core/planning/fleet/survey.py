@@ -1,0 +1,250 @@
+"""Survey: what one pass over a table finds in its metadata, and what each possible operation would do to it.
+
+Rule: figures only. What an operation costs and is worth is decided in `candidates`.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakehouse_core.format.data_types import DataType
+from lakehouse_core.planning.commit.manifest_merge import plan_full
+from lakehouse_core.planning.compaction.append import NOTHING_MARKED, AppendCompactionPlan, Marked
+from lakehouse_core.planning.compaction.bucket import plan_bucket
+from lakehouse_core.planning.compaction.health import small_files
+from lakehouse_core.planning.compaction.plan import CompactionPlan
+from lakehouse_core.planning.compaction.universal import PickTime
+from lakehouse_core.planning.fleet.reading import NO_READING, Reading, reading_after, reading_now
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.manifest import ManifestFile
+from lakehouse_core.table.schema import TableSchema
+
+# An append partition has no trigger at which its writers wait. Beyond so many times the files that are worth a rewrite
+# (compaction.min.file-num), its readers mostly open files.
+FAR_BEYOND: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketState:
+    """The live files of a bucket, the names of those with expired rows, and those with deletion vectors."""
+
+    files: Sequence[DataFile]
+    expired: Collection[str] = frozenset()
+    marked: Marked = field(default_factory=lambda: NOTHING_MARKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOutlook:
+    """What a compaction of a partition would do: `full`, or one pick of the strategy in each bucket.
+
+    `looked_up_bytes` are read and not rewritten. `after`: a read of the partition afterwards. `reason` is that of most
+    buckets.
+    """
+
+    full: bool
+    buckets: int
+    files: int
+    rewritten_bytes: int
+    looked_up_bytes: int
+    written_files: int
+    after: Reading
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSurvey:
+    """A partition with files. `values` is empty for a table without partitions.
+
+    `urgent` says why its compaction should not wait, None: it may. `newest_millis`: the time of its newest file, in
+    local wall clock counted as UTC.
+    """
+
+    values: Mapping[str, str | None]
+    now: Reading
+    buckets: int
+    row_count: int
+    deleted_row_count: int
+    small_file_count: int
+    most_sorted_runs: int
+    newest_millis: int | None
+    compactions: tuple[CompactionOutlook, ...]
+    urgent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSurvey:
+    """The manifests of the latest snapshot, and those after a merge of `merged_count` of them (0: no merge helps)."""
+
+    count: int = 0
+    bytes: int = 0
+    merged_count: int = 0
+    merged_bytes: int = 0
+    count_after: int = 0
+    bytes_after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpirySurvey:
+    """What an expiry by the table's options would remove; `reason` says what keeps the rest.
+
+    `freed_files` and `freed_bytes` count the data files that the expired snapshots alone need, less those that tags
+    hold, and files that wait for deletion since an earlier expiry.
+    """
+
+    snapshots: int = 0
+    changelogs: int = 0
+    tags: int = 0
+    freed_files: int = 0
+    freed_bytes: int = 0
+    reason: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.snapshots or self.changelogs or self.tags or self.freed_files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSurvey:
+    """What one pass found of a table; times are milliseconds, None without a snapshot.
+
+    `incarnation`: the creation time of the table, by which a table dropped and created again is known. `refusals`: why
+    an operation is not possible in this table, by operation.
+    """
+
+    warehouse: str
+    table: str
+    incarnation: int
+    snapshot_id: int | None
+    partitions: tuple[PartitionSurvey, ...] = ()
+    manifests: ManifestSurvey = field(default_factory=ManifestSurvey)
+    snapshot_count: int = 0
+    changelog_count: int = 0
+    tag_count: int = 0
+    oldest_millis: int | None = None
+    newest_millis: int | None = None
+    expiry: ExpirySurvey = field(default_factory=ExpirySurvey)
+    refusals: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def file_count(self) -> int:
+        return sum(partition.now.files for partition in self.partitions)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(partition.now.bytes for partition in self.partitions)
+
+
+def survey_partition(
+    values: Mapping[str, str | None],
+    buckets: Iterable[BucketState],
+    schema: TableSchema,
+    *,
+    local_now_millis: int,
+) -> PartitionSurvey:
+    """Return the figures of one partition and of its possible compactions. Raises CorruptTable."""
+    occasion = PickTime(local_now_millis=local_now_millis)
+    now = NO_READING
+    small = runs = rows = deleted = count = 0
+    newest: list[int] = []
+    planned: dict[bool, list[tuple[CompactionPlan | AppendCompactionPlan | None, Reading, Reading]]] = {
+        True: [],
+        False: [],
+    }
+    for bucket in buckets:
+        count += 1
+        reading = reading_now(bucket.files, schema)
+        now += reading
+        runs = max(runs, reading.runs)
+        rows += sum(file.row_count for file in bucket.files)
+        deleted += sum(file.delete_row_count or 0 for file in bucket.files)
+        deleted += sum(
+            bucket.marked[file.file_name].count or 0 for file in bucket.files if file.file_name in bucket.marked
+        )
+        newest += [file.creation_time_millis for file in bucket.files if file.creation_time_millis is not None]
+        for full, found in planned.items():
+            plan = plan_bucket(
+                bucket.files, schema, full=full, occasion=occasion, expired=bucket.expired, marked=bucket.marked
+            )
+            after = reading if plan is None else reading_after(bucket.files, plan, schema, marked=bucket.marked)
+            found.append((plan, reading, after))
+            if full:
+                small += len(small_files(plan, schema))
+    outlooks = [outlook for full, found in planned.items() if (outlook := _outlook(found, full=full)) is not None]
+    # Files that only rise to another level, or expired rows, of which manifests count none, change no read.
+    outlooks = [outlook for outlook in outlooks if outlook.after != now]
+    return PartitionSurvey(
+        values=values,
+        now=now,
+        buckets=count,
+        row_count=rows,
+        deleted_row_count=deleted,
+        small_file_count=small,
+        most_sorted_runs=runs,
+        newest_millis=max(newest, default=None),
+        compactions=tuple(outlooks),
+        urgent=_why_urgent(schema, most_runs=runs, small=small) if outlooks else None,
+    )
+
+
+def survey_manifests(
+    manifests: Sequence[ManifestFile], partition_types: Sequence[DataType], *, target_bytes: int
+) -> ManifestSurvey:
+    """Return the figures of the manifests of a snapshot.
+
+    A merge may rewrite more of them: which ones its deletions reach is not known before they are read.
+    """
+    count, size = len(manifests), sum(one.file_size for one in manifests)
+    plan = plan_full(manifests, (), partition_types, target_bytes=target_bytes)
+    if plan is None:
+        return ManifestSurvey(count=count, bytes=size, count_after=count, bytes_after=size)
+    added = sum(one.num_added_files for one in manifests)
+    deleted = sum(one.num_deleted_files for one in manifests)
+    merged = sum(one.file_size for one in plan.rewritten)
+    left = merged * max(added - deleted, 0) // max(added + deleted, 1)
+    return ManifestSurvey(
+        count=count,
+        bytes=size,
+        merged_count=len(plan.rewritten),
+        merged_bytes=merged,
+        count_after=min(count, len(plan.kept) + max(1, -(-left // target_bytes))),
+        bytes_after=size - merged + left,
+    )
+
+
+def _outlook(
+    planned: Sequence[tuple[CompactionPlan | AppendCompactionPlan | None, Reading, Reading]], *, full: bool
+) -> CompactionOutlook | None:
+    plans = [plan for plan, _, _ in planned if plan is not None]
+    if not plans:
+        return None
+    after = sum((after for _, _, after in planned), NO_READING)
+    untouched = sum((now.files for plan, now, _ in planned if plan is None), 0)
+    replaced = sum(now.files - len(plan.files) for plan, now, _ in planned if plan is not None)
+    return CompactionOutlook(
+        full=full,
+        buckets=len(plans),
+        files=sum(len(plan.files) for plan in plans),
+        rewritten_bytes=sum(plan.rewritten_bytes for plan in plans),
+        looked_up_bytes=sum(_looked_up(plan) for plan in plans),
+        written_files=max(after.files - untouched - replaced, 0),
+        after=after,
+        reason=Counter(str(plan.reason) for plan in plans).most_common(1)[0][0],
+    )
+
+
+def _looked_up(plan: CompactionPlan | AppendCompactionPlan) -> int:
+    return sum(run.size_bytes for run in plan.older) if isinstance(plan, CompactionPlan) else 0
+
+
+def _why_urgent(schema: TableSchema, *, most_runs: int, small: int) -> str | None:
+    options = schema.table_options.compaction
+    if most_runs > options.stop_run_count:
+        return (
+            f"a bucket has {most_runs} sorted runs, and from {options.stop_run_count} on (num-sorted-run.stop-trigger) "
+            "writers should wait"
+        )
+    most = FAR_BEYOND * options.min_file_count
+    if schema.is_append and small > most:
+        return f"{small:,} small files, more than {FAR_BEYOND} times {options.min_file_count} (compaction.min.file-num)"
+    return None

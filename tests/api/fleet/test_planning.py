@@ -1,0 +1,251 @@
+"""The plan of a fleet from real tables: what one pass finds, what is chosen, and the sentence of what is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_core.table.snapshot import serialize_consumer
+from tests.api.fleet.lakes import ENOUGH, OFTEN, Lake, names, reasons
+
+HOUR = 3600
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return Lake()
+
+
+def test_partitions_manifests_and_snapshots_of_all_tables_are_planned_in_one_pass(lake: Lake) -> None:
+    table = lake.key_table("t", runs=6)
+    table.write([{"dt": "a", "id": 1, "v": "x"}])
+    lake.key_table("u", runs=1)
+    lake.clock.advance(2 * HOUR)
+    before = lake.state()
+
+    plan = lake.plan()
+
+    assert names(plan) == ["db.t compact dt=a", "db.t compact dt=b", "db.t compact-manifests", "db.t expire"]
+    assert (plan.tables, plan.files) == (2, 15)
+    assert plan.bytes == sum(file.file_size for file in [*table.files(), *lake.table("db.u").files()])
+    size = sum(file.file_size for file in table.files() if file.partition == {"dt": "a"})
+    assert plan.choices[0].bytes == size
+    assert "a read then opens 1 instead of 7 files, has 1 instead of 7 sorted runs, merges 0 B instead of" in str(
+        plan.choices[0]
+    )
+    assert "expires 6 snapshots, of 7 snapshots in all, and frees about 0 B in 0 data files" in str(plan.choices[-1])
+    assert reasons(plan, "db.u") == [
+        "db.u: compact: 2 partitions with 2 files: every bucket is in good shape",
+        "db.u: compact-manifests: 1 manifest: no merge would help",
+        "db.u: expire: snapshot 1, the only one, stays: at least 1 are to be retained",
+    ]
+    assert lake.state() == before
+
+
+def test_a_plan_is_the_same_after_json(lake: Lake) -> None:
+    lake.key_table(runs=6)
+    plan = lake.plan(budget=lc.Budget(bytes=10**9, seconds=60.5))
+
+    assert lc.MaintenancePlan.from_json(plan.to_json()) == plan
+    document = json.loads(plan.to_json())
+    assert document["budget"] == {"bytes": 10**9, "requests": None, "seconds": 60.5}
+    assert [choice["partition"] for choice in document["choices"]] == [{"dt": "a"}, {"dt": "b"}, None]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda document: "[]", "expected a plan as to_json returns it"),
+        (lambda document: json.dumps({**document, "version": 2}), "version 2: expected 1. Plan again"),
+        (lambda document: json.dumps({**document, "choices": [{}]}), "expected a plan"),
+        (
+            lambda document: json.dumps(
+                {**document, "choices": [{**document["choices"][0], "operation": "drop_table"}]}
+            ),
+            "has the operation 'drop_table': expected one of compact, compact_full",
+        ),
+    ],
+)
+def test_a_text_that_is_not_a_plan_is_refused(lake: Lake, change: object, message: str) -> None:
+    lake.key_table(runs=6)
+    with pytest.raises(lc.InvalidRequest, match=message):
+        lc.MaintenancePlan.from_json(change(lake.plan().to_dict()))  # type: ignore[operator]
+
+
+def test_readers_decide_what_is_worth_its_cost(lake: Lake) -> None:
+    for name in ("idle", "read"):
+        lake.key_table(name, runs=6)
+
+    plan = lake.plan(reads={"db.read": OFTEN, "db.idle": 0})
+    assert {choice.table for choice in plan.choices} == {"db.read"}
+    assert any("so it never pays, and the limit is 30" in reason for reason in reasons(plan, "db.idle"))
+    # Nothing records reads: without the argument each table counts as read once a day, which is too rare here.
+    assert lake.plan(reads=None).choices == ()
+
+
+def test_a_partition_whose_writers_should_wait_is_urgent(lake: Lake) -> None:
+    table = lake.key_table(runs=1, **{"num-sorted-run.stop-trigger": "5"})
+    for _ in range(5):
+        table.write([{"dt": "b", "id": 1, "v": "x"}])
+
+    plan = lake.plan(reads=None, only_urgent=True)
+
+    assert names(plan) == ["db.t compact dt=b"]
+    assert plan.choices[0].reason.startswith("urgent: a bucket has 6 sorted runs, and from 5 on")
+
+
+@pytest.mark.damage
+def test_a_table_that_is_damaged_or_of_a_refused_kind_is_a_refusal_and_the_others_are_planned(lake: Lake) -> None:
+    lake.key_table("good", runs=6)
+    lake.key_table("damaged", runs=1)
+    manifest = next(key for key in lake.state() if "damaged/manifest/manifest-" in key and "list" not in key)
+    lake.store.delete([manifest])
+    lake.key_table("dynamic", runs=6)
+    _set_option(lake, "dynamic", "bucket", "-1")
+    lake.key_table("newer", runs=6)
+    _set_option(lake, "newer", "lakehouse.of-a-newer-release", "x")
+
+    plan = lake.plan(reads={"db.good": OFTEN, "db.newer": OFTEN, "db.dynamic": OFTEN})
+
+    assert {choice.table for choice in plan.choices} == {"db.good"}
+    (damage,) = reasons(plan, "db.damaged")
+    assert "manifest-" in damage
+    assert "missing" in damage
+    dynamic = reasons(plan, "db.dynamic")
+    assert dynamic[0].startswith("db.dynamic: compact: db.dynamic: option bucket is -1 (dynamic buckets")
+    assert dynamic[1].startswith("db.dynamic: expire: snapshots 1 to 6 stay")
+    assert any("lakehouse.of-a-newer-release" in reason for reason in reasons(plan, "db.newer"))
+    assert plan.tables == 3
+
+
+def _set_option(lake: Lake, table: str, key: str, value: str) -> None:
+    """Change an option as another engine would: in the schema file, without a checksum."""
+    schema = f"db.db/{table}/schema/schema-0"
+    document = json.loads(lake.store.read(schema))
+    document["options"][key] = value
+    del document["lakehouseCrc32"]
+    lake.store.write(schema, json.dumps(document).encode())
+
+
+def test_a_table_that_is_dropped_during_the_pass_is_a_refusal(lake: Lake) -> None:
+    lake.key_table("a")
+    lake.key_table("b", runs=6)
+
+    def drop(progress: lc.Progress) -> None:
+        if progress.table == "db.a":
+            lake.drop_table("db.a")
+
+    plan = lake.plan(progress=drop)
+
+    assert reasons(plan, "db.a") == ["db.a: Table 'db.a' does not exist. There are: b."]
+    assert "db.b compact dt=a" in names(plan)
+
+
+def test_an_expiry_frees_what_no_tag_and_no_consumer_holds(lake: Lake) -> None:
+    def expiry(table: lc.Table) -> tuple[int, int]:
+        (found,) = (choice for choice in lake.plan(operations=["expire"]).choices if choice.table == table.name)
+        return found.files_saved, found.bytes_freed
+
+    table = lake.key_table(runs=6)
+    files = {file.file_name: file.file_size for file in table.files()}
+    lake.clock.advance(1)
+    table.compact(full=True)
+    table.write([{"dt": "a", "id": 1, "v": "x"}])
+    lake.clock.advance(2 * HOUR)
+
+    assert expiry(table) == (12, sum(files.values()))
+    report = table.expire_snapshots(dry_run=True, retain_max=1)
+    assert report.snapshots_expired == 7
+    # The tag holds the files of the first three snapshots.
+    table.create_tag("kept", at=3)
+    held = [file.file_name for file in table.files(at=lc.AtTag("kept"))]
+    assert expiry(table) == (6, sum(size for name, size in files.items() if name not in held))
+    table.delete_tag("kept")
+    lake.store.write("db.db/t/consumer/consumer-slow", serialize_consumer(6))
+    assert expiry(table) == (0, 0)
+    lake.store.write("db.db/t/consumer/consumer-slow", serialize_consumer(1))
+    assert reasons(lake.plan(operations=["expire"]), "db.t") == [
+        "db.t: expire: snapshots 1 to 8 stay: consumer slow has yet to read 1"
+    ]
+
+
+def test_files_that_wait_since_an_earlier_expiry_are_freed_by_the_next(lake: Lake) -> None:
+    table = lake.key_table(runs=6)
+    size = sum(file.file_size for file in table.files())
+    table.compact(full=True)
+    lake.clock.advance(2 * HOUR)
+    table.expire_snapshots()
+    assert "db.t expire" not in names(lake.plan())
+
+    lake.clock.advance(2 * HOUR)
+
+    (found,) = (choice for choice in lake.plan().choices if choice.operation == "expire")
+    assert found.files_saved == table.expire_snapshots(dry_run=True).files_removed
+    assert found.bytes_freed >= size
+
+
+def test_append_tables_partitions_with_null_and_deletion_vectors_are_planned(lake: Lake) -> None:
+    logs = lake.create_table(
+        "db.logs", {"dt": "STRING", "id": "INT"}, partition_keys=["dt"], options={"write-only": "true"}
+    )
+    for number in range(6):
+        logs.write([{"dt": None, "id": number}])
+    vectors = lake.key_table("vectors", runs=3, **{"deletion-vectors.enabled": "true"})
+    assert vectors.scan().count() == 0
+
+    plan = lake.plan()
+
+    assert {"db.logs compact dt=NULL", "db.vectors compact dt=a"} <= set(names(plan))
+    assert lc.MaintenancePlan.from_json(plan.to_json()).choices == plan.choices
+
+
+def test_a_branch_is_left_alone(lake: Lake) -> None:
+    table = lake.key_table(runs=2)
+    for key, data in lake.state().items():
+        folder, _, rest = key.removeprefix("db.db/t/").partition("/")
+        if folder in ("schema", "snapshot"):
+            lake.store.write(f"db.db/t/branch/branch-b/{folder}/{rest}", data)
+    table.compact(full=True)
+
+    plan = lake.plan(operations=["compact", "compact_full"])
+
+    assert (plan.choices, plan.files) == ((), 2)
+
+
+def test_several_lakes_share_one_budget() -> None:
+    lakes = Lake(), Lake()
+    for lake in lakes:
+        lake.key_table(runs=6)
+    alone = lakes[0].plan(operations=["compact"])
+
+    plan = lakes[0].plan(operations=["compact"], also=[lakes[1]], budget=lc.Budget(bytes=3 * alone.choices[0].bytes))
+
+    assert plan.warehouses == tuple(lake.uri for lake in lakes)
+    assert [choice.warehouse for choice in plan.choices].count(lakes[0].uri) in (1, 2)
+    assert (len(plan.choices), len(plan.refusals)) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"budget": 5}, r"budget=5: expected a budget, as in lc.Budget\(bytes=50_000_000_000\)"),
+        ({"reads": {"db.x": 1}}, "reads: found 'db.x', expected names of tables of the plan"),
+        ({"reads": {"db.t": -1}}, "reads: db.t is -1: expected how often a day"),
+        ({"reads": 5}, "reads=5: expected a dict"),
+        ({"operations": ["vacuum"]}, "expected a list of some of 'compact', 'compact_full'"),
+        ({"operations": "compact"}, None),
+        ({"operations": []}, "expected a list of some of"),
+        ({"also": [1]}, "also=.*: expected a list of catalogs"),
+        ({"only_urgent": "no"}, "expected True or False"),
+        ({"tables": "x"}, "No table matches 'x'"),
+    ],
+)
+def test_arguments_that_fit_no_table_are_refused_at_once(lake: Lake, change: dict, message: str | None) -> None:
+    lake.key_table()
+    if message is None:
+        assert lake.plan(**change).budget == ENOUGH
+        return
+    with pytest.raises(lc.LakehouseError, match=message):
+        lake.plan(**change)
