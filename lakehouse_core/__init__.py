@@ -5,6 +5,7 @@ What is named here is the front door and stays; nothing else is public.
 
 import logging
 
+from lakehouse_core.api.fleet.page import maintenance_page
 from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan, MaintenanceRefusal
 from lakehouse_core.api.health.facts import HealthFacts
 from lakehouse_core.api.health.page import health_page
@@ -168,6 +169,7 @@ __all__ = [
     "col",
     "connect",
     "health_page",
+    "maintenance_page",
 ]
 
 # Silent unless the program that imports it says where to log.

@@ -39,6 +39,7 @@ _VERBS: Final = {
     "schemas": "records",
     "trace": "trace",
     "report": "report",
+    "fleet": "fleet",
     "compact": "maintenance",
     "compact-manifests": "maintenance",
     "expire": "maintenance",

@@ -28,6 +28,8 @@ TYPED = {
     "lakehouse lookup sales.orders id=1 --columns i": ["id"],
     "lakehouse alter sales.none drop-column s": [],
     "lakehouse completion z": ["zsh"],
+    "lakehouse fleet plan sales.o": ["sales.orders"],
+    "lakehouse fleet plan --only": ["--only-urgent"],
 }
 IN_BASH = """
 source <(lakehouse completion bash)

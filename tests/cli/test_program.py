@@ -15,7 +15,7 @@ from lakehouse_core.cli.program import cli
 VERBS = [
     *("tables", "describe", "create", "alter", "rename", "drop"),
     *("write", "read", "count", "lookup", "changes", "diff"),
-    *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report"),
+    *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report", "fleet"),
     *("compact", "compact-manifests", "expire", "tag", "verify", "completion"),
 ]
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
@@ -44,6 +44,7 @@ def test_every_verb_is_listed_with_a_sentence_that_is_not_cut(shell):
 
 
 GROUPS = {
+    "fleet": ["plan"],
     "tag": ["create", "delete", "list"],
     "alter": [
         *("add-column", "drop-column", "rename-column", "move-column", "change-type", "set-not-null", "drop-not-null"),

@@ -344,6 +344,47 @@ def test_what_cannot_be_traced_is_said_in_a_line(shell, orders, words, code, tol
     assert answer.err.count("\n") == 1
 
 
+def test_the_plan_of_a_fleet_is_printed_and_written_as_a_page_or_json(shell, orders, home):
+    for name in ("more", "most"):
+        (home / f"{name}.csv").write_text("dt,id,status\n2013-01-01,1,old\n")
+        shell("write", orders, f"{name}.csv")
+
+    answer = shell("fleet", "plan", "--budget", "1gb", "--reads", f"{orders}=1000000", "-o", "plan.html")
+
+    assert (answer.code, answer.err) == (0, "plan.html: 2 operations\n")
+    assert "2 operations on 1 table with 4 files" in answer.lines[0]
+    assert "sales.orders: compact --full dt=2013-01-01: full compaction in 1 of 1 bucket: rewrites" in answer.out
+    assert f"  not {orders}: expire: snapshots 1 to 3 stay: at least 10 are to be retained" in answer.lines
+    assert "<h1>Maintenance of 1 table</h1>" in (home / "plan.html").read_text()
+    document = json.loads(shell("fleet", "plan", "sales.*", "--time", "2h", "--operation", "expire", "--json").out)
+    assert (document["budget"]["seconds"], document["choices"]) == (7200.0, [])
+    assert [refusal["operation"] for refusal in document["refusals"]] == ["expire"]
+    assert shell("fleet", "plan", "--also", str(home / "wh"), "--requests", "10", "--only-urgent").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "No budget is given. Pass --budget, --requests or --time"),
+        ("--budget many", "Option --budget is 'many': expected a size such as 128 mb"),
+        ("--requests -5", "Budget: requests=-5: expected a whole number of 0 or more"),
+        ("--time 5", "Option --time is '5': expected a unit"),
+        ("--time 2h --reads sales.orders", "--reads 'sales.orders': expected a table and a number"),
+        ("--time 2h --reads sales.none=2", "reads: found 'sales.none', expected names of tables of the plan"),
+        ("sales.none --time 2h", "No table matches 'none' in sales."),
+        ("--time 2h --also nowhere", "Warehouse"),
+        ("--time 2h --operation drop", "'drop' is not one of"),
+        ("--time 2h -o no/such/plan.html", "no/such/plan.html: cannot be written"),
+    ],
+)
+def test_a_budget_that_cannot_be_planned_is_refused_in_a_line(shell, orders, words, told):
+    answer = shell("fleet", "plan", *words.split())
+
+    assert (answer.code, answer.out) == (2, "")
+    assert told in answer.err
+    assert answer.err.count("\n") == 1
+
+
 def test_a_report_of_a_table_or_of_all_is_written_as_a_page(shell, orders, home):
     answer = shell("report", orders, "-o", "orders.html")
 

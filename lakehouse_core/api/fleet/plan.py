@@ -70,9 +70,13 @@ class MaintenanceRefusal:
     saved_seconds: float
     reason: str
 
+    @property
+    def name(self) -> str:
+        """The operation and its partition; `any operation` if none is possible."""
+        return "any operation" if self.operation is None else verb_text(self.operation, self.partition)
+
     def __str__(self) -> str:
-        name = "" if self.operation is None else f"{verb_text(self.operation, self.partition)}: "
-        return f"{self.table}: {name}{self.reason}"
+        return f"{self.table}: {self.reason}" if self.operation is None else f"{self.table}: {self.name}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

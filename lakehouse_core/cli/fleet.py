@@ -1,0 +1,149 @@
+"""fleet plan, fleet run: spend a budget of maintenance on many tables."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from lakehouse_core.api.fleet.page import maintenance_page
+from lakehouse_core.api.fleet.plan import MaintenancePlan
+from lakehouse_core.cli.arguments import TableName
+from lakehouse_core.cli.help import VerbGroup
+from lakehouse_core.cli.options import json_option, parse_age
+from lakehouse_core.cli.output import print_json
+from lakehouse_core.cli.session import catalog_of, is_json, open_catalog, progress_bar
+from lakehouse_core.display import count_text
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.options.units import parse_size
+from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
+from lakehouse_core.planning.fleet.cost import Budget
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# As many lines of refusals as people read; a page and the JSON have all.
+_MOST_REFUSALS: Final = 20
+# The shell names verbs with a hyphen.
+_WORDS: Final = {operation.replace("_", "-"): operation for operation in OPERATIONS}
+
+
+def _planning(command: F) -> F:
+    """Take the tables and what a plan is made of."""
+    options = (
+        click.argument("tables", type=TableName(many=True, system=False), default="*"),
+        click.option("--budget", metavar="SIZE", help="The most bytes to rewrite, as in 50gb."),
+        click.option("--requests", type=int, metavar="N", help="The most requests to the store."),
+        click.option("--time", "duration", metavar="AGE", help="The most time, as in 2h, estimated from the others."),
+        click.option(
+            "--reads",
+            multiple=True,
+            metavar="TABLE=N",
+            help="How often a day a table is read. Repeat for each table. Default: 1.",
+        ),
+        click.option(
+            "--operation",
+            "operations",
+            multiple=True,
+            type=click.Choice(list(_WORDS)),
+            help="An operation to choose from. Repeat for more. Default: all.",
+        ),
+        click.option("--only-urgent", is_flag=True, help="Only what should not wait."),
+        click.option(
+            "--also", multiple=True, metavar="WAREHOUSE", help="Another warehouse whose tables share the budget."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group("fleet", cls=VerbGroup, epilog="lakehouse fleet plan --budget 50gb -o plan.html")
+def fleet() -> None:
+    """Plan the maintenance of many tables under a budget, and carry it out."""
+
+
+@fleet.command(
+    "plan",
+    epilog="lakehouse fleet plan --budget 50gb --reads sales.orders=200 -o plan.html\n"
+    "lakehouse fleet plan 'sales.*' --time 2h --json > plan.json",
+)
+@_planning
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the plan as an HTML page.")
+@json_option
+@click.pass_context
+def plan(context: click.Context, /, *, output: Path | None, **arguments: Any) -> None:
+    """Print which maintenance of TABLES (all, one or a pattern) pays most within the budget. Changes nothing."""
+    made = _made(context, **arguments)
+    if output is not None:
+        _write_page(output, made)
+    if is_json(context):
+        print_json(made.to_dict())
+        return
+    click.echo(str(made))
+    for choice in made.choices:
+        click.echo(f"  {choice}")
+    for refusal in made.refusals[:_MOST_REFUSALS]:
+        click.echo(f"  not {refusal}")
+    if len(made.refusals) > _MOST_REFUSALS:
+        click.echo(f"  … {len(made.refusals) - _MOST_REFUSALS:,} more refused; --json and -o list all")
+
+
+def _made(
+    context: click.Context,
+    *,
+    tables: str,
+    budget: str | None,
+    requests: int | None,
+    duration: str | None,
+    reads: Sequence[str],
+    operations: Sequence[str],
+    only_urgent: bool,
+    also: Sequence[str],
+) -> MaintenancePlan:
+    """Return the plan that the options ask for. Raises InvalidRequest."""
+    if budget is None and requests is None and duration is None:
+        raise InvalidRequest("No budget is given. Pass --budget, --requests or --time, as in --budget 50gb.")
+    limits = Budget(
+        bytes=None if budget is None else parse_size("--budget", budget),
+        requests=requests,
+        seconds=None if duration is None else parse_age(duration, "--time").total_seconds(),
+    )
+    chosen: list[Operation] = [_WORDS[word] for word in operations] or list(OPERATIONS)
+    catalog = open_catalog(context)
+    others = [catalog_of(warehouse) for warehouse in also]
+    with progress_bar(context) as progress:
+        return catalog.plan_maintenance(
+            tables,
+            budget=limits,
+            reads=_reads(reads),
+            operations=chosen,
+            only_urgent=only_urgent,
+            also=others,
+            progress=progress,
+        )
+
+
+def _reads(texts: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for text in texts:
+        table, _, count = text.partition("=")
+        try:
+            found[table] = float(count)
+        except ValueError as error:
+            raise InvalidRequest(
+                f"--reads {shown(text)}: expected a table and a number, as in t.orders=200."
+            ) from error
+    return found
+
+
+def _write_page(output: Path, made: MaintenancePlan) -> None:
+    try:
+        output.write_text(maintenance_page(made), encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequest(
+            f"{output}: cannot be written ({error.strerror or error}). Name a file in a folder that exists."
+        ) from error
+    click.echo(f"{output}: {count_text(len(made.choices), 'operation')}", err=True)
+
+
+COMMANDS: Final = {"fleet": fleet}
