@@ -161,6 +161,14 @@ class MaintenanceAttributes(dg.Model, dg.Resolvable):
     max_snapshots: int | None = None
 
 
+class IngestAttributes(dg.Model, dg.Resolvable):
+    """When the table loads what is new: `news` as soon as its source has something, or by a cron `schedule`."""
+
+    news: bool | None = None
+    schedule: str | None = None
+    timezone: str = "UTC"
+
+
 class BehindAttributes(dg.Model, dg.Resolvable):
     """How far behind its source the table may be, in batches; a time has a unit, such as `36 h`."""
 
@@ -210,6 +218,7 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     runs_on: Literal["spark", "process"] = "spark"
     tag_batches: bool = False
     maintenance: MaintenanceAttributes | None = None
+    ingest: IngestAttributes | None = None
     behind: BehindAttributes | None = None
     freshness: FreshnessAttributes | None = None
     owners: list[str] = Field(default_factory=list)

@@ -16,10 +16,13 @@ from lakehouse_dagster.assets import (
 from lakehouse_dagster.automation import (
     carry_on,
     deliveries_sensors,
+    derived_sensors,
     ingest_job,
+    ingest_schedules,
     log_failed_run,
     maintain_job,
     maintenance_sensor,
+    news_sensors,
     nightly_schedule,
     state_sensor,
 )
@@ -37,12 +40,12 @@ def location_definitions() -> dg.Definitions:
 def lake_definitions(
     lake: Lake, *, resources: Mapping[str, Any] | None = None, with_location: bool = True
 ) -> dg.Definitions:
-    """Return the assets and checks of all tables, the jobs, the schedule and the sensors of a lake.
+    """Return the assets and checks of all tables, the jobs, the schedules and the sensors of a lake.
 
     `resources` has the `LakehouseResource` under `lake.resource`, and the resources of the feeds under their keys.
-    Merge the result with the definitions of the feeds' own assets. Start the schedule and the sensor `maintenance`
-    yourself. `with_location` adds the `location_definitions`. Raises InvalidRequest when the name of the resource is
-    not the name of the lake.
+    Merge the result with the definitions of the feeds' own assets. Start the schedule and the sensor of maintenance
+    yourself; what loads the tables is on, as their specifications say. `with_location` adds the `location_definitions`.
+    Raises InvalidRequest when the name of the resource is not the name of the lake.
     """
     lakehouse = (resources or {}).get(lake.resource)
     if isinstance(lakehouse, LakehouseResource) and lakehouse.name != lake.name:
@@ -50,13 +53,19 @@ def lake_definitions(
             f"lake {lake.name}: its resource {lake.resource!r} is named {lakehouse.name!r}, expected the name of "
             f"the lake. Pass LakehouseResource(name={lake.name!r}, …)."
         )
-    maintain = maintain_job(lake)
+    ingest, maintain = ingest_job(lake), maintain_job(lake)
     return dg.Definitions.merge(
         *(table_definitions(lake, table) for table in lake.tables),
         dg.Definitions(
-            jobs=[ingest_job(lake), maintain],
-            schedules=[nightly_schedule(lake, maintain)],
-            sensors=[maintenance_sensor(lake, maintain), state_sensor(lake), *deliveries_sensors(lake)],
+            jobs=[ingest, maintain],
+            schedules=[nightly_schedule(lake, maintain), *ingest_schedules(lake, ingest)],
+            sensors=[
+                maintenance_sensor(lake, maintain),
+                state_sensor(lake),
+                *deliveries_sensors(lake),
+                *derived_sensors(lake),
+                *news_sensors(lake, ingest),
+            ],
             resources=resources,
             # One process and one Spark session a run; the default would start a JVM for each step.
             executor=dg.in_process_executor,

@@ -14,7 +14,7 @@ from lakehouse_dagster.pipeline import TableState
 from lakehouse_dagster.sources import Behind, RowSource
 from lakehouse_dagster.specs import FreshnessSpec, TableSpec
 
-# Without a limit of its own, a table that loads what is new by itself is late after this time.
+# Without a limit of its own, a table that loads news by itself is late after this time.
 FAIL_AFTER = timedelta(hours=1)
 # While a table is late, its page shows for how long, this often.
 _SHOW_AGAIN = timedelta(minutes=10)
@@ -40,8 +40,10 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
     limits = spec.behind
     count = len(behind.waiting)
     waits = now - behind.since if behind.since is not None and count else timedelta()
-    fail_after = limits.fail_after or FAIL_AFTER
-    is_late = count > limits.fail_above or (count > limits.warn_above and waits > fail_after)
+    fail_after = limits.fail_after or (FAIL_AFTER if spec.ingest.takes_news else None)
+    is_old = fail_after is not None and waits > fail_after
+    is_late = count > limits.fail_above or (count > limits.warn_above and is_old)
+    limit = f"warns above {limits.warn_above}, fails above {limits.fail_above}"
     description = f"behind by {behind.text}" if count else f"has all of {behind.source}"
     if behind.since is not None and count:
         description += f"; the oldest waits for {duration_text(waits)}"
@@ -61,7 +63,7 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
             "paimon/input_newest": dg.MetadataValue.text(behind.newest),
             "paimon/input_taken": dg.MetadataValue.text(behind.taken),
             "paimon/limit": dg.MetadataValue.text(
-                f"warns above {limits.warn_above}, fails above {limits.fail_above} or after {duration_text(fail_after)}"
+                limit if fail_after is None else f"{limit} or after {duration_text(fail_after)}"
             ),
         },
     )

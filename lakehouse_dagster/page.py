@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
+from lakehouse_dagster.instance.dagster_internals import check_target
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import DATA_VERSION, OUTCOME, Metadata, findings, state_metadata
 from lakehouse_dagster.pipeline import OPERATIONS, Figure, TableState, figures, position, read_state
@@ -74,6 +75,7 @@ def report_check(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, b
             description=result.description,
             metadata=result.metadata,
             blocking=blocking,
+            target_materialization_data=check_target(instance, result.asset_key),
         )
     )
 

@@ -15,16 +15,16 @@ from assets.ingest import ingest
 from assets.lake import LAKE
 from lakehouse_dagster import carry_on, log_failed_run, progress_logger
 from orchestration import jobs
-from orchestration.schedules import nightly_maintenance
-from orchestration.sensors import deliveries, failed_run_webhook, maintenance, state
+from orchestration.schedules import ingests, nightly_maintenance
+from orchestration.sensors import deliveries, derived, failed_run_webhook, maintenance, news, state
 from resources.lakehouse import LAKEHOUSE
 
 defs = dg.Definitions(
     assets=[nycflights13, flights_feed, *ingest, *commit, *compact_full, *compact_manifests, *expire],
     asset_checks=checks,
     jobs=[jobs.ingest, jobs.maintain, jobs.observe_source],
-    schedules=[nightly_maintenance],
-    sensors=[maintenance, state, *deliveries, carry_on, log_failed_run, failed_run_webhook],
+    schedules=[nightly_maintenance, *ingests],
+    sensors=[maintenance, state, *deliveries, *derived, *news, carry_on, log_failed_run, failed_run_webhook],
     resources={
         LAKE.resource: LAKEHOUSE,
         # A warehouse keeps the start that it began with: `make ui` sets it.

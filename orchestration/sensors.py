@@ -3,10 +3,19 @@
 import dagster as dg
 
 from assets.lake import LAKE
-from lakehouse_dagster import deliveries_sensors, maintenance_sensor, state_sensor, webhook_sensor
-from orchestration.jobs import maintain
+from lakehouse_dagster import (
+    deliveries_sensors,
+    derived_sensors,
+    maintenance_sensor,
+    news_sensors,
+    state_sensor,
+    webhook_sensor,
+)
+from orchestration.jobs import ingest, maintain
 
 maintenance = maintenance_sensor(LAKE, maintain)
 state = state_sensor(LAKE)
 deliveries = deliveries_sensors(LAKE)
+derived = derived_sensors(LAKE)
+news = news_sensors(LAKE, ingest)
 failed_run_webhook = webhook_sensor(dg.EnvVar("LAKEHOUSE_ALERT_URL"))

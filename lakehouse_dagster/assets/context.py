@@ -25,6 +25,16 @@ from lakehouse_dagster.run_tags import root_run_id, table_tags
 from lakehouse_dagster.sources import Delivery, RowSource, row_source
 from lakehouse_dagster.specs import TableSpec
 
+# A derived table is loaded when the rows of its input have changed, never after their maintenance, and not while the
+# blocking check of the input fails. One run ingests and commits.
+_CONDITIONS: Mapping[str, dg.AutomationCondition[Any]] = {
+    "ingest": (
+        dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed()).since_last_handled()
+        & dg.AutomationCondition.all_deps_blocking_checks_passed()
+        & ~dg.AutomationCondition.in_progress()
+    ),
+    "commit": dg.AutomationCondition.any_deps_match(dg.AutomationCondition.will_be_requested()),
+}
 # Part of the code version of each asset: raise it when the assets do something else than before.
 FACTORY_VERSION = 1
 
@@ -70,7 +80,9 @@ class TableAssets:
         # Of the ingest alone: maintenance materializes the table too.
         fresh = self.spec.freshness if operation == "ingest" else None
         policy = {} if fresh is None else {"freshness_policy": freshness_policy(fresh)}
-        return {**self.common(operation), **self.source.batching, **needed, **policy}
+        is_automatic = self.spec.ingest.takes_news and self.source.is_derived
+        condition = {"automation_condition": _CONDITIONS[operation]} if is_automatic else {}
+        return {**self.common(operation), **self.source.batching, **needed, **policy, **condition}
 
     @property
     def in_spark(self) -> bool:

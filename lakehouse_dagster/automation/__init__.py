@@ -3,6 +3,7 @@
 from lakehouse_dagster.automation.alerts import log_failed_run, log_failed_step, webhook_sensor
 from lakehouse_dagster.automation.carry_on import carry_on
 from lakehouse_dagster.automation.deliveries import deliveries_sensors
+from lakehouse_dagster.automation.ingestion import derived_sensors, ingest_schedules, news_sensors
 from lakehouse_dagster.automation.jobs import ingest_job, maintain_job, observe_job
 from lakehouse_dagster.automation.progress import progress_logger
 from lakehouse_dagster.automation.schedules import nightly_schedule
@@ -12,12 +13,15 @@ from lakehouse_dagster.automation.state import external_tables_sensor, state_sen
 __all__ = [
     "carry_on",
     "deliveries_sensors",
+    "derived_sensors",
     "external_tables_sensor",
     "ingest_job",
+    "ingest_schedules",
     "log_failed_run",
     "log_failed_step",
     "maintain_job",
     "maintenance_sensor",
+    "news_sensors",
     "nightly_schedule",
     "observe_job",
     "progress_logger",

@@ -13,13 +13,12 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.automation.jobs import AssetJob
+from lakehouse_dagster.automation.rounds import BUDGET_SECONDS
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.pipeline import OPERATIONS, Figure, figures, open_table, read_state
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.specs import TableSpec
 
-# A tick must end within 60 s; what it did not get to comes first in the next one.
-BUDGET_SECONDS = 40
 # More would flood the queue on the first tick over a neglected warehouse.
 MOST_REQUESTS = 10
 CURSOR_VERSION = 1

@@ -3,22 +3,17 @@
 Rule: a tick looks at each table, without Spark, and an error of one table stops no other.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
 
 import lakehouse_core as lc
+from lakehouse_dagster.automation.rounds import NOT_CREATED, look_at_each
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import ask_source, content_age_check, inputs_check, report_lateness
 from lakehouse_dagster.page import changed_rows, report_state
-from lakehouse_dagster.pipeline import open_table
-from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources import row_source
-
-# A tick must end within 60 s; the next tick continues with the table that this one did not reach.
-BUDGET_SECONDS = 40
 
 
 def state_sensor(lake: Lake) -> dg.SensorDefinition:
@@ -36,7 +31,9 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
         required_resource_keys={lake.resource, *(key for source in told.values() for key in source.resources)},
     )
     def state(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        def report(key: dg.AssetKey, table: lc.Table) -> str:
+        def report(key: dg.AssetKey, table: lc.Table | None) -> str:
+            if table is None:
+                return NOT_CREATED
             spec = lake.table(table.name)
             found = report_state(context.instance, lake, spec, table, done="found by the sensor")
             now = datetime.now(UTC)
@@ -47,7 +44,7 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
                 report_lateness(context.instance, content_age_check(key, spec.freshness, found, now=now), now=now)
             return "no snapshot" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
 
-        lines, cursor = _look(context, lake.resource, tables, report)
+        lines, cursor = look_at_each(context, lake.resource, tables, report)
         return dg.SensorResult(skip_reason=lines, cursor=cursor)
 
     return state
@@ -80,43 +77,14 @@ def external_tables_sensor(
     def external_tables(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         events: list[dg.AssetMaterialization] = []
 
-        def report(key: dg.AssetKey, table: lc.Table) -> str:
+        def report(key: dg.AssetKey, table: lc.Table | None) -> str:
+            if table is None:
+                return NOT_CREATED
             found = changed_rows(context.instance, key, table)
             events.extend([] if found is None else [found])
             return "unchanged" if found is None else "changed"
 
-        lines, cursor = _look(context, resource, named, report)
+        lines, cursor = look_at_each(context, resource, named, report)
         return dg.SensorResult(asset_events=events, skip_reason=None if events else lines, cursor=cursor)
 
     return external_tables
-
-
-def _look(
-    context: dg.SensorEvaluationContext,
-    resource: str,
-    tables: Mapping[dg.AssetKey, str],
-    report: Callable[[dg.AssetKey, lc.Table], str],
-) -> tuple[str, str]:
-    """Report the tables, asset → name; return a line for each, and the cursor of the next tick.
-
-    The cursor is the asset of the first table that the tick did not reach, empty without one.
-    """
-    lakehouse: LakehouseResource = getattr(context.resources, resource)
-    catalog = lakehouse.local_catalog()
-    started = time.monotonic()
-    keys = list(tables)
-    first = next((at for at, key in enumerate(keys) if key.to_user_string() == context.cursor), 0)
-    lines, cursor = [], ""
-    for key in [*keys[first:], *keys[:first]]:
-        if time.monotonic() - started > BUDGET_SECONDS:
-            cursor = key.to_user_string()
-            break
-        name = tables[key]
-        try:
-            table = open_table(catalog, name)
-            lines.append(f"{name}: {'not created yet' if table is None else report(key, table)}")
-        except lc.LakehouseError as error:
-            # A tick that reports another table shows no lines.
-            context.log.warning(f"{name}: {error}")
-            lines.append(f"{name}: {error}")
-    return "\n".join(lines) or "no tables", cursor

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 from dagster._check import CheckError
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
@@ -26,6 +27,7 @@ __all__ = [
     "WorkerStatus",
     "add_input_metadata",
     "asset_tags",
+    "check_target",
     "execution_arguments",
     "instance_of",
     "is_canceled_backfill",
@@ -74,6 +76,22 @@ def add_input_metadata(context: dg.InputContext, metadata: Mapping[str, Any]) ->
     # Dagster has no observation of many partitions: it adds the metadata to the event first, and then raises.
     with suppress(CheckError):
         context.add_input_metadata(metadata)
+
+
+def check_target(
+    instance: dg.DagsterInstance, key: dg.AssetKey
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """Return the latest event of an asset as the one that a check evaluates.
+
+    Without it Dagster compares times, which SQLite stores in whole seconds: a check would not count for an event of the
+    same second.
+    """
+    records = instance.fetch_materializations(key, limit=1).records
+    if not records:
+        return None
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=records[0].storage_id, run_id=records[0].run_id, timestamp=records[0].timestamp
+    )
 
 
 def location_name(run: dg.DagsterRun) -> str | None:

@@ -3,7 +3,7 @@
 Rule: the value is an input of the ingest, so Dagster loads it, and loads only the partitions of the run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,15 @@ class AssetSource(RowSource):
     @property
     def batching(self) -> Mapping[str, Any]:
         return {} if self.partitions is None else self.partitions.batching
+
+    @property
+    def is_derived(self) -> bool:
+        return True
+
+    def scheduled_keys(
+        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance
+    ) -> Sequence[str] | None:
+        return None if self.partitions is None else self.partitions.scheduled_keys(asset, instance)
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)

@@ -48,6 +48,10 @@ class ChangelogSource(RowSource):
     def tells_news(self) -> bool:
         return True
 
+    @property
+    def is_derived(self) -> bool:
+        return True
+
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         followed = lakehouse.local_catalog().table(self.spec.table)

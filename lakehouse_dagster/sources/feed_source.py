@@ -94,27 +94,36 @@ class FeedSource(RowSource):
         return source.expected_rows(self.spec.name, through), through
 
     def behind(self, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
-        assert self.feed.delivered is not None
         source: FeedResource = getattr(resources, self.feed.resource)
         done = None if table is None else last_identifier(table, "/".join(self.key.path))
-        all_keys = self.feed.batches.get_partition_keys()
-        places = {key: place for place, key in enumerate(all_keys)}
-        # What is no batch of the feed was added by hand; its run is refused.
-        delivered = {*instance.get_dynamic_partitions(str(self.feed.delivered.name))}
-        offered = [key for key in all_keys if key in delivered]
-        left = [key for key in offered if done is None or places[key] > done]
+        offered = self._offered(instance)
+        left = [batch for batch in offered if done is None or batch.identifier > done]
         return Behind(
             source=f"feed {self.spec.name}",
             unit="batch",
-            waiting=tuple(key for key in left if self._has_rows(source, all_keys, places[key])),
-            newest=offered[-1] if offered else "",
+            waiting=tuple(str(batch.key) for batch in left if self._has_rows(source, batch)),
+            newest=str(offered[-1].key) if offered else "",
             taken="" if done is None else self.feed.batch_key(done) or "",
         )
 
-    def _has_rows(self, source: FeedResource, keys: Sequence[str], place: int) -> bool:
-        """Return whether a batch brings rows: without rows it leaves no commit. The last of all batches may have
-        some.
+    def scheduled_keys(
+        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance
+    ) -> Sequence[str] | None:
+        if not self.spec.batches:
+            return None
+        done = None if table is None else last_identifier(table, "/".join(self.key.path))
+        return [str(batch.key) for batch in self._offered(instance) if done is None or batch.identifier > done]
+
+    def _offered(self, instance: dg.DagsterInstance) -> list[Batch]:
+        """Return the batches that Dagster offers as partitions, in their order.
+
+        What is no batch of the feed was added by hand, and its run is refused.
         """
-        if place + 1 == len(keys):
-            return True
-        return source.is_gap(self.spec.name, keys[place - 1] if place else None, keys[place + 1])
+        offered = {*self.feed.partitions.get_partition_keys(dynamic_partitions_store=instance)}
+        keys = self.feed.batches.get_partition_keys()
+        return [Batch(key=key, identifier=place) for place, key in enumerate(keys) if key in offered]
+
+    def _has_rows(self, source: FeedResource, batch: Batch) -> bool:
+        """Return whether a batch brings rows: without rows it leaves no commit. The last of all may have some."""
+        before, after = (self.feed.batch_key(batch.identifier + step) for step in (-1, 1))
+        return after is None or source.is_gap(self.spec.name, before, after)

@@ -54,6 +54,11 @@ class FunctionSource(RowSource):
         # A key table has fewer rows where keys repeat.
         return self.is_append and self.spec.cursor is not None
 
+    def scheduled_keys(
+        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance
+    ) -> Sequence[str] | None:
+        return None if self.partitions is None else self.partitions.scheduled_keys(asset, instance)
+
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         if self.spec.cursor is not None:

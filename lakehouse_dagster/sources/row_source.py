@@ -144,3 +144,17 @@ class RowSource(Protocol):
     def behind(self, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
         """Return what the table, None before it is created, has not taken."""
         raise lc.UnsupportedFeature(f"{self.label}: the source does not tell what is new.")
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether the rows are made of the asset `upstream`: a new version of its data is what the table waits for."""
+        return False
+
+    def scheduled_keys(
+        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance
+    ) -> Sequence[str] | None:
+        """Return the partitions that a load by a schedule takes, in their order; None for a load without partitions.
+
+        `asset` is the key of the table, which is None before it is created.
+        """
+        return None

@@ -3,7 +3,7 @@
 Rule: a new run loads anew; a re-execution of a run commits what the run has staged.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -34,6 +34,17 @@ class RunPartitions:
     def batching(self) -> Mapping[str, Any]:
         """The arguments of assets that take them: one run for any range."""
         return {"partitions_def": self.definition, "backfill_policy": dg.BackfillPolicy.single_run()}
+
+    def scheduled_keys(self, asset: dg.AssetKey, instance: dg.DagsterInstance) -> Sequence[str]:
+        """Return the windows of time after the newest that the asset has, at least the newest of all; all other keys,
+        because their rows may have changed.
+        """
+        keys = self.definition.get_partition_keys(dynamic_partitions_store=instance)
+        if not isinstance(self.definition, dg.TimeWindowPartitionsDefinition):
+            return keys
+        loaded = instance.get_materialized_partitions(asset)
+        last = max((place for place, key in enumerate(keys) if key in loaded), default=len(keys) - 2)
+        return keys[last + 1 :]
 
 
 def run_partitions(spec: PartitionsSpec | None, table: str, *, overwrites: bool) -> RunPartitions | None:

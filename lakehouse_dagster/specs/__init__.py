@@ -1,6 +1,6 @@
 """Specifications: one YAML file a table, read by one model."""
 
-from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec
+from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec, IngestSpec
 from lakehouse_dagster.specs.loading import checked_spec, load_specs, parse_spec
 from lakehouse_dagster.specs.models import (
     ROW_KINDS,
@@ -31,6 +31,7 @@ __all__ = [
     "FilesSpec",
     "FreshnessSpec",
     "FunctionSpec",
+    "IngestSpec",
     "MaintenanceSpec",
     "PartitionsSpec",
     "SqlSpec",

@@ -37,8 +37,8 @@ class BehindSpec(StrictModel):
     """How far behind its source a table may be. Batches are those of its source: snapshots, files, batches of a feed.
 
     The check `inputs_current` warns above `warn_above` batches, and fails above `fail_above`, or when the oldest batch
-    has waited for `fail_after`. Without `fail_after` that is an hour, and no limit for a table with a schedule of its
-    own.
+    has waited for `fail_after`. Without `fail_after` that is an hour for a table that loads news by itself, and there
+    is no limit for others.
     """
 
     warn_above: int = Field(default=0, ge=0)
@@ -81,3 +81,19 @@ class FreshnessSpec(StrictModel):
             if self.within > shortest:
                 raise ValueError(f"within is longer than the time between two deadlines, {shortest}. Lower it")
         return self
+
+
+class IngestSpec(StrictModel):
+    """When a table loads what is new: with `news` as soon as its source has something, and by a cron schedule.
+
+    Without `news`, a table loads news if it has no schedule. `news: false` without a schedule leaves it to others.
+    """
+
+    news: bool | None = None
+    schedule: Cron | None = None
+    timezone: Timezone = "UTC"
+
+    @property
+    def takes_news(self) -> bool:
+        """Whether the table loads news, if its source tells of them."""
+        return self.schedule is None if self.news is None else self.news

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec
+from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec, IngestSpec
 from lakehouse_dagster.specs.strict import Misfit, StrictModel
 
 # What `rowkind_column` of a specification may hold.
@@ -265,6 +265,7 @@ class TableSpec(StrictModel):
     # A tag `batch-<day>` after each batch, so that the table can be read as it was that evening.
     tag_batches: bool = False
     maintenance: MaintenanceSpec = MaintenanceSpec()
+    ingest: IngestSpec = IngestSpec()
     behind: BehindSpec = BehindSpec()
     freshness: FreshnessSpec | None = None
     owners: tuple[str, ...] = ()
@@ -352,6 +353,21 @@ class TableSpec(StrictModel):
                 ("partitions",),
                 "write_mode is 'overwrite', but partitions have no columns: each would replace the whole table. Map "
                 "the keys to columns of partition_by",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_loaded_by_itself(self) -> Self:
+        silent = next((name for name in ("sql", "function") if getattr(self, name) is not None), None)
+        if self.feed is not None and not self.feed.batches:
+            silent = "a feed that is loaded whole"
+        if self.ingest.news and silent is not None:
+            raise Misfit(("ingest", "news"), f"ingest.news: {silent} does not tell what is new. Give a schedule")
+        if self.ingest.schedule is not None and self.partitions is not None and self.partitions.multi is not None:
+            raise Misfit(
+                ("ingest", "schedule"),
+                "ingest.schedule is for partitions of one dimension. Leave it out, and request the keys in a schedule "
+                "of your own",
             )
         return self
 

@@ -80,11 +80,14 @@ def test_only_what_starts_no_maintenance_is_on_before_somebody_starts_it():
     repository = defs.get_repository_def()
 
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
-        "lake_nightly_maintenance": dg.DefaultScheduleStatus.STOPPED
+        "lake_ingest_0_6_any_any_any": dg.DefaultScheduleStatus.RUNNING,
+        "lake_nightly_maintenance": dg.DefaultScheduleStatus.STOPPED,
     }
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "lake_maintenance": dg.DefaultSensorStatus.STOPPED,
         "lake_state": dg.DefaultSensorStatus.RUNNING,
+        "lake_derived": dg.DefaultSensorStatus.RUNNING,
+        "lake_news": dg.DefaultSensorStatus.RUNNING,
         "lake_flights_deliveries": dg.DefaultSensorStatus.RUNNING,
         "carry_on": dg.DefaultSensorStatus.RUNNING,
         "log_failed_run": dg.DefaultSensorStatus.RUNNING,

@@ -150,6 +150,26 @@ def test_a_specification_is_the_table_it_describes():
             ("write_mode: merge", "write_mode: merge\nfreshness: {fail_after: 2 h, warn_after: 2 h}"),
             "orders.yaml:12: freshness: warn_after is for fail_after, and shorter. Lower it, or leave it out",
         ),
+        (
+            ("feed: {source: shop, name: orders}", "ingest:\n  news: true\nsql: {connection: A, query: q, cursor: id}"),
+            "orders.yaml:13: ingest.news: sql does not tell what is new. Give a schedule",
+        ),
+        (
+            ("feed: {source: shop, name: orders}", "ingest: {news: true}\nfeed: {source: s, name: n, batches: false}"),
+            "orders.yaml:12: ingest.news: a feed that is loaded whole does not tell what is new. Give a schedule",
+        ),
+        (
+            ("write_mode: merge", "write_mode: merge\ningest: {schedule: 0 25 * * *}"),
+            "orders.yaml:12: ingest.schedule: found '0 25 * * *': hour '25', expected numbers from 0 to 23, as in",
+        ),
+        (
+            (
+                "feed: {source: shop, name: orders}",
+                "ingest: {schedule: 0 6 * * *}\nfunction: {call: a.b}\n"
+                "partitions: {multi: {a: {static: {keys: [n]}}, b: {static: {keys: [m]}}}}",
+            ),
+            "orders.yaml:12: ingest.schedule is for partitions of one dimension. Leave it out, and request the keys",
+        ),
         ((GOOD, "- a list\n"), "orders.yaml:1: expected a mapping of database, name"),
         (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: Input should be a valid string"),
     ],

@@ -1,0 +1,243 @@
+"""Ingestion: loads that start by themselves, when a source has news and by schedules.
+
+Rule: what a table has not taken stays to be done: a load that failed is requested again an hour later, and tables with
+other sources are loaded meanwhile.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from itertools import groupby
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.automation.jobs import AssetJob
+from lakehouse_dagster.automation.rounds import look_at_each
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.lateness import ask_source, duration_text
+from lakehouse_dagster.page import VERIFY
+from lakehouse_dagster.pipeline import open_table
+from lakehouse_dagster.resources import LakehouseResource
+from lakehouse_dagster.run_tags import OPERATION, TABLE
+from lakehouse_dagster.sources import row_source
+from lakehouse_dagster.specs import TableSpec
+
+# More would flood the queue after an outage. The next tick requests the others.
+MOST_REQUESTS = 10
+# Dagster misses an update that comes just after it has requested a run, and rows that others commit to a table
+# with partitions. The sensor requests what the condition has left for so long.
+MISSED_AFTER = timedelta(minutes=2)
+# Schedules may not have signs in their names.
+_WORDS = str.maketrans({"*": "any", "/": "_by_", "-": "_to_", ",": "_and_", " ": "_"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """One table to load: `partitions` in their order (None: it has none), and why."""
+
+    spec: TableSpec
+    partitions: tuple[str, ...] | None
+    reason: str
+    # What waits; a run is requested once an hour for the same.
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """Loads of one group are one run: tables that take the same batches of a feed, else each its own."""
+        if self.spec.feed is not None and self.partitions:
+            return "feed", self.spec.feed.source, self.partitions[0], self.partitions[-1]
+        return (
+            "table",
+            self.spec.identifier,
+            *([] if not self.partitions else (self.partitions[0], self.partitions[-1])),
+        )
+
+
+def news_sensors(lake: Lake, job: AssetJob) -> list[dg.SensorDefinition]:
+    """Return the sensor that loads what the sources of a lake have that its tables lack; none without such tables.
+
+    It is on. Its runs are runs of the ingest `job`, with its hooks. A table that is kept from another's changes is
+    loaded by its automation condition; the sensor requests only what the condition has missed.
+    """
+    told = {spec.identifier: row_source(lake, spec) for spec in lake.tables if spec.ingest.takes_news}
+    sources = {name: source for name, source in told.items() if source.tells_news}
+    if not sources:
+        return []
+    tables = {lake.table_key(spec): spec.identifier for spec in lake.tables if spec.identifier in sources}
+
+    @dg.sensor(
+        name=lake.scoped("news"),
+        job=job,
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Loads what the sources have and the tables lack.",
+        required_resource_keys={lake.resource, *(key for source in sources.values() for key in source.resources)},
+    )
+    def news(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        loads: list[Load] = []
+
+        def look(key: dg.AssetKey, table: lc.Table | None) -> str:
+            found = news_of(context, lake, lake.table(tables[key]), table, now=datetime.now(UTC))
+            loads.extend([found] if isinstance(found, Load) else [])
+            return found.reason if isinstance(found, Load) else found
+
+        lines, cursor = look_at_each(context, lake.resource, tables, look)
+        requests = list(run_requests(lake, loads, context.repository_def, now=datetime.now(UTC)))[:MOST_REQUESTS]
+        if requests:
+            context.log.info(lines)
+            return dg.SensorResult(run_requests=requests, cursor=cursor)
+        return dg.SensorResult(skip_reason=lines, cursor=cursor)
+
+    return [news]
+
+
+def derived_sensors(lake: Lake) -> list[dg.SensorDefinition]:
+    """Return the sensor of the automation conditions of a lake's derived tables; none without such tables. It is on."""
+    specs = [spec for spec in lake.tables if spec.ingest.takes_news and row_source(lake, spec).is_derived]
+    keys = [key for spec in specs for key in (lake.operation_key(spec, "ingest"), lake.table_key(spec))]
+    if not keys:
+        return []
+    return [
+        dg.AutomationConditionSensorDefinition(
+            lake.scoped("derived"),
+            target=dg.AssetSelection.assets(*keys),
+            default_status=dg.DefaultSensorStatus.RUNNING,
+            minimum_interval_seconds=30,
+            description="Loads tables when the rows of the tables and assets that they are made of have changed.",
+        )
+    ]
+
+
+def ingest_schedules(lake: Lake, job: AssetJob) -> list[dg.ScheduleDefinition]:
+    """Return the schedules of the tables of a lake that have one, one for each time. They are on.
+
+    A schedule loads what is new where the source tells, the partitions that are due, and everything else as a whole.
+    """
+    timed = sorted((s.ingest.schedule, s.ingest.timezone, s.identifier) for s in lake.tables if s.ingest.schedule)
+    return [
+        _ingest_schedule(lake, job, cron, timezone, [lake.table(name) for _, _, name in group])
+        for (cron, timezone), group in groupby(timed, key=lambda each: each[:2])
+    ]
+
+
+def _ingest_schedule(
+    lake: Lake, job: AssetJob, cron: str, timezone: str, specs: Sequence[TableSpec]
+) -> dg.ScheduleDefinition:
+    zone = "" if timezone == "UTC" else f"_{timezone.translate(_WORDS)}"
+    sources = [row_source(lake, spec) for spec in specs]
+
+    @dg.schedule(
+        name=lake.scoped(f"ingest_{cron.translate(_WORDS)}{zone}"),
+        job=job,
+        cron_schedule=cron,
+        execution_timezone=timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=f"Loads {', '.join(spec.identifier for spec in specs)}.",
+        required_resource_keys={lake.resource, *(key for source in sources for key in source.resources)},
+    )
+    def ingest(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
+        now = context.scheduled_execution_time
+        loads, lines = [], []
+        for spec in specs:
+            try:
+                table = open_table(lakehouse.local_catalog(), spec.identifier)
+                found = scheduled(context, lake, spec, table)
+            except lc.LakehouseError as error:
+                context.log.warning(f"{spec.identifier}: {error}")
+                found = str(error)
+            loads += [found] if isinstance(found, Load) else []
+            lines.append(f"{spec.identifier}: {found.reason if isinstance(found, Load) else found}")
+        context.log.info("\n".join(lines))
+        return list(run_requests(lake, loads, context.repository_def, now=now)) or dg.SkipReason("\n".join(lines))
+
+    return ingest
+
+
+def news_of(
+    context: dg.SensorEvaluationContext, lake: Lake, spec: TableSpec, table: lc.Table | None, *, now: datetime
+) -> Load | str:
+    """Return the load of what the source of a table has and the table lacks, or why there is none."""
+    source = row_source(lake, spec)
+    behind = ask_source(source, table, context.resources, context.instance)
+    if behind.fault:
+        context.log.warning(f"{spec.identifier}: {behind.fault}")
+        return behind.fault
+    if not behind.waiting:
+        return f"has all of {behind.source}"
+    if (run := _loading_run(context.instance, lake, spec)) is not None:
+        return f"behind by {behind.text}, which run {run[:8]} loads"
+    if source.is_derived:
+        waits = timedelta() if behind.since is None else now - behind.since
+        if behind.since is not None and waits < MISSED_AFTER:
+            return f"behind by {behind.text} for {duration_text(waits)}, which its condition loads"
+        if not _is_sound(context.instance, source.upstream):
+            return f"behind by {behind.text}, held back: the check {VERIFY} of {behind.source} has failed"
+    partitions = source.scheduled_keys(table, lake.table_key(spec), context.instance)
+    return Load(
+        spec=spec,
+        partitions=None if partitions is None else tuple(partitions),
+        reason=f"behind by {behind.text}",
+        waiting=behind.waiting,
+    )
+
+
+def scheduled(context: dg.ScheduleEvaluationContext, lake: Lake, spec: TableSpec, table: lc.Table | None) -> Load | str:
+    """Return the load of a table that is due by its schedule, or why there is none."""
+    source = row_source(lake, spec)
+    if source.tells_news:
+        behind = ask_source(source, table, context.resources, context.instance)
+        if behind.fault or not behind.waiting:
+            return behind.fault or f"has all of {behind.source}"
+    partitions = source.scheduled_keys(table, lake.table_key(spec), context.instance)
+    if partitions is not None and not partitions:
+        return "no partition is due"
+    return Load(spec=spec, partitions=None if partitions is None else tuple(partitions), reason="due by its schedule")
+
+
+def run_requests(
+    lake: Lake, loads: Iterable[Load], known: dg.RepositoryDefinition | None, *, now: datetime
+) -> Iterator[dg.RunRequest]:
+    """Yield one run for each group of loads. Its key has what waits and the hour, so a load that failed is requested
+    again an hour later.
+    """
+    groups: dict[tuple[str, ...], list[Load]] = {}
+    for load in loads:
+        groups.setdefault(load.group, []).append(load)
+    for group, members in groups.items():
+        keys = [k for m in members for k in (lake.operation_key(m.spec, "ingest"), lake.table_key(m.spec))]
+        feeds = {lake.feeds[m.spec.feed.source].key for m in members if m.spec.feed is not None and m.partitions}
+        # An asset that makes the batches of a feed is part of the load, where the code location has it.
+        made = {} if known is None else known.assets_defs_by_key
+        keys += [key for key in feeds if key in made and made[key].is_materializable]
+        digest = blake2b(repr((group, sorted((m.spec.identifier, m.waiting) for m in members))).encode(), digest_size=8)
+        partitions = members[0].partitions
+        ends = {} if not partitions else {_START: partitions[0], _END: partitions[-1]}
+        single = {TABLE: members[0].spec.identifier} if len(members) == 1 else {}
+        reason = "; ".join(f"{m.spec.identifier}: {m.reason}" for m in members)
+        yield dg.RunRequest(
+            run_key=f"ingest:{digest.hexdigest()}#h{now.astimezone(UTC):%Y%m%d%H}",
+            asset_selection=keys,
+            tags={**ends, **single, OPERATION: "ingest", "lakehouse/reason": reason},
+        )
+
+
+_START, _END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+def _loading_run(instance: dg.DagsterInstance, lake: Lake, spec: TableSpec) -> str | None:
+    """Return the run that loads a table now, or will when its turn comes; None without one."""
+    records = instance.get_asset_records([lake.operation_key(spec, "ingest")])
+    run_id = records[0].asset_entry.last_run_id if records else None
+    run = instance.get_run_by_id(run_id) if run_id else None
+    return None if run is None or run.is_finished else run.run_id
+
+
+def _is_sound(instance: dg.DagsterInstance, table: dg.AssetKey) -> bool:
+    """Return whether the blocking check of a table has not failed."""
+    check = dg.AssetCheckKey(table, VERIFY)
+    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([check]).get(check)
+    found = None if record is None else record.evaluation
+    return not isinstance(found, dg.AssetCheckEvaluation) or found.passed

@@ -1,0 +1,344 @@
+"""Tables load what is new by themselves: derived tables by conditions, files and feeds by a sensor, others on time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from lakehouse_dagster import Lake, TableSpec, lake_definitions
+from lakehouse_dagster.automation import ingestion
+from lakehouse_dagster.page import report_check
+from lakehouse_dagster.testing import ReadyLake, ready_lake
+from tests.lakehouse_dagster.page_location import FEED, DailyFeed
+from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
+from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
+
+pytestmark = pytest.mark.dagster
+ORDERS, OPEN = "sales.orders", "sales.open_orders"
+DERIVED = {dg.AssetKey(["mine", "sales", "open_orders", "ingest"]), dg.AssetKey(["mine", "sales", "open_orders"])}
+CHANGELOG = {"bucket": "1", "changelog-producer": "input", "write-only": "true"}
+SIX = datetime(2026, 11, 23, 6, tzinfo=UTC)
+
+
+def follower(**change: Any) -> TableSpec:
+    """The specification of a table that follows the changes of the orders."""
+    return orders(
+        **{"name": "open_orders", "write_mode": "cdc", "feed": None, "changes_of": {"table": ORDERS}} | change
+    )
+
+
+def files(name: str, folder: Path, **change: Any) -> TableSpec:
+    """The specification of a table that takes the files of a folder."""
+    fields = {"primary_key": (), "options": {}, "write_mode": "append", "feed": None}
+    return orders(**fields | {"name": name, "files": {"path": f"{folder}/{name}*.csv"}} | change)
+
+
+def put(path: Path, *ids: object) -> None:
+    path.write_text("id\n" + "".join(f"{id}\n" for id in ids))
+
+
+@contextmanager
+def stored(lake: Lake, folder: Path, **resources: Any) -> Iterator[ReadyLake]:
+    """A lake whose instance is stored: the context of a schedule takes no other."""
+    with ready_lake(lake, resources=resources) as made, dg.DagsterInstance.local_temp(str(folder)) as own:
+        yield replace(made, instance=own)
+
+
+@pytest.fixture
+def ready() -> Iterator[ReadyLake]:
+    with ready_lake(shop_lake(orders(options=CHANGELOG), follower()), resources={"shop": ShopFeed()}) as lake:
+        lake.ingest("2013-01-01", "2013-01-02")
+        yield lake
+
+
+def given(ready: ReadyLake, names: Any) -> dict[str, Any]:
+    return {name: (ready.definitions.resources or {})[name] for name in names}
+
+
+def tick(ready: ReadyLake, name: str = "news") -> Any:
+    """Evaluate a sensor of the lake, as the daemon does."""
+    sensor = ready.definitions.get_repository_def().get_sensor_def(f"mine_{name}")
+    resources = given(ready, sensor.required_resource_keys)
+    with dg.build_sensor_context(
+        instance=ready.instance, resources=resources, definitions=ready.definitions
+    ) as context:
+        return sensor.evaluate_tick(context)
+
+
+def on_time(ready: ReadyLake, at: datetime = SIX) -> list[dg.RunRequest]:
+    """Evaluate the schedule of the lake's loads, as the daemon does."""
+    (schedule,) = (s for s in ready.definitions.get_repository_def().schedule_defs if "_ingest_" in s.name)
+    resources = given(ready, schedule.required_resource_keys)
+    with dg.build_schedule_context(
+        instance=ready.instance,
+        resources=resources,
+        scheduled_execution_time=at,
+        repository_def=ready.definitions.get_repository_def(),
+    ) as context:
+        return list(schedule.evaluate_tick(context).run_requests or [])
+
+
+def run(ready: ReadyLake, request: dg.RunRequest) -> bool:
+    """Execute a requested run in this process."""
+    job = ready.definitions.resolve_job_def("mine_ingest")
+    return job.execute_in_process(
+        instance=ready.instance,
+        asset_selection=list(request.asset_selection or []),
+        tags=dict(request.tags),
+        raise_on_error=False,
+    ).success
+
+
+class Conditions:
+    """The conditions of a lake, evaluated again and again."""
+
+    def __init__(self, ready: ReadyLake) -> None:
+        self.ready, self.cursor = ready, None
+
+    def requested(self) -> set[dg.AssetKey]:
+        found = dg.evaluate_automation_conditions(
+            self.ready.definitions, instance=self.ready.instance, cursor=self.cursor
+        )
+        self.cursor = found.cursor
+        return {key for key in DERIVED if found.get_num_requested(key)}
+
+
+def load(ready: ReadyLake, day: str) -> None:
+    """Load a batch of the orders alone."""
+    own = ready.lake.table(ORDERS)
+    keys = [ready.lake.operation_key(own, "ingest"), ready.lake.table_key(own)]
+    job = ready.definitions.resolve_job_def("mine_ingest")
+    assert job.execute_in_process(instance=ready.instance, asset_selection=keys, partition_key=day).success
+
+
+def test_a_derived_table_is_requested_for_new_rows_of_its_input_and_never_for_maintenance(ready: ReadyLake):
+    conditions = Conditions(ready)
+    assert conditions.requested() == set()
+    ready.maintain()
+    assert ready.table(ORDERS).snapshots()[-1].commit_kind == "COMPACT"
+    assert conditions.requested() == set()
+
+    load(ready, "2013-01-03")
+
+    assert conditions.requested() == DERIVED
+    assert run(ready, dg.RunRequest(asset_selection=sorted(DERIVED)))
+    assert (conditions.requested(), ready.checks(OPEN)["inputs_current"]) == (set(), True)
+    assert ready.table(OPEN).scan().count() == 4
+
+
+def fail_verify(ready: ReadyLake, *, passed: bool = False) -> None:
+    key = ready.lake.table_key(ready.lake.table(ORDERS))
+    report_check(ready.instance, dg.AssetCheckResult(asset_key=key, check_name="verify", passed=passed), blocking=True)
+
+
+def test_rows_of_an_input_that_is_damaged_are_held_back_until_it_is_sound(
+    ready: ReadyLake, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ingestion, "MISSED_AFTER", timedelta())
+    conditions = Conditions(ready)
+    conditions.requested()
+    load(ready, "2013-01-03")
+    fail_verify(ready)
+
+    assert conditions.requested() == set()
+    assert "held back: the check verify of sales.orders has failed" in str(tick(ready).skip_message)
+
+    fail_verify(ready, passed=True)
+    assert conditions.requested() == DERIVED
+
+
+def test_the_sensor_requests_what_the_condition_has_missed(ready: ReadyLake, monkeypatch: pytest.MonkeyPatch):
+    ready.table(ORDERS).write([{"id": 99}])
+
+    early = tick(ready)
+    monkeypatch.setattr(ingestion, "MISSED_AFTER", timedelta())
+    late = tick(ready)
+
+    assert not early.run_requests
+    assert "which its condition loads" in str(early.skip_message)
+    (request,) = late.run_requests
+    assert {*(request.asset_selection or [])} == DERIVED
+    assert request.tags["lakehouse/table"] == OPEN
+    assert run(ready, request)
+    assert tick(ready).skip_message == "sales.open_orders: has all of sales.orders"
+
+
+def test_a_specification_can_switch_it_off():
+    off = {"news": False}
+    lake = shop_lake(orders(options=CHANGELOG), follower(ingest=off))
+    with ready_lake(lake, resources={"shop": ShopFeed()}) as ready:
+        graph = ready.definitions.resolve_asset_graph()
+        sensors = {sensor.name for sensor in ready.definitions.get_repository_def().sensor_defs}
+
+    assert {graph.get(key).automation_condition for key in DERIVED} == {None}
+    assert sensors & {"mine_news", "mine_derived"} == set()
+
+
+def test_files_are_loaded_when_they_come_and_a_bad_one_stops_no_other_table(tmp_path: Path):
+    lake = Lake(name="mine", tables=(files("returns", tmp_path), files("visits", tmp_path)))
+    with ready_lake(lake, resources={}) as ready:
+        put(tmp_path / "returns-1.csv", 1)
+        put(tmp_path / "returns-2.csv", "x")
+        put(tmp_path / "visits-1.csv", 7)
+
+        first = tick(ready).run_requests
+        assert [request.tags["lakehouse/table"] for request in first] == ["sales.returns", "sales.visits"]
+        assert [run(ready, request) for request in first] == [True, True]
+        again = tick(ready).run_requests
+        (request,) = again
+
+        assert (ready.table("sales.returns").scan().count(), ready.table("sales.visits").scan().count()) == (1, 1)
+        # The bad file alone is to be done. Dagster takes a key once: so it is tried once an hour.
+        assert request.tags["lakehouse/reason"].startswith("sales.returns: behind by 1 file of ")
+        assert request.run_key == (tick(ready).run_requests)[0].run_key
+        put(tmp_path / "returns-2.csv", 2)
+        assert run(ready, request)
+        assert tick(ready).run_requests == []
+
+
+def test_delivered_batches_are_one_run_for_all_tables_of_a_feed_with_the_asset_that_makes_them():
+    @dg.asset(key=FEED.key, partitions_def=FEED.partitions, backfill_policy=dg.BackfillPolicy.single_run())
+    def shop_feed() -> None: ...
+
+    carts = orders(name="carts", feed={"source": "shop", "name": "carts"})
+    lake = replace(DELIVERED, tables=(*DELIVERED.tables, carts))
+    with ready_lake(lake, resources={"shop": DailyFeed()}) as made:
+        ready = replace(made, definitions=dg.Definitions.merge(made.definitions, dg.Definitions(assets=[shop_feed])))
+        FEED.offer(ready.instance, ["2013-01-01", "2013-01-02"])
+
+        (request,) = tick(ready).run_requests
+
+        assert {key.to_user_string() for key in request.asset_selection or []} == {
+            "shop_feed",
+            *(f"mine/sales/{name}{operation}" for name in ("orders", "carts") for operation in ("", "/ingest")),
+        }
+        assert [request.tags[f"dagster/asset_partition_range_{end}"] for end in ("start", "end")] == [
+            "2013-01-01",
+            "2013-01-02",
+        ]
+        assert run(ready, request)
+        assert ready.table("sales.carts").scan().count() == 3
+        assert "has all of feed carts" in str(tick(ready).skip_message)
+
+
+def test_a_load_that_is_under_way_is_not_requested_again(tmp_path: Path):
+    with ready_lake(Lake(name="mine", tables=(files("visits", tmp_path),)), resources={}) as ready:
+        put(tmp_path / "visits-1.csv", 7)
+        job = ready.definitions.resolve_job_def("mine_ingest")
+        created = ready.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+
+        assert f"behind by 1 file of {tmp_path}/visits*.csv, which run {created.run_id[:8]} loads" in str(
+            tick(ready).skip_message
+        )
+        ready.instance.report_run_failed(created)
+        assert len(tick(ready).run_requests) == 1
+
+
+class Broken(DailyFeed):
+    def is_gap(self, feed: str, after: str | None, before: str) -> bool:
+        raise KeyError("counts")
+
+
+def test_a_source_that_cannot_be_asked_stops_no_other(tmp_path: Path):
+    lake = replace(DELIVERED, tables=(DELIVERED.tables[0], files("visits", tmp_path)))
+    with ready_lake(lake, resources={"shop": Broken()}) as ready:
+        FEED.offer(ready.instance, ["2013-01-01"])
+        put(tmp_path / "visits-1.csv", 7)
+
+        (request,) = tick(ready).run_requests
+
+        assert request.tags["lakehouse/table"] == "sales.visits"
+
+
+def rows(_: str | None = None) -> pa.Table:
+    return pa.table({"id": [1]})
+
+
+DAILY = {"schedule": "0 6 * * *"}
+BY_FUNCTION: dict[str, Any] = {"feed": None, "function": {"call": rows}, "ingest": DAILY}
+# What the specification says, days loaded before → partitions of the run at six on 23 November; `whole`: none.
+DUE = [
+    (BY_FUNCTION, "whole"),
+    (BY_FUNCTION | {"partitions": {"time": {"every": "day", "start": "2026-11-01"}}}, "2026-11-22 2026-11-22"),
+    (BY_FUNCTION | {"partitions": {"static": {"keys": ["north", "south"]}}}, "north south"),
+    (BY_FUNCTION | {"partitions": {"dynamic": {"name": "regions"}}}, "nothing"),
+    ({"ingest": DAILY}, "2013-01-01 2013-01-10"),
+]
+
+
+@pytest.mark.parametrize(("change", "due"), DUE)
+def test_a_schedule_loads_what_is_due(change: dict[str, Any], due: str, tmp_path: Path):
+    with stored(shop_lake(orders(**change)), tmp_path, shop=ShopFeed()) as ready:
+        requests = on_time(ready)
+
+    ends = [
+        tuple(tags.get(f"dagster/asset_partition_range_{end}") for end in ("start", "end"))
+        for tags in map(_tags, requests)
+    ]
+    assert [" ".join(map(str, each)) if all(each) else "whole" for each in ends] == ([] if due == "nothing" else [due])
+
+
+def _tags(request: dg.RunRequest) -> dict[str, str]:
+    return dict(request.tags)
+
+
+def test_a_schedule_continues_after_the_last_window_that_is_loaded(tmp_path: Path):
+    spec = orders(**BY_FUNCTION | {"partitions": {"time": {"every": "day", "start": "2026-11-01"}}})
+    with stored(shop_lake(spec), tmp_path, shop=ShopFeed()) as ready:
+        ready.ingest("2026-11-20")
+
+        (request,) = on_time(ready)
+
+        assert request.tags["dagster/asset_partition_range_start"] == "2026-11-21"
+        assert run(ready, request)
+        assert on_time(ready) == []
+
+
+def test_tables_of_one_time_are_one_schedule_that_is_on_and_requests_only_what_is_new(tmp_path: Path):
+    berlin = DAILY | {"timezone": "Europe/Berlin"}
+    tables = files("returns", tmp_path, ingest=DAILY), files("visits", tmp_path, ingest=DAILY)
+    with stored(Lake(name="mine", tables=tables), tmp_path) as ready:
+        put(tmp_path / "visits-1.csv", 7)
+
+        (request,) = on_time(ready)
+
+        assert request.tags["lakehouse/table"] == "sales.visits"
+        names = {s.name: s.default_status for s in ready.definitions.get_repository_def().schedule_defs}
+        assert names["mine_ingest_0_6_any_any_any"] == dg.DefaultScheduleStatus.RUNNING
+    other = lake_definitions(shop_lake(orders(ingest=berlin)), resources=shop_resources(tmp_path, shop_lake()))
+    assert "mine_ingest_0_6_any_any_any_Europe_by_Berlin" in {s.name for s in other.get_repository_def().schedule_defs}
+
+
+def test_lakes_of_one_location_load_apart(tmp_path: Path):
+    lakes = [
+        replace(shop_lake(orders(options=CHANGELOG), follower(), name=name, resource=name), prefix=name)
+        for name in ("a", "b")
+    ]
+    shop = ShopFeed()
+    defs = dg.Definitions.merge(
+        *(
+            lake_definitions(lake, resources={**shop_resources(tmp_path / lake.name, lake), "shop": shop})
+            for lake in lakes
+        )
+    )
+    days = {f"dagster/asset_partition_range_{end}": "2013-01-01" for end in ("start", "end")}
+    with dg.DagsterInstance.ephemeral() as instance:
+        for lake in lakes:
+            defs.resolve_job_def(f"{lake.name}_ingest").execute_in_process(instance=instance, tags=days)
+        before = dg.evaluate_automation_conditions(defs, instance=instance)
+        more = {name: "2013-01-02" for name in days}
+        table = lakes[0].table(ORDERS)
+        keys = [lakes[0].operation_key(table, "ingest"), lakes[0].table_key(table)]
+        defs.resolve_job_def("a_ingest").execute_in_process(instance=instance, tags=more, asset_selection=keys)
+
+        found = dg.evaluate_automation_conditions(defs, instance=instance, cursor=before.cursor)
+
+    asked = {lake.name: found.get_num_requested(lake.table_key(lake.table(OPEN))) for lake in lakes}
+    assert (before.total_requested, asked) == (0, {"a": 1, "b": 0})
+    assert {"a_derived", "b_derived", "a_news", "b_news"} <= {s.name for s in defs.get_repository_def().sensor_defs}
