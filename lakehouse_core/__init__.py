@@ -7,6 +7,7 @@ import logging
 
 from lakehouse_core.api.fleet.page import maintenance_page
 from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan, MaintenanceRefusal
+from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
 from lakehouse_core.api.health.facts import HealthFacts
 from lakehouse_core.api.health.page import health_page
 from lakehouse_core.api.lookups import Lookups
@@ -127,8 +128,10 @@ __all__ = [
     "LatestDelta",
     "Lookups",
     "MaintenanceChoice",
+    "MaintenanceOutcome",
     "MaintenancePlan",
     "MaintenanceRefusal",
+    "MaintenanceReport",
     "ManifestRecord",
     "ManifestReport",
     "MoveColumn",

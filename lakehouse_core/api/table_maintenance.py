@@ -37,6 +37,7 @@ def compact(
     dry_run: bool,
     properties: Mapping[str, str] | None,
     progress: Listener | None,
+    most_bytes: int | None = None,
 ) -> CompactionReport:
     before = table.snapshots.latest_id()
     result = compact_buckets(
@@ -48,6 +49,7 @@ def compact(
         full=full,
         dry_run=dry_run,
         properties=mapping_of("properties", properties),
+        most_bytes=most_bytes,
         watch=Watch("compact", table.name, progress),
     )
     return answers.compaction_report(table.name, result, before, dry_run=dry_run)

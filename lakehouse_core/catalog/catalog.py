@@ -13,6 +13,7 @@ from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of
 from lakehouse_core.api.error_context import named
 from lakehouse_core.api.fleet.plan import MaintenancePlan
 from lakehouse_core.api.fleet.planning import FleetTable, check_budget, plan_fleet
+from lakehouse_core.api.fleet.run import MaintenanceReport, run_plan
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport
 from lakehouse_core.api.system.tables import SystemTable
@@ -368,6 +369,29 @@ class Catalog:
             reads=reads,
             operations=operations,
             only_urgent=only_urgent,
+            progress=None if progress is None else unfailing(progress),
+        )
+
+    def maintain(
+        self,
+        plan: MaintenancePlan,
+        *,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
+    ) -> MaintenanceReport:
+        """Carry out the choices of a plan that are tables of this warehouse, in their order, each at most once.
+
+        `properties` become properties of the snapshots. What would exceed the budget of the plan is skipped; so is a
+        table that was dropped since. When one choice fails, its outcome has the `error`, and the others continue. A
+        choice that is done already, as in a repeated run, does nothing. Raises InvalidRequest for a plan of other
+        warehouses.
+        """
+        return run_plan(
+            plan,
+            self.uri,
+            self._context,
+            clock=self._clock,
+            properties=properties,
             progress=None if progress is None else unfailing(progress),
         )
 

@@ -1,6 +1,7 @@
 """fleet plan, fleet run: spend a budget of maintenance on many tables."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -9,6 +10,7 @@ import click
 from lakehouse_core.api.fleet.page import maintenance_page
 from lakehouse_core.api.fleet.plan import MaintenancePlan
 from lakehouse_core.cli.arguments import TableName
+from lakehouse_core.cli.failures import error_text, exit_code, print_failure, worst
 from lakehouse_core.cli.help import VerbGroup
 from lakehouse_core.cli.options import json_option, parse_age
 from lakehouse_core.cli.output import print_json
@@ -86,6 +88,53 @@ def plan(context: click.Context, /, *, output: Path | None, **arguments: Any) ->
         click.echo(f"  not {refusal}")
     if len(made.refusals) > _MOST_REFUSALS:
         click.echo(f"  … {len(made.refusals) - _MOST_REFUSALS:,} more refused; --json and -o list all")
+
+
+@fleet.command(
+    "run",
+    epilog="lakehouse fleet run --budget 50gb\nlakehouse fleet run --plan plan.json",
+)
+@_planning
+@click.option(
+    "--plan", "stored", type=click.Path(path_type=Path), help="Carry out this plan, as `fleet plan --json` printed it."
+)
+@json_option
+@click.pass_context
+def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> int:
+    """Plan as `fleet plan` does, or take a stored plan, and carry it out until the budget is spent.
+
+    A table that fails does not stop the others. The exit code is the most severe.
+    """
+    if stored is None:
+        made = _made(context, **arguments)
+    elif any(value and value != "*" for value in arguments.values()):
+        raise InvalidRequest("--plan is given, and the plan has its tables and its budget. Leave the others out.")
+    else:
+        made = _stored(stored)
+    # The budget is one: each warehouse has what the others left.
+    codes, left = [0], made.budget
+    for warehouse in made.warehouses:
+        with progress_bar(context) as progress:
+            done = catalog_of(warehouse).maintain(replace(made, budget=left), progress=progress)
+        left = left.without(done.cost)
+        if is_json(context):
+            print_json(done.to_dict())
+        else:
+            click.echo(f"{warehouse}: {done}" if len(made.warehouses) > 1 else str(done))
+            for each in done.outcomes:
+                click.echo(f"  {each}")
+        for each in done.outcomes:
+            if each.error is not None:
+                codes.append(exit_code(each.error))
+                print_failure(error_text(each.error))
+    return worst(codes)
+
+
+def _stored(path: Path) -> MaintenancePlan:
+    try:
+        return MaintenancePlan.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"{path}: cannot be read ({error}). Name a file with a plan.") from error
 
 
 def _made(

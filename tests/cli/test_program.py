@@ -44,7 +44,7 @@ def test_every_verb_is_listed_with_a_sentence_that_is_not_cut(shell):
 
 
 GROUPS = {
-    "fleet": ["plan"],
+    "fleet": ["plan", "run"],
     "tag": ["create", "delete", "list"],
     "alter": [
         *("add-column", "drop-column", "rename-column", "move-column", "change-type", "set-not-null", "drop-not-null"),

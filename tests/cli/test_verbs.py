@@ -362,6 +362,61 @@ def test_the_plan_of_a_fleet_is_printed_and_written_as_a_page_or_json(shell, ord
     assert shell("fleet", "plan", "--also", str(home / "wh"), "--requests", "10", "--only-urgent").code == 0
 
 
+def test_a_plan_is_carried_out_from_its_file_or_at_once(shell, orders, home):
+    for name in ("more", "most"):
+        (home / f"{name}.csv").write_text("dt,id,status\n2013-01-01,1,old\n")
+        shell("write", orders, f"{name}.csv")
+    read = ("--reads", f"{orders}=1000000", "--budget", "1gb")
+    (home / "plan.json").write_text(shell("fleet", "plan", *read, "--json").out)
+
+    answer = shell("fleet", "run", "--plan", "plan.json")
+
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.lines[0].startswith("2 of 2 operations done: ")
+    assert answer.lines[1].startswith("  sales.orders: compact --full dt=2013-01-01: snapshot 4 (COMPACT), ")
+    # A compaction more is a manifest more.
+    done = json.loads(shell("fleet", "run", *read, "--json").out)
+    assert [outcome["operation"] for outcome in done["outcomes"]] in ([], ["compact_manifests"])
+    assert shell("drop", orders, "--yes").code == 0
+    assert "skipped: " in shell("fleet", "run", "--plan", "plan.json").out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("--plan plan.json --budget 1gb", 2, "the plan has its tables and its budget. Leave the others out"),
+        ("--plan none.json", 2, "none.json: cannot be read"),
+        ("--plan orders.yaml", 2, "expected a plan as to_json returns it"),
+        ("", 2, "No budget is given"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_is_refused_in_a_line(shell, orders, words, code, told):
+    answer = shell("fleet", "run", *words.split())
+
+    assert (answer.code, answer.out) == (code, "")
+    assert told in answer.err
+    assert answer.err.count("\n") == 1
+
+
+@pytest.mark.damage
+def test_a_run_of_a_plan_ends_with_the_most_severe_code(shell, orders, home):
+    for name in ("more", "most"):
+        (home / f"{name}.csv").write_text("dt,id,status\n2013-01-01,1,old\n")
+        shell("write", orders, f"{name}.csv")
+    (home / "plan.json").write_text(
+        shell("fleet", "plan", "--reads", f"{orders}=1000000", "--budget", "1gb", "--json").out
+    )
+    files = lc.connect(home / "wh").table(orders).files()
+    first = next(file.path for file in files if file.partition == {"dt": "2013-01-01"})
+    (home / "wh" / "sales.db" / "orders" / first).write_bytes(b"PAR1")
+
+    answer = shell("fleet", "run", "--plan", "plan.json")
+
+    assert answer.code == 5
+    assert "1 of 2 operations done, 1 failed" in answer.out
+    assert answer.err.startswith("lakehouse: ")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

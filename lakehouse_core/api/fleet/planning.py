@@ -3,7 +3,7 @@
 Rule: a table that cannot be surveyed is a refusal with its reason, never the end of the pass.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -14,7 +14,14 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.fleet.survey import survey_table
-from lakehouse_core.planning.fleet.candidates import OPERATIONS, Candidate, Operation, candidates_of, why_none
+from lakehouse_core.planning.fleet.candidates import (
+    COMPACTIONS,
+    OPERATIONS,
+    Candidate,
+    Operation,
+    candidates_of,
+    why_none,
+)
 from lakehouse_core.planning.fleet.choice import choose
 from lakehouse_core.planning.fleet.cost import Budget
 from lakehouse_core.planning.fleet.survey import TableSurvey
@@ -62,13 +69,9 @@ def plan_fleet(
         surveyed += 1
         files, size = files + found.file_count, size + found.size_bytes
         incarnations[table.warehouse, table.name] = found.incarnation
-        of_table = [
-            each
-            for each in candidates_of(found, reads_per_day=per_day.get(table.name, 1.0))
-            if each.operation in wanted and each.operation not in found.refusals
-        ]
+        of_table = list(candidates_of(found, wanted, reads_per_day=per_day.get(table.name, 1.0)))
         candidates += of_table
-        refusals += _refusals(found, wanted)
+        refusals += _refusals(found, wanted, {each.operation for each in of_table})
     choice = choose(candidates, budget, only_urgent=only_urgent)
     return MaintenancePlan(
         warehouses=tuple(dict.fromkeys(table.warehouse for table in tables)),
@@ -114,12 +117,17 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
 
 
-def _refusals(found: TableSurvey, operations: Sequence[Operation]) -> Iterator[MaintenanceRefusal]:
-    """Yield why operations are not candidates of the table, those refused for the same reason once."""
+def _refusals(
+    found: TableSurvey, operations: Sequence[Operation], possible: Collection[Operation]
+) -> Iterator[MaintenanceRefusal]:
+    """Yield why operations are not `possible` in the table, those refused for the same reason once."""
     told: set[str] = set()
     for operation in operations:
+        # Of the two compactions one is enough.
+        if operation in possible or (operation in COMPACTIONS and not COMPACTIONS.isdisjoint(possible)):
+            continue
         reason = found.refusals.get(operation) or why_none(found, operation)
-        if reason is not None and reason not in told:
+        if reason not in told:
             told.add(reason)
             yield _refusal(found.warehouse, found.table, operation, reason)
 

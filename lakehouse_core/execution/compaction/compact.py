@@ -6,6 +6,7 @@ Buckets with a conflict are left out of the commit; the compaction is applied in
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lakehouse_core.display import size_text
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
@@ -61,13 +62,14 @@ def compact(
     properties: Mapping[str, str] | None = None,
     identity: tuple[str, int] | None = None,
     emits_changelog: bool = True,
+    most_bytes: int | None = None,
     watch: Watch = NOBODY,
 ) -> CompactionResult:
     """Compact the buckets in `scope`.
 
     `full`: rewrite each bucket as one sorted run; else carry out one plan of the compaction strategy per bucket.
     `identity`: the user and identifier of the commit; None: a fresh user. `emits_changelog`: write the changelog of the
-    table's producer.
+    table's producer. `most_bytes`: do nothing if more bytes are to be rewritten.
     Raises CommitConflict when every bucket has a conflict with another commit, InvalidRequest, UnsupportedFeature,
     CorruptTable, TaskFailed.
     """
@@ -85,6 +87,10 @@ def compact(
     )
     if dry_run or not buckets:
         return planned
+    rewritten = sum(one.rewritten_bytes for one in buckets)
+    if most_bytes is not None and rewritten > most_bytes:
+        reason = f"it would rewrite {size_text(rewritten)}, and at most {size_text(most_bytes)} may be rewritten"
+        return replace(planned, buckets=(), noop_reason=reason)
     messages, conflicts = _rewrite(table, base, buckets, watch=watch)
     watch.at("committing the compaction")
     commit_user, commit_identifier = identity or (f"compaction-{table.clock.uuid()}", BATCH_IDENTIFIER)

@@ -15,7 +15,7 @@ from lakehouse_core.execution.expiry.expire import ExpiryOutlook, expiry_outlook
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.metadata.deletion_plans import current_plans
 from lakehouse_core.planning.expiry.deletion import is_due
-from lakehouse_core.planning.fleet.candidates import Operation
+from lakehouse_core.planning.fleet.candidates import COMPACTIONS, Operation
 from lakehouse_core.planning.fleet.survey import (
     BucketState,
     ExpirySurvey,
@@ -38,7 +38,7 @@ def survey_table(table: TableContext, *, warehouse: str, operations: Collection[
     """
     schemas = table.schemas.all()
     refusals: dict[Operation, str] = {}
-    compacts = [each for each in operations if each in ("compact", "compact_full")]
+    compacts = [each for each in operations if each in COMPACTIONS]
     base = None
     if compacts or "compact_manifests" in operations:
         try:

@@ -4,7 +4,7 @@ Rule: the unit is a partition, for manifests and snapshots the table; what helps
 Source: docs/decisions/0019-value-of-maintenance.md.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -22,6 +22,8 @@ from lakehouse_core.planning.fleet.survey import (
 Operation: TypeAlias = Literal["compact", "compact_full", "compact_manifests", "expire"]
 # In the order in which one table gets them: a compaction leaves a manifest more, expiry drops what both replaced.
 OPERATIONS: Final[tuple[Operation, ...]] = ("compact", "compact_full", "compact_manifests", "expire")
+# The two alternatives for the files of a partition.
+COMPACTIONS: Final[frozenset[Operation]] = frozenset({"compact", "compact_full"})
 # What commits read and write beyond the files of their operation, counted on a store: the snapshot, hints, lists and
 # manifests, and the record of the commit's turn.
 COMMIT_REQUESTS: Final = 25
@@ -85,33 +87,35 @@ def partition_text(partition: Mapping[str, str | None] | None) -> str:
     return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in (partition or {}).items())
 
 
-def candidates_of(survey: TableSurvey, *, reads_per_day: float, rates: Rates = RATES) -> Iterator[Candidate]:
-    """Yield the candidates of a table that is read so often a day, each time as a whole."""
+def candidates_of(
+    survey: TableSurvey, operations: Collection[Operation] = OPERATIONS, *, reads_per_day: float, rates: Rates = RATES
+) -> Iterator[Candidate]:
+    """Yield the candidates of a table among `operations`, if it is read so often a day, each time as a whole."""
+    possible = [each for each in operations if each not in survey.refusals]
     for partition in survey.partitions:
         # A full compaction that does what the strategy's pick does is one operation.
-        outlooks = {(each.rewritten_bytes, each.after): each for each in partition.compactions}
+        outlooks = {
+            (each.rewritten_bytes, each.after): each for each in partition.compactions if _verb(each) in possible
+        }
         for outlook in outlooks.values():
             yield _compaction(survey, partition, outlook, reads_per_day, rates)
-    if survey.manifests.merged_count:
+    if survey.manifests.merged_count and "compact_manifests" in possible:
         yield _manifests(survey, survey.manifests, reads_per_day, rates)
-    if not survey.expiry.is_empty:
+    if not survey.expiry.is_empty and "expire" in possible:
         yield _expiry(survey, survey.expiry, rates)
 
 
-def why_none(survey: TableSurvey, operation: Operation) -> str | None:
-    """Return why an operation cannot help a table; None if it is a candidate, in some partition."""
+def why_none(survey: TableSurvey, operation: Operation) -> str:
+    """Return why an operation that is not a candidate cannot help a table."""
     match operation:
         case "compact" | "compact_full":
-            busy = sum(bool(each.compactions) for each in survey.partitions)
-            if busy:
-                return None
             files = f"{count_text(len(survey.partitions), 'partition')} with {count_text(survey.file_count, 'file')}"
-            return f"{files}: every bucket is in good shape"
+            return f"{files}: no compaction would help"
         case "compact_manifests":
             found = survey.manifests
-            return None if found.merged_count else f"{count_text(found.count, 'manifest')}: no merge would help"
+            return f"{count_text(found.count, 'manifest')}: no merge would help"
         case "expire":
-            return survey.expiry.reason if survey.expiry.is_empty else None
+            return survey.expiry.reason
 
 
 def _compaction(
@@ -131,7 +135,7 @@ def _compaction(
     return Candidate(
         warehouse=survey.warehouse,
         table=survey.table,
-        operation="compact_full" if outlook.full else "compact",
+        operation=_verb(outlook),
         partition=partition.values or None,
         cost=cost,
         benefit=Benefit(
@@ -149,6 +153,10 @@ def _compaction(
         ),
         urgent=partition.urgent,
     )
+
+
+def _verb(outlook: CompactionOutlook) -> Operation:
+    return "compact_full" if outlook.full else "compact"
 
 
 def _reads(now: Reading, after: Reading) -> str:

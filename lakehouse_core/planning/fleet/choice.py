@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from lakehouse_core.planning.fleet.candidates import OPERATIONS, Candidate, total
+from lakehouse_core.planning.fleet.candidates import COMPACTIONS, OPERATIONS, Candidate, total
 from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
 
 # An operation that readers repay later than this is not worth its wear: the table will be another by then.
@@ -186,7 +186,7 @@ def _in_order(taken: Iterable[Candidate], budget: Budget) -> tuple[Candidate, ..
 
 
 def _group(each: Candidate) -> _Group:
-    kind = "files" if each.operation in ("compact", "compact_full") else each.operation
+    kind = "files" if each.operation in COMPACTIONS else each.operation
     return each.warehouse, each.table, kind, tuple((each.partition or {}).items())
 
 

@@ -121,6 +121,14 @@ class Budget:
         )
         return tuple(name for name, spent, limit in limits if limit is not None and spent > limit)
 
+    def without(self, cost: Cost) -> "Budget":
+        """Return what is left of the budget, 0 where `cost` exceeds it."""
+        return Budget(
+            bytes=None if self.bytes is None else max(self.bytes - cost.bytes, 0),
+            requests=None if self.requests is None else max(self.requests - cost.requests, 0),
+            seconds=None if self.seconds is None else max(self.seconds - cost.seconds, 0.0),
+        )
+
     def share(self, cost: Cost) -> float:
         """Return the share of the budget that `cost` takes, of what it takes the most of; 0 for what is not limited."""
         limits = ((cost.bytes, self.bytes), (cost.requests, self.requests), (cost.seconds, self.seconds))

@@ -37,7 +37,7 @@ def test_partitions_manifests_and_snapshots_of_all_tables_are_planned_in_one_pas
     )
     assert "expires 6 snapshots, of 7 snapshots in all, and frees about 0 B in 0 data files" in str(plan.choices[-1])
     assert reasons(plan, "db.u") == [
-        "db.u: compact: 2 partitions with 2 files: every bucket is in good shape",
+        "db.u: compact: 2 partitions with 2 files: no compaction would help",
         "db.u: compact-manifests: 1 manifest: no merge would help",
         "db.u: expire: snapshot 1, the only one, stays: at least 1 are to be retained",
     ]

@@ -1,0 +1,199 @@
+"""A plan that is carried out: its choices once, within its budget, whatever happened to the tables since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+import lakehouse_core as lc
+from tests.api.fleet.lakes import ENOUGH, Lake, names
+
+HOUR = 3600
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return Lake()
+
+
+def rows(table: lc.Table) -> list[dict[str, object]]:
+    return sorted(table.scan().to_arrow().to_pylist(), key=str)
+
+
+def test_a_plan_is_carried_out_by_the_verbs_of_its_tables_and_changes_no_row(lake: Lake) -> None:
+    table = lake.key_table(runs=6)
+    lake.clock.advance(2 * HOUR)
+    before = rows(table)
+
+    plan = lake.plan()
+    report = lake.maintain(plan, properties={lc.RUN_ID: "run-1"})
+
+    assert [str(each).split(":")[1].strip() for each in report.outcomes] == [choice.name for choice in plan.choices]
+    assert all(each.is_done for each in report.outcomes)
+    assert str(report).startswith("4 of 4 operations done: ")
+    assert report.cost.bytes == plan.cost.bytes
+    assert rows(table) == before
+    assert len(table.files()) == 2
+    assert [snapshot.run_id for snapshot in table.snapshots()] == [None, *["run-1"] * 3]
+    assert table.verify().findings == ()
+    # What is done is not planned again, and a repeated run does nothing.
+    assert names(lake.plan(operations=["compact", "compact_full", "compact_manifests"])) == []
+    again = lake.maintain(plan)
+    assert [each.is_done for each in again.outcomes] == [False] * 4
+    assert again.outcomes[0].report is not None
+    assert again.to_dict()["outcomes"][0]["report"]["noop_reason"].startswith("the strategy finds every bucket")
+
+
+def test_the_figures_of_a_plan_are_those_of_its_execution(lake: Lake) -> None:
+    table = lake.key_table(runs=6)
+    table.write([{"dt": "c", "id": 1, "v": "x"}])
+    before = {each.partition["dt"]: each for each in table.partitions()}
+
+    plan = lake.plan(operations=["compact_full"])
+    lake.maintain(plan)
+
+    after = {each.partition["dt"]: each for each in table.partitions()}
+    for choice in plan.choices:
+        dt = choice.partition["dt"] if choice.partition else None
+        assert choice.files_saved == before[dt].file_count - after[dt].file_count
+        assert choice.bytes == before[dt].file_size
+    assert [choice.partition for choice in plan.choices] == [{"dt": "a"}, {"dt": "b"}]
+
+
+def test_a_table_that_was_dropped_or_made_again_since_the_plan_is_skipped(lake: Lake) -> None:
+    for name in ("a", "b", "c"):
+        lake.key_table(name, runs=6)
+    plan = lake.plan(operations=["compact"])
+    lake.drop_table("db.a")
+    lake.drop_table("db.b")
+    lake.clock.advance(1)
+    lake.key_table("b", runs=6)
+
+    report = lake.maintain(plan)
+
+    told = {each.choice.table: str(each.skipped) for each in report.outcomes}
+    assert told["db.a"].startswith("Table 'db.a' does not exist.")
+    assert told["db.b"] == "the table was dropped, and another one of its name was created. Plan again"
+    assert [each.is_done for each in report.outcomes if each.choice.table == "db.c"] == [True, True]
+    assert len(lake.table("db.b").snapshots()) == 6
+
+
+def test_a_partition_that_is_gone_is_nothing_to_do(lake: Lake) -> None:
+    table = lake.key_table(runs=6)
+    plan = lake.plan(operations=["compact"])
+    table.overwrite([], partition={"dt": "a"})
+
+    report = lake.maintain(plan)
+
+    assert [str(each) for each in report.outcomes if not each.is_done] == [
+        "db.t: compact dt=a: nothing was done: there are no files"
+    ]
+
+
+@pytest.mark.damage
+def test_a_choice_that_fails_is_an_outcome_and_the_others_are_carried_out(lake: Lake) -> None:
+    for name in ("bad", "good"):
+        lake.key_table(name, runs=6)
+    plan = lake.plan(operations=["compact"])
+    file = next(file for file in lake.table("db.bad").files() if file.partition == {"dt": "a"})
+    lake.store.write(f"db.db/bad/{file.path}", b"PAR1 is not enough PAR1")
+
+    report = lake.maintain(plan)
+
+    (failed,) = (each for each in report.outcomes if each.error is not None)
+    assert failed.choice.name == "compact dt=a"
+    assert isinstance(failed.error, lc.CorruptTable)
+    assert sum(each.is_done for each in report.outcomes) == 3
+    assert "1 failed" in str(report)
+    assert report.to_dict()["outcomes"][report.outcomes.index(failed)]["error"] == str(failed.error)
+
+
+def test_a_partition_that_grew_since_the_plan_is_not_compacted_beyond_the_budget(lake: Lake) -> None:
+    table = lake.key_table(runs=6)
+    planned = lake.plan(operations=["compact"])
+    plan = lake.plan(operations=["compact"], budget=lc.Budget(bytes=planned.cost.bytes))
+    assert plan.choices == planned.choices
+    for _ in range(3):
+        table.write([{"dt": "b", "id": number, "v": "more"} for number in range(9)])
+
+    report = lake.maintain(plan)
+
+    assert report.cost.bytes <= plan.cost.bytes
+    assert "it would rewrite" in str(report.outcomes[1])
+    assert [each.is_done for each in report.outcomes] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("budget", "exceeded"),
+    [
+        (lambda plan: lc.Budget(bytes=plan.choices[0].bytes), "bytes"),
+        (lambda plan: lc.Budget(requests=plan.choices[0].requests), "requests"),
+        (lambda plan: lc.Budget(seconds=plan.choices[0].seconds), "seconds"),
+    ],
+    ids=["bytes", "requests", "seconds"],
+)
+def test_a_run_stops_where_the_budget_is_spent(
+    lake: Lake, budget: Callable[[lc.MaintenancePlan], lc.Budget], exceeded: str
+) -> None:
+    lake.key_table(runs=6)
+    plan = lake.plan(operations=["compact"])
+
+    def work(progress: lc.Progress) -> None:
+        if progress.phase == "committing the compaction":
+            lake.clock.advance(1)
+
+    report = lake.maintain(replace(plan, budget=budget(plan)), progress=work)
+
+    assert [each.is_done for each in report.outcomes] == [True, False]
+    assert str(report.outcomes[1].skipped).endswith(f"more exceed its {exceeded}")
+
+
+def test_each_lake_carries_out_its_own_choices() -> None:
+    lakes = Lake(), Lake()
+    for lake in lakes:
+        lake.key_table(runs=6)
+    plan = lakes[0].plan(operations=["compact"], also=[lakes[1]])
+
+    report = lakes[1].maintain(plan)
+
+    assert [each.choice.warehouse for each in report.outcomes] == [lakes[1].uri] * 2
+    assert len(lakes[0].table("db.t").snapshots()) == 6
+    with pytest.raises(lc.InvalidRequest, match=r"The plan is for memory.*, not for memory"):
+        Lake().maintain(plan)
+    with pytest.raises(lc.InvalidRequest, match=r"maintain\(5\): expected a plan"):
+        lakes[0].maintain(5)  # type: ignore[arg-type]
+
+
+def test_a_branch_and_a_tag_keep_their_rows(lake: Lake) -> None:
+    table = lake.key_table(runs=6)
+    table.create_tag("kept", at=3)
+    held = sorted(table.scan(at=lc.AtTag("kept")).to_arrow().to_pylist(), key=str)
+    lake.maintain(lake.plan(budget=ENOUGH))
+    lake.clock.advance(2 * HOUR)
+    lake.maintain(lake.plan())
+    lake.clock.advance(2 * HOUR)
+
+    report = lake.maintain(lake.plan())
+
+    assert all(each.is_done for each in report.outcomes)
+    assert sorted(table.scan(at=lc.AtTag("kept")).to_arrow().to_pylist(), key=str) == held
+    assert table.verify().findings == ()
+
+
+def test_append_tables_null_partitions_and_deletion_vectors_are_maintained(lake: Lake) -> None:
+    logs = lake.create_table(
+        "db.logs", {"dt": "STRING", "id": "INT"}, partition_keys=["dt"], options={"write-only": "true"}
+    )
+    for number in range(6):
+        logs.write([{"dt": None, "id": number}])
+    vectors = lake.key_table("vectors", runs=3, **{"deletion-vectors.enabled": "true"})
+
+    report = lake.maintain(lake.plan(operations=["compact", "compact_full"]))
+
+    assert all(each.is_done for each in report.outcomes)
+    assert [partition.file_count for partition in logs.partitions()] == [1]
+    assert logs.scan().count() == 6
+    # Readers of such a table skip what is not compacted.
+    assert vectors.scan().count() == 18
