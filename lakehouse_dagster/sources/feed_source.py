@@ -117,7 +117,7 @@ class FeedSource(RowSource):
     def _offered(self, instance: dg.DagsterInstance) -> list[Batch]:
         """Return the batches that Dagster offers as partitions, in their order.
 
-        What is no batch of the feed was added by hand, and its run is refused.
+        A key of another kind was added by hand, and its run is refused.
         """
         offered = {*self.feed.partitions.get_partition_keys(dynamic_partitions_store=instance)}
         keys = self.feed.batches.get_partition_keys()
