@@ -182,19 +182,20 @@ class Plane:
 
 
 @contextmanager
-def plane(root: Path, *, alerts: str = "", **settings: Any) -> Iterator[Plane]:
+def plane(
+    root: Path, *, alerts: str = "", module: str = "tests.lakehouse_dagster.dying_location", **settings: Any
+) -> Iterator[Plane]:
     """A code server and a daemon with the settings that ship, and those that are given instead.
 
-    `alerts` is the address that failed runs are posted to.
+    `alerts` is the address that failed runs are posted to, and `module` the code location.
     """
     written = write_instance_settings(root / "home")
     written.write_text(yaml.safe_dump({**yaml.safe_load(written.read_text()), **settings}))
     port = free_port()
     server = {"host": "127.0.0.1", "port": port, "location_name": "shop"}
     (root / "workspace.yaml").write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}))
-    module = ["-m", "tests.lakehouse_dagster.dying_location", "-d", str(CHECKOUT)]
     commands = {
-        "code": ["dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), *module],
+        "code": ["dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), "-m", module, "-d", str(CHECKOUT)],
         "daemon": ["dagster._daemon", "run", "-w", str(root / "workspace.yaml")],
     }
     made = Plane(root, commands=commands, environ={"DYING_ALERTS": alerts})
