@@ -100,12 +100,15 @@ class Conditions:
 
     def __init__(self, ready: ReadyLake) -> None:
         self.ready, self.cursor = ready, None
+        self.partitions: set[str | None] = set()
 
     def requested(self) -> set[dg.AssetKey]:
         found = dg.evaluate_automation_conditions(
             self.ready.definitions, instance=self.ready.instance, cursor=self.cursor
         )
         self.cursor = found.cursor
+        asked = [found.get_requested_partitions(key) for key in DERIVED if found.get_num_requested(key)]
+        self.partitions = {partition for each in asked for partition in each}
         return {key for key in DERIVED if found.get_num_requested(key)}
 
 
@@ -167,6 +170,29 @@ def test_the_sensor_requests_what_the_condition_has_missed(ready: ReadyLake, mon
     assert request.tags["lakehouse/table"] == OPEN
     assert run(ready, request)
     assert tick(ready).skip_message == "sales.open_orders: has all of sales.orders"
+
+
+@pytest.mark.parametrize("days", [None, dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-01-04")])
+def test_a_table_made_of_an_asset_is_requested_for_its_new_values_by_partition(days: dg.PartitionsDefinition | None):
+    @dg.asset(key=["raw", "orders"], partitions_def=days)
+    def raw() -> pa.Table:
+        return rows()
+
+    by_day = {"partitions": {"time": {"every": "day", "start": "2013-01-01", "end": "2013-01-04"}}} if days else {}
+    spec = orders(name="open_orders", feed=None, asset={"key": "raw/orders"}, **by_day)
+    with ready_lake(Lake(name="mine", tables=(spec,)), resources={}) as made:
+        ready = replace(made, definitions=dg.Definitions.merge(made.definitions, dg.Definitions(assets=[raw])))
+        conditions = Conditions(ready)
+        assert conditions.requested() == set()
+        day = "2013-01-02" if days else None
+        dg.materialize([raw], instance=ready.instance, partition_key=day)
+
+        assert conditions.requested() == DERIVED
+        assert conditions.partitions == {day}
+        assert run(
+            ready, dg.RunRequest(asset_selection=sorted(DERIVED), tags={"dagster/partition": day} if day else {})
+        )
+        assert conditions.requested() == set()
 
 
 def test_a_specification_can_switch_it_off():
