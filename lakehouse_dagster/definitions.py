@@ -19,6 +19,7 @@ from lakehouse_dagster.automation import (
     derived_sensors,
     ingest_job,
     ingest_schedules,
+    lineage_sensor,
     log_failed_run,
     maintain_job,
     maintenance_sensor,
@@ -65,6 +66,7 @@ def lake_definitions(
                 *deliveries_sensors(lake),
                 *derived_sensors(lake),
                 *news_sensors(lake, ingest),
+                *([lineage_sensor(lake)] if isinstance(lakehouse, LakehouseResource) and lakehouse.lineage else []),
             ],
             resources=resources,
             # One process and one Spark session a run; the default would start a JVM for each step.

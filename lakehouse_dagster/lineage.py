@@ -101,13 +101,7 @@ def emitted_lineage(step: Step, receiver: str, api_key: str, warn: Callable[[str
     lineage = StepLineage(warn=warn)
 
     def emit(state: State, error: BaseException | None = None) -> None:
-        try:
-            _events().send(step, state, lineage, error, receiver=receiver, api_key=api_key)
-        except ImportError as missing:
-            install = "pip install 'paimon-lakehouse[openlineage]'"
-            warn(f"OpenLineage event {state} of {step.job} was not sent: {missing}. Install it: {install}.")
-        except Exception as failure:
-            warn(f"OpenLineage event {state} of {step.job} was not sent to {receiver}: {failure}. The step goes on.")
+        send_event(step, state, lineage, error, receiver=receiver, api_key=api_key, warn=warn)
 
     emit("START")
     try:
@@ -117,6 +111,26 @@ def emitted_lineage(step: Step, receiver: str, api_key: str, warn: Callable[[str
         emit("FAIL" if isinstance(error, Exception) else "ABORT", error)
         raise
     emit("COMPLETE")
+
+
+def send_event(
+    step: Step,
+    state: State,
+    lineage: StepLineage,
+    error: BaseException | None,
+    *,
+    receiver: str,
+    api_key: str,
+    warn: Callable[[str], None],
+) -> None:
+    """Send one event; `warn` takes a sentence where that is not possible."""
+    try:
+        _events().send(step, state, lineage, error, receiver=receiver, api_key=api_key)
+    except ImportError as missing:
+        install = "pip install 'paimon-lakehouse[openlineage]'"
+        warn(f"OpenLineage event {state} of {step.job} was not sent: {missing}. Install it: {install}.")
+    except Exception as failure:
+        warn(f"OpenLineage event {state} of {step.job} was not sent to {receiver}: {failure}. The step goes on.")
 
 
 def _events() -> Any:

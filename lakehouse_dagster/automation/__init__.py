@@ -5,6 +5,7 @@ from lakehouse_dagster.automation.carry_on import carry_on
 from lakehouse_dagster.automation.deliveries import deliveries_sensors
 from lakehouse_dagster.automation.ingestion import derived_sensors, ingest_schedules, news_sensors
 from lakehouse_dagster.automation.jobs import ingest_job, maintain_job, observe_job
+from lakehouse_dagster.automation.lineage_ends import lineage_sensor
 from lakehouse_dagster.automation.progress import progress_logger
 from lakehouse_dagster.automation.schedules import nightly_schedule
 from lakehouse_dagster.automation.sensors import maintenance_sensor
@@ -17,6 +18,7 @@ __all__ = [
     "external_tables_sensor",
     "ingest_job",
     "ingest_schedules",
+    "lineage_sensor",
     "log_failed_run",
     "log_failed_step",
     "maintain_job",

@@ -1,7 +1,10 @@
 """OpenLineage events of steps: valid, one START and one end for each attempt, and never in the way of a run."""
 
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -138,6 +141,66 @@ def test_a_failed_step_is_told_with_its_error_and_each_attempt_is_a_run_of_its_o
 
     assert not lake.run("ingest", SECOND, "2013-01-01").success
     assert len({event["run"]["runId"] for event in events(file)}) == 2
+
+
+class DyingFeed(ShopFeed):
+    def rows(self, feed, batch):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+_DIES = """
+import sys
+from pathlib import Path
+import dagster as dg
+from tests.lakehouse_dagster.test_lineage import FIRST, DyingFeed, Lake
+home, folder, file = sys.argv[1:]
+with dg.DagsterInstance.local_temp(home) as instance:
+    Lake(instance, Path(folder), file, DyingFeed()).run("ingest", FIRST, "2013-01-01")
+"""
+
+
+def test_a_step_whose_process_was_killed_is_told_as_failed_once_the_run_is(tmp_path):
+    file = tmp_path / "events.jsonl"
+    arguments = [sys.executable, "-c", _DIES, str(tmp_path / "home"), str(tmp_path), str(file)]
+    (tmp_path / "home").mkdir()
+    assert subprocess.run(arguments, check=False, capture_output=True).returncode == -signal.SIGKILL
+    with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as home:
+        lake = Lake(home, tmp_path, file)
+        sensor = lake.definitions.get_repository_def().get_sensor_def("mine_lineage")
+
+        cursor = None
+
+        def tick():
+            """Evaluate the sensor as the daemon does."""
+            nonlocal cursor
+            resources = {"lakehouse": lake.definitions.resources["lakehouse"]}
+            with dg.build_sensor_context(
+                home, cursor, repository_def=lake.definitions.get_repository_def(), resources=resources
+            ) as context:
+                found = sensor.evaluate_tick(context)
+            cursor = found.cursor
+
+        tick()
+        home.report_run_failed(home.get_run_by_id(FIRST), "the worker is gone")
+        tick()
+        start, end = events(file)
+        # A run that failed by itself has told so.
+        assert not Lake(home, tmp_path, file, BrokenFeed()).run("ingest", SECOND, "2013-01-01").success
+        told = len(events(file))
+        tick()
+
+    assert (start["eventType"], end["eventType"]) == ("START", "FAIL")
+    assert start["run"]["runId"] == end["run"]["runId"]
+    assert start["job"] == end["job"]
+    assert "the worker is gone" in end["run"]["facets"]["errorMessage"]["message"]
+    assert faults(end) == []
+    assert len(events(file)) == told
+
+
+def test_a_lake_without_a_receiver_has_no_sensor_of_lineage(instance, tmp_path):
+    names = {each.name for each in Lake(instance, tmp_path, "").definitions.get_repository_def().sensor_defs}
+
+    assert "mine_lineage" not in names
 
 
 def test_the_snapshots_of_a_run_that_failed_later_are_found(instance, tmp_path):
