@@ -24,6 +24,7 @@ from lakehouse_dagster.assets import (
 )
 from lakehouse_dagster.automation import (
     carry_on,
+    committer_sensors,
     deliveries_sensors,
     derived_sensors,
     external_tables_sensor,
@@ -84,6 +85,7 @@ __all__ = [
     "carry_on",
     "changes_user",
     "commit_asset",
+    "committer_sensors",
     "compact_full_asset",
     "compact_manifests_asset",
     "deliveries_sensors",

@@ -15,6 +15,7 @@ from lakehouse_dagster.assets import (
 )
 from lakehouse_dagster.automation import (
     carry_on,
+    committer_sensors,
     deliveries_sensors,
     derived_sensors,
     ingest_job,
@@ -67,6 +68,7 @@ def lake_definitions(
                 *derived_sensors(lake),
                 *news_sensors(lake, ingest),
                 *([lineage_sensor(lake)] if isinstance(lakehouse, LakehouseResource) and lakehouse.lineage else []),
+                *committer_sensors(lake),
             ],
             resources=resources,
             # One process and one Spark session a run; the default would start a JVM for each step.

@@ -121,7 +121,8 @@ def report_metadata(reports: Sequence[Any]) -> Metadata:
     return {
         "paimon/snapshot_id": made[-1] if made else before or 0,
         "paimon/snapshot_id_before": _id(before),
-        "paimon/snapshots_made": len(made),
+        # Batches that were committed together have one.
+        "paimon/snapshots_made": len(set(made)),
         "paimon/commit_kind": kinds[-1] if kinds else "",
         "paimon/commit_user": users[-1] if users else "",
         # Text: as a number Dagster would plot it, and a compaction's is near 9E18.

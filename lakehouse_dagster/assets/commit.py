@@ -1,28 +1,42 @@
 """The asset `<lake>/<database>/<table>`, which is the table itself: it commits the staged batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
 
+import lakehouse_core as lc
 from lakehouse_dagster.assets.context import (
     TableAssets,
     batch_count,
     defined_asset,
     is_shown,
     observed,
+    report_batches,
     report_versions,
 )
+from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.metadata import batch_metadata, column_lineage, commit_metadata, definition_metadata
+from lakehouse_dagster.metadata import Metadata, batch_metadata, column_lineage, commit_metadata, definition_metadata
 from lakehouse_dagster.page import last_maintenance, page_metadata, show_state
-from lakehouse_dagster.pipeline import commit_batches, logged_progress, partition_versions, read_state
+from lakehouse_dagster.pipeline import (
+    Committer,
+    JointCommit,
+    commit_batches,
+    forget_committed,
+    logged_progress,
+    partition_versions,
+    read_state,
+)
 from lakehouse_dagster.resources import spark_app_id
 from lakehouse_dagster.specs import TableSpec
 
 
 def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
-    """Return the asset that commits the staged batches of a table, each once."""
+    """Return the asset that commits the staged batches of a table, each once.
+
+    With `commit: together` a run commits all batches that are staged, whatever its own are.
+    """
     assets = TableAssets(lake=lake, spec=table)
     source = assets.source
 
@@ -39,16 +53,10 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
             opened = assets.catalog(context).table(table.identifier)
             delivery = source.delivery(context, in_spark=assets.in_spark, inputs={})
             lineage.reads(lambda: assets.source_dataset(context, delivery))
-            committed = []
-            for part in commit_batches(
-                opened,
-                delivery.batches_to_commit(opened),
-                commit_user=delivery.user,
-                run_id=context.run.run_id,
-                tag_batches=table.tag_batches,
-                progress=logged_progress(context.log.info),
-            ):
-                committed.append(part)
+            wanted = delivery.batches_to_commit(opened)
+            joint = _committed(context, assets, opened, delivery.user, wanted)
+            committed = joint.committed
+            for part in committed:
                 if part.report is not None and part.report.compaction_failure is not None:
                     context.log.warning(
                         f"{table.identifier}: committed, but not compacted: {part.report.compaction_failure} The "
@@ -58,27 +66,10 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
             reports = [part.report for part in committed if part.report is not None and not part.is_replay]
             if any(report.snapshot_id is not None for report in reports):
                 lineage.writes(lambda: assets.dataset(context, opened, state, reports))
-            notes = [(assets.partition_of(part.batch), part.noop_reason, batch_metadata(part)) for part in committed]
-            partitions = [partition for partition, _, _ in notes]
-            if all(part.is_replay for part in committed) and is_shown(
-                context, assets.key, partitions, state.content_version
-            ):
-                notes = notes or [(None, "no batch is staged", {})]
-                context.log.info(f"{table.identifier}: nothing was committed: {notes[0][1]}")
-                done = f"found by run {context.run.run_id[:8]}"
-                show_state(context.instance, lake, table, opened, done=done)
-                yield observed(context, assets.key, [(key, f"nothing was committed: {t}", m) for key, t, m in notes])
-                return
-            for partition, _, metadata in notes:
-                if partition is not None:
-                    context.add_asset_metadata(metadata, partition_key=partition)
-            context.log.info(
-                f"{table.identifier}: committed{batch_count('', committed)}, now at snapshot {state.snapshot_id}"
-            )
-            page = page_metadata(state, table.maintenance, last_maintenance(context.instance, lake, table))
-            yield dg.MaterializeResult(
-                data_version=dg.DataVersion(state.content_version),
-                metadata={
+
+            def metadata() -> Metadata:
+                page = page_metadata(state, table.maintenance, last_maintenance(context.instance, lake, table))
+                return {
                     **page,
                     **commit_metadata(committed),
                     # Again: the page tells of the current snapshot, not of those of the run.
@@ -88,11 +79,73 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                     "paimon/spark_app_id": spark_app_id(),
                     **assets.inputs(delivery),
                     **column_lineage(table, source.upstream, source.column_prefix),
-                },
+                }
+
+            own = [part for part in committed if part.batch in wanted]
+            held = [(assets.partition_of(batch), text) for batch, text in joint.waiting.items() if batch in wanted]
+            # Batches that other runs have staged.
+            others = [part for part in committed if part.batch not in wanted]
+            done = f"commit by run {context.run.run_id[:8]}"
+            partitions = [assets.partition_of(part.batch) for part in own]
+            is_known = all(part.is_replay for part in own) and is_shown(
+                context, assets.key, partitions, state.content_version
             )
-            report_versions(context, assets.key, partition_versions(state, assets.partitions_of(committed)))
+            if is_known or held:
+                # A result would be one for every partition of the run, also for those that wait.
+                others += [] if is_known else own
+                notes: list[tuple[str | None, str, Metadata]] = [(key, text, {}) for key, text in held]
+                if is_known:
+                    notes += [(assets.partition_of(part.batch), part.noop_reason, batch_metadata(part)) for part in own]
+                    notes = notes or [(None, "no batch is staged", {})]
+                    done = f"found by run {context.run.run_id[:8]}"
+                if notes:
+                    context.log.info(f"{table.identifier}: nothing was committed: {notes[0][1]}")
+                result = observed(context, assets.key, [(key, f"nothing was committed: {t}", m) for key, t, m in notes])
+            else:
+                for part in own:
+                    if (partition := assets.partition_of(part.batch)) is not None:
+                        context.add_asset_metadata(batch_metadata(part), partition_key=partition)
+                context.log.info(
+                    f"{table.identifier}: committed{batch_count('', committed)}, now at snapshot {state.snapshot_id}"
+                )
+                result = dg.MaterializeResult(data_version=dg.DataVersion(state.content_version), metadata=metadata())
+            yield result
+            if not is_known and not held:
+                report_versions(context, assets.key, partition_versions(state, assets.partitions_of(own)))
+            if others:
+                report_batches(context, assets, assets.partitions_of(others), state, metadata())
             # The latest event is that of any partition of the range, with the snapshot of its batch: a later batch or a
             # compaction may have overtaken it.
-            show_state(context.instance, lake, table, opened, done=f"commit by run {context.run.run_id[:8]}")
+            show_state(context.instance, lake, table, opened, done=done)
+            # Last: what was not told because the run was killed, the next one finds.
+            forget_committed(opened, joint)
 
     return commit
+
+
+def _committed(
+    context: dg.AssetExecutionContext, assets: TableAssets, table: lc.Table, user: str, wanted: Sequence[Batch]
+) -> JointCommit:
+    """Commit the wanted batches, each in a snapshot of its own, or all that are staged together."""
+    spec, progress = assets.spec, logged_progress(context.log.info)
+    if not spec.commit.is_together:
+        committed = commit_batches(
+            table,
+            wanted,
+            commit_user=user,
+            run_id=context.run.run_id,
+            tag_batches=spec.tag_batches,
+            progress=progress,
+        )
+        return JointCommit(committed=list(committed))
+    committer = Committer(
+        catalog=assets.catalog(context),
+        table=table,
+        commit_user=user,
+        run_id=context.run.run_id,
+        most_batches=spec.commit.most_batches,
+        tag_batches=spec.tag_batches,
+        held_back=lambda batches, groups: assets.source.held_back(context.resources, batches, groups),
+        progress=progress,
+    )
+    return committer.commit(wanted)

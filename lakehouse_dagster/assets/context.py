@@ -18,7 +18,7 @@ from lakehouse_dagster.instance.dagster_internals import NO_EVENT
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import freshness_policy
 from lakehouse_dagster.lineage import Dataset, Step, StepLineage, emitted_lineage, table_dataset
-from lakehouse_dagster.metadata import DATA_VERSION, input_snapshots
+from lakehouse_dagster.metadata import DATA_VERSION, batch_metadata, input_snapshots
 from lakehouse_dagster.pipeline import Committed, Staged, TableState
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import root_run_id, table_tags
@@ -82,7 +82,12 @@ class TableAssets:
         policy = {} if fresh is None else {"freshness_policy": freshness_policy(fresh)}
         is_automatic = self.spec.ingest.takes_news and self.source.is_derived
         condition = {"automation_condition": _CONDITIONS[operation]} if is_automatic else {}
-        return {**self.common(operation), **self.source.batching, **needed, **policy, **condition}
+        arguments = {**self.common(operation), **self.source.batching, **needed, **policy, **condition}
+        if self.spec.commit.is_together and operation == "ingest":
+            # Many runs may stage at the same time, each a batch of its own.
+            del arguments["pool"]
+            arguments["backfill_policy"] = dg.BackfillPolicy.multi_run()
+        return arguments
 
     @property
     def in_spark(self) -> bool:
@@ -183,6 +188,45 @@ def report_versions(context: dg.AssetExecutionContext, key: dg.AssetKey, version
                 key, description=made.description, metadata=made.metadata, partition=partition, tags=tags
             )
         )
+
+
+def report_batches(
+    context: dg.AssetExecutionContext,
+    assets: TableAssets,
+    batches: Mapping[str, Committed],
+    state: TableState,
+    metadata: Mapping[str, Any],
+) -> None:
+    """Report committed batches, by partition, that this step has no result for; what the pages show already is left
+    out.
+    """
+    shown = context.instance.get_materialized_partitions(assets.key)
+    for partition, part in batches.items():
+        if part.is_replay and partition in shown:
+            continue
+        version = state.content_version if part.snapshot_id is None else state.version_at(part.snapshot_id)
+        context.log_event(
+            dg.AssetMaterialization(
+                assets.key,
+                partition=partition,
+                metadata={**metadata, **batch_metadata(part)},
+                tags={**_input_tags(context, assets, partition), DATA_VERSION: version},
+            )
+        )
+
+
+def _input_tags(context: dg.AssetExecutionContext, assets: TableAssets, partition: str) -> Mapping[str, str]:
+    """Return the tags by which Dagster tells whether a partition is out of date, as it sets them for a result."""
+    ingest = assets.operation("ingest")
+    tags = {"dagster/code_version": str(assets.common("commit")["code_version"])}
+    wanted = dg.AssetRecordsFilter(asset_key=ingest, asset_partitions=[partition])
+    for record in context.instance.fetch_materializations(wanted, limit=1).records:
+        staged = record.asset_materialization
+        name = ingest.to_user_string()
+        tags[f"dagster/input_event_pointer/{name}"] = str(record.storage_id)
+        if staged is not None and (version := (staged.tags or {}).get(DATA_VERSION)) is not None:
+            tags[f"dagster/input_data_version/{name}"] = version
+    return tags
 
 
 def observed(

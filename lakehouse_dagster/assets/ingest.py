@@ -7,7 +7,14 @@ import dagster as dg
 from lakehouse_dagster.assets.context import TableAssets, batch_count, defined_asset, is_shown, observed
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import staged_metadata
-from lakehouse_dagster.pipeline import create_table, differences, logged_progress, stage_batches, stage_mode
+from lakehouse_dagster.pipeline import (
+    create_table,
+    differences,
+    logged_progress,
+    recorded_groups,
+    stage_batches,
+    stage_mode,
+)
 from lakehouse_dagster.resources import spark_app_id
 from lakehouse_dagster.specs import TableSpec
 
@@ -31,6 +38,9 @@ def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
             before = opened.snapshot()
             delivery = source.delivery(context, in_spark=assets.in_spark, inputs=inputs)
             lineage.reads(lambda: assets.source_dataset(context, delivery))
+            groups = None
+            if table.commit.is_together:
+                groups = recorded_groups(assets.catalog(context), opened, commit_user=delivery.user)
             staged = []
             for part in stage_batches(
                 opened,
@@ -40,6 +50,7 @@ def ingest_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                 mode=delivery.mode or (lambda _: stage_mode(table)),
                 rowkind_column=delivery.rowkind_column or table.rowkind_column,
                 properties=delivery.properties,
+                groups=groups,
                 progress=logged_progress(context.log.info),
             ):
                 staged.append(part)

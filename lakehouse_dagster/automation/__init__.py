@@ -2,6 +2,7 @@
 
 from lakehouse_dagster.automation.alerts import log_failed_run, log_failed_step, webhook_sensor
 from lakehouse_dagster.automation.carry_on import carry_on
+from lakehouse_dagster.automation.committer import committer_sensors
 from lakehouse_dagster.automation.deliveries import deliveries_sensors
 from lakehouse_dagster.automation.ingestion import derived_sensors, ingest_schedules, news_sensors
 from lakehouse_dagster.automation.jobs import ingest_job, maintain_job, observe_job
@@ -13,6 +14,7 @@ from lakehouse_dagster.automation.state import external_tables_sensor, state_sen
 
 __all__ = [
     "carry_on",
+    "committer_sensors",
     "deliveries_sensors",
     "derived_sensors",
     "external_tables_sensor",

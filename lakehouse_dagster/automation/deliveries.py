@@ -7,8 +7,9 @@ import dagster as dg
 
 from lakehouse_dagster.feed import Feed
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.pipeline import last_identifier, open_table
+from lakehouse_dagster.pipeline import open_table
 from lakehouse_dagster.resources import FeedResource, LakehouseResource
+from lakehouse_dagster.sources import row_source
 
 
 def deliveries_sensors(lake: Lake) -> list[dg.SensorDefinition]:
@@ -43,6 +44,6 @@ def _newest_loaded(context: dg.SensorEvaluationContext, lake: Lake, name: str, f
     for spec in lake.tables:
         if spec.feed is not None and spec.feed.batches and spec.feed.source == name:
             table = open_table(catalog, spec.identifier)
-            last = None if table is None else last_identifier(table, "/".join(lake.identity(spec).path))
+            last = None if table is None else row_source(lake, spec).last_committed(table, catalog)
             found += [] if last is None else [last]
     return feed.batch_key(max(found)) if found else None

@@ -61,7 +61,9 @@ def news_sensors(lake: Lake, job: AssetJob) -> list[dg.SensorDefinition]:
     It is on. Its runs are runs of the ingest `job`, with its hooks. A table that is kept from another's changes is
     loaded by its automation condition; the sensor requests only what the condition has missed.
     """
-    told = {spec.identifier: row_source(lake, spec) for spec in lake.tables if spec.ingest.takes_news}
+    # Batches that are committed together are staged by the sensor `committer`, each in a run of its own.
+    specs = [spec for spec in lake.tables if spec.ingest.takes_news and not spec.commit.is_together]
+    told = {spec.identifier: row_source(lake, spec) for spec in specs}
     sources = {name: source for name, source in told.items() if source.tells_news}
     if not sources:
         return []

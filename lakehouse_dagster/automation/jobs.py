@@ -13,13 +13,14 @@ AssetJob: TypeAlias = Any
 
 
 def ingest_job(lake: Lake) -> AssetJob:
-    """Return the job of feeds, files and commits of all tables.
+    """Return the job of feeds, files and commits of all tables, but for those that take batches together.
 
     A range of batches is one run with one commit for each batch. Feeds without an asset in the location are left out.
     """
-    delivering = {table.feed.source for table in lake.tables if table.feed is not None and table.feed.batches}
+    specs = [table for table in lake.tables if not table.commit.is_together]
+    delivering = {table.feed.source for table in specs if table.feed is not None and table.feed.batches}
     feeds = [feed.key for name, feed in lake.feeds.items() if name in delivering]
-    tables = [key for table in lake.tables for key in (lake.operation_key(table, "ingest"), lake.table_key(table))]
+    tables = [key for table in specs for key in (lake.operation_key(table, "ingest"), lake.table_key(table))]
     return _job(
         lake,
         "ingest",

@@ -18,9 +18,25 @@ from lakehouse_dagster.pipeline.deliveries import (
     recorded_files,
     unfinished_deliveries,
 )
+from lakehouse_dagster.pipeline.groups import (
+    Groups,
+    group_user,
+    held_back,
+    newest_grouped,
+    read_groups,
+    recorded_groups,
+)
 from lakehouse_dagster.pipeline.maintenance import OPERATIONS, Figure, figures
 from lakehouse_dagster.pipeline.progress import logged_progress
-from lakehouse_dagster.pipeline.staging import Staged, StageMode, refuse_gap, stage_batches, stage_mode
+from lakehouse_dagster.pipeline.staging import (
+    Staged,
+    StageMode,
+    refuse_gap,
+    refuse_late,
+    refuse_other_version,
+    stage_batches,
+    stage_mode,
+)
 from lakehouse_dagster.pipeline.table_setup import create_table, differences, open_table
 from lakehouse_dagster.pipeline.table_state import (
     RUN_ID,
@@ -33,15 +49,19 @@ from lakehouse_dagster.pipeline.table_state import (
     position,
     read_state,
 )
+from lakehouse_dagster.pipeline.together import Committer, JointCommit, batch_of, forget_committed
 
 __all__ = [
     "CURSOR",
     "OPERATIONS",
     "RUN_ID",
     "Committed",
+    "Committer",
     "Cursor",
     "Figure",
     "FoundFile",
+    "Groups",
+    "JointCommit",
     "NewRows",
     "ReadFile",
     "RecordedFile",
@@ -50,6 +70,7 @@ __all__ = [
     "Staged",
     "TableState",
     "advance_cursor",
+    "batch_of",
     "commit_batches",
     "committed_identifier",
     "committed_snapshots",
@@ -57,18 +78,26 @@ __all__ = [
     "differences",
     "figures",
     "find_files",
+    "forget_committed",
+    "group_user",
+    "held_back",
     "incarnation",
     "last_identifier",
     "logged_progress",
+    "newest_grouped",
     "open_table",
     "original_of",
     "partition_versions",
     "position",
+    "read_groups",
     "read_state",
     "record_delivery",
     "recorded_cursor",
     "recorded_files",
+    "recorded_groups",
     "refuse_gap",
+    "refuse_late",
+    "refuse_other_version",
     "stage_batches",
     "stage_mode",
     "staged_deliveries",

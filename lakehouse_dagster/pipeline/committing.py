@@ -87,7 +87,7 @@ def commit_batches(
         report = commit_staged(table, staged, run_id, progress=progress)
         if tag_batches and batch.key is not None and report.snapshot_ids:
             # The compaction's, if there was one: where readers pass over level 0, it shows the rows.
-            _tag(table, f"batch-{batch.key}", report.snapshot_ids[-1])
+            tag_batch(table, batch.key, report.snapshot_ids[-1])
         finished.append(staged)
         yield Committed(batch=batch, report=report, original=original_of(table, report))
     for staged in finished:
@@ -124,8 +124,9 @@ def commit_staged(
     return table.commit(replace(staged, properties={**properties, RUN_ID: run_id}), progress=progress)
 
 
-def _tag(table: lc.Table, name: str, snapshot_id: int) -> None:
-    """Tag the snapshot of a batch. A batch that is delivered again moves its tag."""
+def tag_batch(table: lc.Table, key: str, snapshot_id: int) -> None:
+    """Tag the snapshot after a batch. A batch that is delivered again moves its tag."""
+    name = f"batch-{key}"
     existing = {tag.name: tag.snapshot_id for tag in table.tags()}.get(name)
     if existing == snapshot_id:
         return

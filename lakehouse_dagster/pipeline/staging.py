@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch, Feed
+from lakehouse_dagster.pipeline.groups import Groups, group_user, late_reason
 from lakehouse_dagster.pipeline.table_state import BATCH, committed_identifier
 from lakehouse_dagster.specs import TableSpec
 
@@ -51,14 +52,13 @@ def refuse_gap(
     """
     if not batches or batches[0].key is None:
         return
-    done = committed_identifier(table, commit_user)
-    same_feed = commit_user.partition("@")[0] + "@"
-    earlier = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_feed)]
-    if done is None and earlier and not table.schema.primary_keys:
+    refuse_other_version(table, commit_user=commit_user)
+    if committed_identifier(table, group_user(commit_user)) is not None:
         raise lc.InvalidRequest(
-            f"{table.name}: found batches of {commit_user} for an append table that took them from {earlier[-1]}, "
-            "which would double its rows. Continue with that version of the feed, or load another warehouse."
+            f"{table.name}: found batches that were committed together, which are not known one by one. Write 'commit: "
+            "together' in its specification again."
         )
+    done = committed_identifier(table, commit_user)
     last = None if done is None else feed.batch_key(done)
     first = batches[0].key
     if (done is None or done < batches[0].identifier) and is_gap(last, first):
@@ -66,6 +66,28 @@ def refuse_gap(
             f"{table.name}: found batch {first}, but the last committed batch is {last or 'none'}, and batches "
             "are taken in order. Load the batches between first."
         )
+
+
+def refuse_other_version(table: lc.Table, *, commit_user: str) -> None:
+    """Raise InvalidRequest for an append table that has batches of another version of the feed."""
+    same_feed = commit_user.partition("@")[0] + "@"
+    earlier = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_feed)]
+    if earlier and not table.schema.primary_keys and not {commit_user, group_user(commit_user)} & {*earlier}:
+        raise lc.InvalidRequest(
+            f"{table.name}: found batches of {commit_user} for an append table that took them from {earlier[-1]}, "
+            "which would double its rows. Continue with that version of the feed, or load another warehouse."
+        )
+
+
+def refuse_late(table: lc.Table, batches: Iterable[Batch], groups: Groups, name: Callable[[int], str]) -> None:
+    """Raise InvalidRequest for a batch that the order of batches does not let into the table any more.
+
+    `name` returns the key of an identifier.
+    """
+    last = groups.last_committed
+    for batch in batches:
+        if batch.identifier < last and not groups.is_committed(batch.identifier):
+            raise lc.InvalidRequest(f"{table.name}: {late_reason(batch, name(last))}.")
 
 
 def stage_batches(
@@ -77,18 +99,20 @@ def stage_batches(
     mode: Callable[[Batch], StageMode] = lambda _: lc.Append(),
     rowkind_column: str | None = None,
     properties: Callable[[Batch], Mapping[str, str]] = lambda _: {},
+    groups: Groups | None = None,
     progress: Callable[[lc.Progress], None] | None = None,
 ) -> Iterator[Staged]:
     """Write the files of each batch and keep its staged commit in the table's folder, one batch after the other.
 
     Batches that an earlier attempt of the same user has staged or committed are not written again. `properties` is
-    asked for more properties of a staged commit after the rows of its batch were read.
+    asked for more properties of a staged commit after the rows of its batch were read. With `groups`, other runs may
+    stage other batches at the same time, and the committer puts them in order.
     """
     done = committed_identifier(table, commit_user)
     # Without them a batch would number its rows as if those before it did not exist, and not win over them.
     uncommitted: list[lc.StagedCommit] = []
     for batch in batches:
-        if done is not None and batch.identifier <= done:
+        if groups.is_committed(batch.identifier) if groups else done is not None and batch.identifier <= done:
             yield Staged(batch=batch, is_committed=True)
             continue
         staged = table.pending(commit_user, batch.identifier)
@@ -105,7 +129,8 @@ def stage_batches(
             )
             staged = replace(staged, properties={**staged.properties, **properties(batch)})
             table.keep_pending(staged)
-        uncommitted.append(staged)
+        if groups is None:
+            uncommitted.append(staged)
         files = [file for message in staged.messages for file in message.new_files]
         yield Staged(
             batch=batch,

@@ -10,8 +10,8 @@ import lakehouse_core as lc
 
 # The Dagster run that made a snapshot.
 RUN_ID = lc.RUN_ID
-# The batches that a snapshot brought.
-BATCH = "lakehouse.batch"
+# The batch that a snapshot brought, or the batches that it brought together, separated by commas.
+BATCH, BATCHES = "lakehouse.batch", "lakehouse.batches"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,8 @@ class SnapshotFacts:
     """One retained snapshot. `run_id` is empty for a snapshot that no run of Dagster made.
 
     `rows` counts the rows in its files, before any merge; `change` is the difference to the snapshot before. A
-    compaction lowers it. `batch` is empty for a snapshot that no batch of a feed made.
+    compaction lowers it. `batch` is empty for a snapshot that no batch of a feed made, and names the first and the last
+    one of several batches.
     """
 
     id: int
@@ -159,8 +160,13 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
         run_id=snapshot.run_id or "",
         commit_user=snapshot.commit_user,
         commit_identifier=snapshot.commit_identifier,
-        batch=snapshot.properties.get(BATCH, ""),
+        batch=snapshot.properties.get(BATCH) or _named(snapshot.properties.get(BATCHES, "").split(", ")),
     )
+
+
+def _named(batches: list[str]) -> str:
+    """Return the name of several batches for a line of text."""
+    return batches[0] if len(batches) == 1 else f"{batches[0]} to {batches[-1]}, {len(batches)} batches"
 
 
 def _time(millis: int) -> datetime:

@@ -56,4 +56,12 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             rowkind_column=table.rowkind_column,
         )
     assert table.feed is not None
-    return FeedSource(feed=lake.feeds[table.feed.source], spec=table.feed, key=key, lake_resource=lake.resource)
+    return FeedSource(
+        feed=lake.feeds[table.feed.source],
+        spec=table.feed,
+        key=key,
+        lake_resource=lake.resource,
+        together=table.commit.is_together,
+        # The later batch wins where keys are equal, and a tag shows the table as it was after its batch.
+        in_order=bool(table.primary_key) or table.tag_batches,
+    )

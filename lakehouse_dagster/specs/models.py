@@ -237,6 +237,25 @@ class MaintenanceSpec(StrictModel):
     max_snapshots: int = Field(default=30, ge=1)
 
 
+class CommitSpec(StrictModel):
+    """How staged batches are committed: `each` in a snapshot of its own, or `together`, all that are staged."""
+
+    how: Literal["each", "together"] = "each"
+    # Of one snapshot; what is staged beyond them goes into the next ones.
+    most_batches: int = Field(default=500, ge=1)
+    # So long the sensor waits for runs that are still staging.
+    wait_minutes: int = Field(default=60, ge=0)
+
+    @property
+    def is_together(self) -> bool:
+        """Whether a committer takes all batches that are staged."""
+        return self.how == "together"
+
+
+def _commit(value: object) -> object:
+    return {"how": value} if isinstance(value, str) else value
+
+
 class TableSpec(StrictModel):
     """One table. Its asset keys, checks and jobs are made from the specification alone."""
 
@@ -262,6 +281,8 @@ class TableSpec(StrictModel):
     partitions: PartitionsSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
     runs_on: Literal["spark", "process"] = "spark"
+    # `together`: batches are staged in parallel, and committed in one snapshot.
+    commit: Annotated[CommitSpec, BeforeValidator(_commit)] = CommitSpec()
     # A tag `batch-<day>` after each batch, so that the table can be read as it was that evening.
     tag_batches: bool = False
     maintenance: MaintenanceSpec = MaintenanceSpec()
@@ -368,6 +389,28 @@ class TableSpec(StrictModel):
                 ("ingest", "schedule"),
                 "ingest.schedule is for partitions of one dimension. Leave it out, and request the keys in a schedule "
                 "of your own",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_committed_together(self) -> Self:
+        if not self.commit.is_together:
+            return self
+        if not self.is_batched:
+            raise Misfit(
+                ("commit",), "commit is 'together', which is for a feed in batches. Leave it out, or give the table one"
+            )
+        if self.ingest.schedule is not None:
+            raise Misfit(
+                ("ingest", "schedule"),
+                "ingest.schedule is for tables whose batches are committed one by one. Leave it out: new batches are "
+                "staged when they come",
+            )
+        if self.options.get("changelog-producer") == "input" and self.commit.most_batches > 1:
+            raise Misfit(
+                ("commit",),
+                "commit is 'together', but changelog-producer is 'input': a key that several batches change would be "
+                "in the changelog of one snapshot several times. Take 'lookup' or 'full-compaction'",
             )
         return self
 

@@ -246,7 +246,7 @@ def test_dagster_finds_the_component_by_the_package():
         (FreshnessAttributes, FreshnessSpec, set(), set()),
         (IngestAttributes, IngestSpec, set(), set()),
         (MaintenanceAttributes, MaintenanceSpec, set(), set()),
-        (LakehouseTableComponent, TableSpec, {"feed"}, {"lake", "warehouse"}),
+        (LakehouseTableComponent, TableSpec, {"feed", "commit"}, {"lake", "warehouse"}),
     ],
 )
 def test_attributes_have_the_names_of_the_specification(attributes: Any, spec: Any, absent: set[str], own: set[str]):

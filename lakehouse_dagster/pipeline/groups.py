@@ -1,0 +1,218 @@
+"""Groups: which batches of a table are committed in one snapshot. Batches are staged in parallel, in any order.
+
+Rule: a group is recorded in the table `<database>.batch_groups` before it is committed, under its number. So a killed
+committer is carried on, and no batch is committed twice (docs/decisions/0020).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import lakehouse_core as lc
+from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.pipeline.table_setup import open_table
+from lakehouse_dagster.pipeline.table_state import committed_identifier, incarnation
+
+GROUPS = "batch_groups"
+_COLUMNS = {
+    "target": "STRING NOT NULL",
+    "batch": "BIGINT NOT NULL",
+    # Null for a batch whose group was committed in a history that was rolled back.
+    "group_number": "BIGINT",
+    "partition_key": "STRING",
+    "row_count": "BIGINT",
+}
+# Snapshots of the table of groups, which has no maintenance assets.
+_RETAINED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedBatch:
+    """A batch of a group, and the number of its rows."""
+
+    batch: Batch
+    group: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """The recorded groups of a table, by batch. `done`: the last group that is committed, -1 for none.
+
+    `done_alone`: the last batch that was committed in a snapshot of its own, before batches were committed together.
+    `revision`: the number of the last change of the record, -1 for none.
+    """
+
+    batches: Mapping[int, GroupedBatch]
+    revision: int
+    done: int
+    done_alone: int
+
+    def is_committed(self, identifier: int) -> bool:
+        """Return whether a batch is in the table."""
+        found = self.batches.get(identifier)
+        return identifier <= self.done_alone or (found is not None and found.group <= self.done)
+
+    @property
+    def last_committed(self) -> int:
+        """The highest identifier of a batch in the table, -1 for none."""
+        return max([self.done_alone, *(number for number in self.batches if self.is_committed(number))])
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next group."""
+        return 1 + max([self.done, *(each.group for each in self.batches.values())])
+
+    @property
+    def unfinished(self) -> Mapping[int, list[GroupedBatch]]:
+        """The groups that are not committed, in the order of their numbers; their batches oldest first."""
+        found: dict[int, list[GroupedBatch]] = {}
+        for each in sorted(self.batches.values(), key=lambda each: (each.group, each.batch.identifier)):
+            if each.group > self.done:
+                found.setdefault(each.group, []).append(each)
+        return found
+
+
+def group_user(commit_user: str) -> str:
+    """Return the commit user of the groups of batches that `commit_user` stages."""
+    # Not ending with the name of the table, by which the users of its batches are found.
+    return f"{commit_user}/groups"
+
+
+def recorded_groups(catalog: lc.Catalog, table: lc.Table, *, commit_user: str) -> Groups:
+    """Return the groups of the batches that `commit_user` stages.
+
+    The record is read before the table: a group that is in the record and not in the table is not committed.
+    """
+    return _with_done(_recorded(catalog, table, commit_user), table, commit_user)
+
+
+def read_groups(
+    catalog: lc.Catalog, table: lc.Table, *, commit_user: str
+) -> tuple[Groups, Mapping[int, lc.StagedCommit]]:
+    """Return the groups of a table, and its staged batches by identifier.
+
+    A batch of a group that is not committed, and that is not staged either, was committed in a history that was rolled
+    back: staged commits are read before the table, and are removed after their commit.
+    """
+    recorded = _recorded(catalog, table, commit_user)
+    staged = {each.commit_identifier: each for each in table.all_pending(commit_user)}
+    return _with_done(recorded, table, commit_user), staged
+
+
+def record_group(
+    catalog: lc.Catalog,
+    table: lc.Table,
+    groups: Groups,
+    batches: Iterable[GroupedBatch],
+    *,
+    undone: Iterable[GroupedBatch],
+    commit_user: str,
+) -> bool:
+    """Record the group of `batches`; return False when another committer has changed the record since `groups` were
+    read.
+
+    `undone` are batches of groups that were rolled back, which may be staged again.
+    """
+    log = catalog.create_table(
+        _log_name(table),
+        _COLUMNS,
+        primary_keys=["target", "batch"],
+        options={"bucket": "1"},
+        comment="Batches that tables take together, by group. Rows are added by the commits of the tables.",
+        exist_ok=True,
+    )
+    target = _target(table, commit_user)
+    rows = [
+        {
+            "target": target,
+            "batch": each.batch.identifier,
+            "group_number": each.group if is_grouped else None,
+            "partition_key": each.batch.key,
+            "row_count": each.rows,
+        }
+        for members, is_grouped in ((undone, False), (batches, True))
+        for each in members
+    ]
+    staged = log.stage(rows, commit_user=_recorder(target), commit_identifier=groups.revision + 1)
+    if log.commit(staged).replayed:
+        return False
+    log.expire_snapshots(retain_max=_RETAINED, retain_min=1)
+    return True
+
+
+def newest_grouped(catalog: lc.Catalog, table: lc.Table, asset: str) -> int | None:
+    """Return the highest identifier of the batches of an asset (`lake/ops/flights`) that were committed together."""
+    users = {c.commit_user.removesuffix(group_user("")) for c in table.committers()}
+    found = [
+        recorded_groups(catalog, table, commit_user=user).last_committed for user in users if user.endswith(f"/{asset}")
+    ]
+    return max((number for number in found if number >= 0), default=None)
+
+
+def held_back(
+    batches: Iterable[Batch], groups: Groups, is_gap: Callable[[int | None, Batch], bool], name: Callable[[int], str]
+) -> dict[int, str]:
+    """Return the staged batches that must wait for others, with the reason, where the order of batches decides which
+    row of a key is the newest.
+
+    `is_gap` returns whether batches between two bring rows; `name` the key of an identifier.
+    """
+    last = groups.last_committed
+    before = None if last < 0 else last
+    waiting: dict[int, str] = {}
+    reason = ""
+    for batch in sorted(batches, key=lambda each: each.identifier):
+        if batch.identifier < last:
+            waiting[batch.identifier] = late_reason(batch, name(last))
+        elif reason or is_gap(before, batch):
+            reason = reason or f"it waits for the batches after {'the start' if before is None else name(before)}"
+            waiting[batch.identifier] = reason
+        else:
+            before = batch.identifier
+    return waiting
+
+
+def late_reason(batch: Batch, newest: str) -> str:
+    """Return why a batch that is older than a committed one is not taken."""
+    return (
+        f"batch {batch.key} is older than {newest}, which is committed, and its rows would win over those of later "
+        "batches. Load the table anew to take it"
+    )
+
+
+def _recorded(catalog: lc.Catalog, table: lc.Table, commit_user: str) -> Groups:
+    """Return the record, as if no group were committed."""
+    target, log = _target(table, commit_user), open_table(catalog, _log_name(table))
+    if log is None:
+        return Groups(batches={}, revision=-1, done=-1, done_alone=-1)
+    # Read before the rows: who changes the record after it does not know what came meanwhile, and fails.
+    revision = committed_identifier(log, _recorder(target))
+    rows = log.scan(where=lc.col("target") == target).to_arrow().to_pylist()
+    batches = {
+        row["batch"]: GroupedBatch(
+            batch=Batch(key=row["partition_key"], identifier=row["batch"]),
+            group=row["group_number"],
+            rows=row["row_count"],
+        )
+        for row in rows
+        if row["group_number"] is not None
+    }
+    return Groups(batches=batches, revision=-1 if revision is None else revision, done=-1, done_alone=-1)
+
+
+def _with_done(recorded: Groups, table: lc.Table, commit_user: str) -> Groups:
+    found = {c.commit_user: c.commit_identifier for c in table.committers()}
+    return replace(recorded, done=found.get(group_user(commit_user), -1), done_alone=found.get(commit_user, -1))
+
+
+def _recorder(target: str) -> str:
+    return f"groups/{target}"
+
+
+def _log_name(table: lc.Table) -> str:
+    return f"{table.name.partition('.')[0]}.{GROUPS}"
+
+
+def _target(table: lc.Table, commit_user: str) -> str:
+    """Return what names the table and no other one that has its name later."""
+    return f"{commit_user}@{incarnation(table)}"

@@ -1,0 +1,219 @@
+"""Together: commit the batches that are staged in one snapshot, or in several of a bounded number of batches.
+
+Rule: safe to repeat at any point, and beside other committers of the table. A staged commit is removed last, so what a
+killed committer has committed and not yet told of is found by the next one.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import lakehouse_core as lc
+from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.pipeline.committing import Committed, tag_batch
+from lakehouse_dagster.pipeline.groups import GroupedBatch, Groups, group_user, read_groups, record_group
+from lakehouse_dagster.pipeline.table_state import BATCH, BATCHES, RUN_ID, SnapshotFacts, committed_snapshots
+
+# As often other committers may come first.
+_MOST_RACES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointCommit:
+    """What a committer has committed or found committed, oldest first, and the reasons of the batches that wait."""
+
+    committed: Sequence[Committed]
+    waiting: Mapping[Batch, str] = field(default_factory=dict)
+    # To be removed once the result is told.
+    staged: Sequence[lc.StagedCommit] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committer:
+    """The committer of the batches that `commit_user` stages for a table.
+
+    `held_back` returns the staged batches that must wait for others, with the reason.
+    """
+
+    catalog: lc.Catalog
+    table: lc.Table
+    commit_user: str
+    run_id: str
+    most_batches: int
+    tag_batches: bool = False
+    held_back: Callable[[Iterable[Batch], Groups], Mapping[int, str]] = lambda *_: {}
+    progress: Callable[[lc.Progress], None] | None = None
+    _originals: dict[int, SnapshotFacts] = field(default_factory=dict)
+
+    def commit(self, wanted: Sequence[Batch]) -> JointCommit:
+        """Commit all batches that are staged now, oldest first, and say what became of the `wanted` ones.
+
+        Batches that are staged meanwhile are left to the next committer. Call `forget_committed` once the result is
+        told. Raises NotFound for a wanted batch that is neither staged nor committed.
+        """
+        groups, staged = self._checked(wanted)
+        at_first, found = staged, dict(staged)
+        told: dict[int, Committed] = {}
+        waiting: Mapping[int, str] = {}
+        lost = 0
+        while lost <= _MOST_RACES:
+            ready: list[lc.StagedCommit] = []
+            undone = _rolled_back(groups, staged)
+            if not undone:
+                groups = self._finish(groups, staged, told)
+                # Also what an earlier committer has committed and did not come to remove.
+                told |= self._found(groups, map(batch_of, at_first.values()), but=told)
+                left = [staged[number] for number in sorted(at_first.keys() & staged.keys() - told.keys())]
+                waiting = self.held_back(map(batch_of, left), groups)
+                ready = [each for each in left if each.commit_identifier not in waiting][: self.most_batches]
+                if not ready:
+                    break
+            # Batches without rows make no snapshot, so they need no group of their own.
+            number = groups.next_number if any(map(_rows, ready)) else groups.done
+            members = [GroupedBatch(batch=batch_of(each), group=number, rows=_rows(each)) for each in ready]
+            if not record_group(self.catalog, self.table, groups, members, undone=undone, commit_user=self.commit_user):
+                lost += 1
+            elif ready and number == groups.done:
+                told |= self._commit_group(groups.next_number, ready)
+            groups, staged = read_groups(self.catalog, self.table, commit_user=self.commit_user)
+            found |= staged
+        else:
+            raise lc.CommitConflict(
+                f"{self.table.name}: other runs recorded {lost} groups of batches at the same time. Run the commit "
+                "again."
+            )
+        told |= self._found(groups, wanted, but=told)
+        return JointCommit(
+            committed=[told[number] for number in sorted(told)],
+            waiting={batch_of(staged[number]): reason for number, reason in sorted(waiting.items())},
+            staged=[each for number, each in found.items() if number in told],
+        )
+
+    def _checked(self, wanted: Sequence[Batch]) -> tuple[Groups, Mapping[int, lc.StagedCommit]]:
+        """Read the groups and what is staged. Raises NotFound for a wanted batch that is neither."""
+        missing: list[Batch] = []
+        # Read again when one is missing: another committer may have committed it between the two reads.
+        for _ in range(2):
+            groups, staged = read_groups(self.catalog, self.table, commit_user=self.commit_user)
+            missing = [
+                batch
+                for batch in wanted
+                if batch.identifier not in staged and not groups.is_committed(batch.identifier)
+            ]
+            if not missing:
+                return groups, staged
+        raise lc.NotFound(
+            f"{self.table.name}: batch {missing[0].key} of {self.commit_user} is not staged. Materialise its ingest "
+            "asset first."
+        )
+
+    def _finish(self, groups: Groups, staged: Mapping[int, lc.StagedCommit], told: dict[int, Committed]) -> Groups:
+        """Commit the groups that are recorded and not committed, in the order of their numbers; add them to `told`."""
+        for number, members in groups.unfinished.items():
+            told |= self._commit_group(number, [staged[each.batch.identifier] for each in members])
+            groups = replace(groups, done=number)
+        return groups
+
+    def _commit_group(self, number: int, parts: Sequence[lc.StagedCommit]) -> dict[int, Committed]:
+        """Commit the batches of a group as one snapshot."""
+        batches = [batch_of(part) for part in parts]
+        keys = [batch.key or "" for batch in batches]
+        try:
+            report = self.table.commit_together(
+                parts,
+                commit_user=group_user(self.commit_user),
+                commit_identifier=number,
+                properties={BATCHES if len(keys) > 1 else BATCH: ", ".join(keys), RUN_ID: self.run_id},
+                progress=self.progress,
+            )
+        except lc.StaleCommit:
+            # Groups are committed in their order, so another committer has committed this one before a later one.
+            return {batch.identifier: Committed(batch=batch, report=None) for batch in batches}
+        if self.tag_batches and report.snapshot_ids:
+            tag_batch(self.table, keys[-1], report.snapshot_ids[-1])
+        return {
+            batch.identifier: Committed(
+                batch=batch,
+                report=share,
+                original=self._original(number, batch, _rows(part)) if report.replayed else None,
+            )
+            for batch, part, share in zip(batches, parts, _shares(report, parts), strict=True)
+        }
+
+    def _found(self, groups: Groups, batches: Iterable[Batch], *, but: Container[int]) -> dict[int, Committed]:
+        """Return the batches that were committed before, without those that are told of already."""
+        return {
+            batch.identifier: self._committed_before(groups, batch)
+            for batch in batches
+            if batch.identifier not in but and groups.is_committed(batch.identifier)
+        }
+
+    def _committed_before(self, groups: Groups, batch: Batch) -> Committed:
+        found = groups.batches.get(batch.identifier)
+        if found is None:
+            alone = committed_snapshots(self.table, self.commit_user)
+            return Committed(batch=batch, report=None, original=alone.get(batch.identifier))
+        return Committed(batch=batch, report=None, original=self._original(found.group, batch, found.rows))
+
+    def _original(self, number: int, batch: Batch, rows: int) -> SnapshotFacts | None:
+        """Return the snapshot of a group, with the rows of one batch; None for a batch without rows."""
+        if number not in self._originals:
+            self._originals.update(committed_snapshots(self.table, group_user(self.commit_user)))
+        facts = self._originals.get(number)
+        return None if facts is None or not rows else replace(facts, change=rows, batch=batch.key or "")
+
+
+def forget_committed(table: lc.Table, joint: JointCommit) -> None:
+    """Remove the staged commits of the batches that are committed."""
+    for staged in joint.staged:
+        table.forget_pending(staged)
+
+
+def batch_of(staged: lc.StagedCommit) -> Batch:
+    """Return the batch that was staged."""
+    return Batch(key=staged.properties.get(BATCH), identifier=staged.commit_identifier)
+
+
+def _rolled_back(groups: Groups, staged: Mapping[int, lc.StagedCommit]) -> list[GroupedBatch]:
+    """Return the batches of all groups that are not committed, if one of them is not staged any more; else none.
+
+    They must leave the record before another group is committed, which would count them as committed too.
+    """
+    unfinished = [each for members in groups.unfinished.values() for each in members]
+    return [] if all(each.batch.identifier in staged for each in unfinished) else unfinished
+
+
+def _rows(staged: lc.StagedCommit) -> int:
+    return sum(file.row_count for message in staged.messages for file in message.new_files)
+
+
+def _shares(report: lc.CommitReport, parts: Sequence[lc.StagedCommit]) -> list[lc.CommitReport]:
+    """Return the share of each part in the report of their commit. The shares add up to it: the last one has the rest,
+    the attempts, the time and the compaction.
+    """
+    if report.replayed:
+        return [report for _ in parts]
+    shares: list[lc.CommitReport] = []
+    rest = report
+    for part in parts[:-1]:
+        files = [file for message in part.messages for file in message.new_files]
+        share = replace(
+            report,
+            rows_added=_rows(part),
+            files_added=len(files),
+            bytes_added=sum(file.file_size for file in files),
+            changelog_files_added=0,
+            changelog_rows_added=0,
+            attempts=0,
+            duration_seconds=0.0,
+            compaction=None,
+            compaction_failure=None,
+            clock_note=None,
+        )
+        shares.append(share)
+        rest = replace(
+            rest,
+            rows_added=rest.rows_added - share.rows_added,
+            files_added=rest.files_added - share.files_added,
+            bytes_added=rest.bytes_added - share.bytes_added,
+        )
+    return [*shares, rest]
