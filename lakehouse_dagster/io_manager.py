@@ -5,8 +5,9 @@ asked is an error, never a whole read.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import dagster as dg
@@ -16,6 +17,7 @@ from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.frames import Read, Values, is_spark, loader_of, parted, rows_of
 from lakehouse_dagster.instance.dagster_internals import add_input_metadata
+from lakehouse_dagster.lineage import Step, StepLineage, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import Metadata, batch_metadata, commit_metadata, read_metadata, state_metadata
 from lakehouse_dagster.partition_maps import (
     PartitionMap,
@@ -24,7 +26,7 @@ from lakehouse_dagster.partition_maps import (
     partition_condition,
     partition_values,
 )
-from lakehouse_dagster.pipeline import RUN_ID, Committed, original_of, read_state
+from lakehouse_dagster.pipeline import RUN_ID, Committed, TableState, original_of, read_state
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import root_run_id
 
@@ -100,8 +102,14 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             # The session that made the frame is one of this process, and so is the resource's.
             catalog = self.lakehouse.catalog() if is_spark(rows) else self.lakehouse.local_catalog()
             table = self._table(context.asset_key, definition, catalog)
-            parts = _output_parts(context, table, _plain(definition), rows)
-            self._write(context, table, parts, _plain(definition).get("rowkind_column"))
+            with self._told(context, table) as lineage:
+                for name, snapshot_id in _tables_read(context, self.lakehouse.name) if self.lakehouse.lineage else ():
+                    lineage.reads(partial(table_dataset, self.lakehouse.uri, catalog.table(name), snapshot_id))
+                parts = _output_parts(context, table, _plain(definition), rows)
+                committed, state = self._write(context, table, parts, _plain(definition).get("rowkind_column"))
+                reports = [part.report for part in committed if part.report is not None and not part.is_replay]
+                if any(report.snapshot_id is not None for report in reports):
+                    lineage.writes(lambda: table_dataset(self.lakehouse.uri, table, state.snapshot_id or 0, reports))
 
     def _table(self, key: dg.AssetKey, definition: Mapping[str, Any], catalog: lc.Catalog) -> lc.Table:
         plain = _plain(definition)
@@ -117,9 +125,21 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             f"table_metadata(lake={own!r}, table='database.table')."
         )
 
+    def _told(self, context: dg.OutputContext, table: lc.Table) -> AbstractContextManager[StepLineage]:
+        run = context.step_context.dagster_run
+        step = Step(
+            namespace=self.lakehouse.name,
+            job=f"{table.name}.write",
+            run_id=run.run_id,
+            root_run_id=root_run_id(run.root_run_id or run.run_id, run.tags),
+            run_job=run.job_name,
+            attempt=context.step_context.previous_attempt_count,
+        )
+        return emitted_lineage(step, self.lakehouse.lineage, self.lakehouse.lineage_api_key, context.log.warning)
+
     def _write(
         self, context: dg.OutputContext, table: lc.Table, parts: "Sequence[_Part]", rowkind_column: str | None
-    ) -> None:
+    ) -> tuple[list[Committed], TableState]:
         run = context.step_context.dagster_run
         asset = "/".join(context.asset_key.path)
         committed = []
@@ -152,6 +172,7 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
         )
         # Of the content, not of the code: else a table would look unchanged while the code is.
         context.step_context.set_data_version(context.asset_key, dg.DataVersion(state.content_version))
+        return committed, state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +293,20 @@ def _pinned(context: dg.InputContext, lake: str, table: lc.Table) -> int | None:
             snapshot_id: int = found["paimon/snapshot_id"]
             return snapshot_id
     return None
+
+
+def _tables_read(context: dg.OutputContext, lake: str) -> list[tuple[str, int]]:
+    """Return the tables of the lake that the step has read as inputs, and their snapshots."""
+    step = context.step_context
+    found: dict[str, int] = {}
+    for entry in step.instance.all_logs(step.run_id, of_type=dg.DagsterEventType.LOADED_INPUT):
+        event = entry.dagster_event
+        if event is not None and event.step_key == context.step_key:
+            loaded: Any = event.event_specific_data
+            read = _plain(loaded.metadata)
+            if read.get("paimon/lake") == lake:
+                found[read["paimon/table"]] = read["paimon/snapshot_id"]
+    return list(found.items())
 
 
 def _mapped(definition: Mapping[str, Any]) -> PartitionMap | None:

@@ -7,15 +7,23 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_dagster import LakehouseResource, SparkRuntime, lake_definitions
+from lakehouse_dagster import (
+    LakehouseIOManager,
+    LakehouseResource,
+    SparkRuntime,
+    lake_definitions,
+    table_metadata,
+)
 from lakehouse_dagster.lineage import Step, emitted_lineage
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
@@ -195,6 +203,40 @@ def test_a_step_whose_process_was_killed_is_told_as_failed_once_the_run_is(tmp_p
     assert "the worker is gone" in end["run"]["facets"]["errorMessage"]["message"]
     assert faults(end) == []
     assert len(events(file)) == told
+
+
+def test_what_an_io_manager_writes_is_told_with_the_tables_that_the_step_read(instance, tmp_path):
+    lake = Lake(instance, tmp_path, file := tmp_path / "events.jsonl", others=(orders(name="copies"),))
+    lake.run("ingest", day="2013-01-01")
+    file.unlink()
+    lakehouse = lake.definitions.resources["lakehouse"]
+    source = dg.AssetKey(["mine", "sales", "orders"])
+
+    @dg.asset(
+        key=["mine", "sales", "copies"],
+        ins={"rows": dg.AssetIn(source)},
+        metadata=table_metadata(write_mode="upsert"),
+    )
+    def copies(rows: pa.Table) -> pa.Table:
+        return rows.slice(0, 1)
+
+    assets = [copies, dg.AssetSpec(source).with_io_manager_key("io_manager")]
+    resources = {"io_manager": LakehouseIOManager(lakehouse=lakehouse)}
+    run = partial(dg.materialize, assets, selection=[copies], instance=instance, resources=resources)
+    first, second = run(), run()
+    # As a re-execution of the first run, whose rows are committed once.
+    again = run(tags={"dagster/root_run_id": first.run_id})
+    assert [first.success, second.success, again.success] == [True] * 3
+
+    told = events(file)
+    assert [fault for event in told for fault in faults(event)] == []
+    assert [event["eventType"] for event in told] == ["START", "COMPLETE"] * 3
+    assert {event["job"]["name"] for event in told} == {"sales.copies.write"}
+    ends = told[1::2]
+    assert [[each["name"] for each in event["inputs"]] for event in ends] == [["sales.orders"]] * 3
+    assert ends[0]["inputs"][0]["facets"]["version"]["datasetVersion"].endswith("/main@1")
+    written = [[each["outputFacets"]["outputStatistics"]["rowCount"] for each in event["outputs"]] for event in ends]
+    assert written == [[1], [1], []]
 
 
 def test_a_lake_without_a_receiver_has_no_sensor_of_lineage(instance, tmp_path):
