@@ -16,7 +16,7 @@ from assets.lake import LAKE
 from lakehouse_dagster import carry_on, log_failed_run, progress_logger
 from orchestration import jobs
 from orchestration.schedules import ingests, nightly_maintenance
-from orchestration.sensors import deliveries, derived, failed_run_webhook, maintenance, news, state
+from orchestration.sensors import committer, deliveries, derived, failed_run_webhook, maintenance, news, state
 from resources.lakehouse import LAKEHOUSE
 
 defs = dg.Definitions(
@@ -24,7 +24,17 @@ defs = dg.Definitions(
     asset_checks=checks,
     jobs=[jobs.ingest, jobs.maintain, jobs.observe_source],
     schedules=[nightly_maintenance, *ingests],
-    sensors=[maintenance, state, *deliveries, *derived, *news, carry_on, log_failed_run, failed_run_webhook],
+    sensors=[
+        maintenance,
+        state,
+        *deliveries,
+        *derived,
+        *news,
+        *committer,
+        carry_on,
+        log_failed_run,
+        failed_run_webhook,
+    ],
     resources={
         LAKE.resource: LAKEHOUSE,
         # A warehouse keeps the start that it began with: `make ui` sets it.

@@ -4,6 +4,7 @@ import dagster as dg
 
 from assets.lake import LAKE
 from lakehouse_dagster import (
+    committer_sensors,
     deliveries_sensors,
     derived_sensors,
     maintenance_sensor,
@@ -15,6 +16,7 @@ from orchestration.jobs import ingest, maintain
 
 maintenance = maintenance_sensor(LAKE, maintain)
 state = state_sensor(LAKE)
+committer = committer_sensors(LAKE)
 deliveries = deliveries_sensors(LAKE)
 derived = derived_sensors(LAKE)
 news = news_sensors(LAKE, ingest)
