@@ -20,6 +20,7 @@ from lakehouse_dagster.assets import (
     compact_full_asset,
     compact_manifests_asset,
     expire_asset,
+    fleet_asset,
     ingest_asset,
 )
 from lakehouse_dagster.automation import (
@@ -28,6 +29,8 @@ from lakehouse_dagster.automation import (
     deliveries_sensors,
     derived_sensors,
     external_tables_sensor,
+    fleet_job,
+    fleet_schedule,
     ingest_job,
     ingest_schedules,
     lineage_sensor,
@@ -40,11 +43,12 @@ from lakehouse_dagster.automation import (
     observe_job,
     progress_logger,
     state_sensor,
+    urgent_sensor,
     webhook_sensor,
 )
 from lakehouse_dagster.checks import table_checks
 from lakehouse_dagster.component import LakehouseTableComponent
-from lakehouse_dagster.definitions import lake_definitions, location_definitions, table_definitions
+from lakehouse_dagster.definitions import fleet_definitions, lake_definitions, location_definitions, table_definitions
 from lakehouse_dagster.external import external_table
 from lakehouse_dagster.feed import Batch, Feed, batches_of
 from lakehouse_dagster.instance import (
@@ -94,6 +98,10 @@ __all__ = [
     "expire_asset",
     "external_table",
     "external_tables_sensor",
+    "fleet_asset",
+    "fleet_definitions",
+    "fleet_job",
+    "fleet_schedule",
     "ingest_asset",
     "ingest_job",
     "ingest_schedules",
@@ -118,6 +126,7 @@ __all__ = [
     "table_definitions",
     "table_metadata",
     "unapplied",
+    "urgent_sensor",
     "webhook_sensor",
     "write_instance_settings",
 ]

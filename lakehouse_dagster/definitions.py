@@ -11,6 +11,7 @@ from lakehouse_dagster.assets import (
     compact_full_asset,
     compact_manifests_asset,
     expire_asset,
+    fleet_asset,
     ingest_asset,
 )
 from lakehouse_dagster.automation import (
@@ -18,6 +19,8 @@ from lakehouse_dagster.automation import (
     committer_sensors,
     deliveries_sensors,
     derived_sensors,
+    fleet_job,
+    fleet_schedule,
     ingest_job,
     ingest_schedules,
     lineage_sensor,
@@ -27,6 +30,7 @@ from lakehouse_dagster.automation import (
     news_sensors,
     nightly_schedule,
     state_sensor,
+    urgent_sensor,
 )
 from lakehouse_dagster.checks import table_checks
 from lakehouse_dagster.lake import Lake
@@ -40,13 +44,18 @@ def location_definitions() -> dg.Definitions:
 
 
 def lake_definitions(
-    lake: Lake, *, resources: Mapping[str, Any] | None = None, with_location: bool = True
+    lake: Lake,
+    *,
+    resources: Mapping[str, Any] | None = None,
+    fleet: lc.Budget | None = None,
+    with_location: bool = True,
 ) -> dg.Definitions:
     """Return the assets and checks of all tables, the jobs, the schedules and the sensors of a lake.
 
     `resources` has the `LakehouseResource` under `lake.resource`, and the resources of the feeds under their keys.
     Merge the result with the definitions of the feeds' own assets. Start the schedule and the sensor of maintenance
-    yourself; what loads the tables is on, as their specifications say. `with_location` adds the `location_definitions`.
+    yourself; what loads the tables is on, as their specifications say. `fleet` is a budget of maintenance for all
+    tables, and adds the `fleet_definitions`. `with_location` adds the `location_definitions`.
     Raises InvalidRequest when the name of the resource is not the name of the lake.
     """
     lakehouse = (resources or {}).get(lake.resource)
@@ -74,7 +83,21 @@ def lake_definitions(
             # One process and one Spark session a run; the default would start a JVM for each step.
             executor=dg.in_process_executor,
         ),
+        dg.Definitions() if fleet is None else fleet_definitions(lake, fleet),
         location_definitions() if with_location else dg.Definitions(),
+    )
+
+
+def fleet_definitions(lake: Lake, budget: lc.Budget) -> dg.Definitions:
+    """Return the asset that spends a budget of maintenance on all tables of a lake, its job, the schedule that does so
+    each night, and the sensor that starts what is urgent. Start the schedule and the sensor yourself.
+    """
+    job = fleet_job(lake)
+    return dg.Definitions(
+        assets=[fleet_asset(lake, budget)],
+        jobs=[job],
+        schedules=[fleet_schedule(lake, job)],
+        sensors=[urgent_sensor(lake, job, budget)],
     )
 
 

@@ -112,6 +112,11 @@ class Lake:
         """
         return LakehouseTranslator().key(self.facts(table))
 
+    @property
+    def fleet_key(self) -> dg.AssetKey:
+        """The key of the asset that spends a budget of maintenance on all tables of the lake."""
+        return dg.AssetKey([self.name, "fleet"])
+
     def operation_key(self, table: TableSpec, operation: str) -> dg.AssetKey:
         """Return the key of one of the table's operations: `ingest`, or one of `OPERATIONS`."""
         return dg.AssetKey([*self.table_key(table).path, operation])

@@ -194,11 +194,13 @@ def _commit_row(part: Committed) -> tuple[str, int, int, int, str]:
     return batch, part.report.snapshot_id or 0, part.report.rows_added, compacted, part.noop_reason
 
 
-def outcome(report: lc.Report) -> str:
-    """What an operation did, or why it did nothing."""
-    if report.noop_reason is not None:
-        return f"nothing to do: {report.noop_reason}"
-    counts = ((getattr(report, f"{things}s_{done}", 0), things, done) for things, done in _DONE)
+def outcome(*reports: lc.Report) -> str:
+    """What an operation did, maybe in several partitions, or why it did nothing."""
+    if all(report.noop_reason is not None for report in reports):
+        return f"nothing to do: {reports[0].noop_reason}"
+    counts = (
+        (sum(getattr(report, f"{things}s_{done}", 0) for report in reports), things, done) for things, done in _DONE
+    )
     return ", ".join(f"{n:,} {thing}{'s' if n > 1 else ''} {done}" for n, thing, done in counts if n) or "done"
 
 
@@ -258,6 +260,33 @@ def state_metadata(state: TableState) -> Metadata:
     }
 
 
+def fleet_metadata(plan: lc.MaintenancePlan, outcomes: Sequence[lc.MaintenanceOutcome]) -> Metadata:
+    """A plan for many tables, and what became of it: figures, then the first choices and refusals."""
+    told = {id(each.choice): str(each).removeprefix(f"{each.choice.table}: {each.choice.name}: ") for each in outcomes}
+    return {
+        OUTCOME: str(plan),
+        "paimon/tables": plan.tables,
+        "paimon/files_total": plan.files,
+        "paimon/bytes_total": plan.bytes,
+        "paimon/operations_chosen": len(plan.choices),
+        "paimon/operations_urgent": sum(each.urgent is not None for each in plan.choices),
+        "paimon/operations_done": sum(each.is_done for each in outcomes),
+        "paimon/operations_failed": sum(each.error is not None for each in outcomes),
+        "paimon/operations_refused": len(plan.refusals),
+        "paimon/bytes_planned": plan.cost.bytes,
+        "paimon/requests_planned": plan.cost.requests,
+        "paimon/seconds_planned": _number(plan.cost.seconds),
+        "paimon/seconds_saved": _number(plan.saved_seconds),
+        "paimon/choices": records(
+            ("table", "operation", "bytes", "why", "outcome"),
+            ((each.table, each.name, each.bytes, each.reason, told.get(id(each), "")) for each in plan.choices),
+        ),
+        "paimon/refusals": records(
+            ("table", "operation", "why not"), ((each.table, each.name, each.reason) for each in plan.refusals)
+        ),
+    }
+
+
 def before_and_after(before: TableState, after: TableState) -> Metadata:
     """Pairs that show what a maintenance step changed."""
     pairs: Metadata = {}
@@ -267,17 +296,20 @@ def before_and_after(before: TableState, after: TableState) -> Metadata:
     return pairs
 
 
-def details(report: Any) -> Metadata:
-    """The scalars that a verb reports beyond what all reports have."""
-    plain = report.to_dict()
-    return {
-        f"paimon/{name}": _number(value)
-        for name, value in plain.items()
-        # A dry run has no page, so on a page this is always false.
-        if name not in (*_SUMMED, "commit_identifier", "dry_run")
-        and isinstance(value, int | float | bool)
-        and not name.startswith("snapshot_id")
-    }
+def details(*reports: Any) -> Metadata:
+    """The scalars that a verb reports beyond what all reports have; the sums of several reports."""
+    found: Metadata = {}
+    for report in reports:
+        for name, value in report.to_dict().items():
+            # A dry run has no page, so on a page this is always false.
+            if (
+                name not in (*_SUMMED, "commit_identifier", "dry_run")
+                and isinstance(value, int | float | bool)
+                and not name.startswith("snapshot_id")
+            ):
+                key = f"paimon/{name}"
+                found[key] = _number(found[key] + value) if key in found else _number(value)
+    return found
 
 
 def input_snapshots(inputs: Iterable[tuple[str, str, int]]) -> Metadata:

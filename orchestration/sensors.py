@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from assets.fleet import BUDGET
 from assets.lake import LAKE
 from lakehouse_dagster import (
     committer_sensors,
@@ -10,11 +11,13 @@ from lakehouse_dagster import (
     maintenance_sensor,
     news_sensors,
     state_sensor,
+    urgent_sensor,
     webhook_sensor,
 )
-from orchestration.jobs import ingest, maintain
+from orchestration.jobs import fleet, ingest, maintain
 
 maintenance = maintenance_sensor(LAKE, maintain)
+urgent = urgent_sensor(LAKE, fleet, BUDGET)
 state = state_sensor(LAKE)
 committer = committer_sensors(LAKE)
 deliveries = deliveries_sensors(LAKE)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of
 from lakehouse_core.api.error_context import named
 from lakehouse_core.api.fleet.plan import MaintenancePlan
-from lakehouse_core.api.fleet.planning import FleetTable, check_budget, plan_fleet
+from lakehouse_core.api.fleet.planning import FleetTable, check_budget, names_of, plan_fleet
 from lakehouse_core.api.fleet.run import MaintenanceReport, run_plan
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport
@@ -335,7 +335,7 @@ class Catalog:
 
     def plan_maintenance(
         self,
-        tables: str = "*",
+        tables: str | Sequence[str] = "*",
         *,
         budget: Budget,
         database: str | None = None,
@@ -345,8 +345,9 @@ class Catalog:
         also: Sequence["Catalog"] = (),
         progress: Listener | None = None,
     ) -> MaintenancePlan:
-        """Return how to spend a budget on the tables whose name and database match, as in `compact`: which partitions
-        to compact, which manifests to merge, which snapshots to expire. Reads metadata only, and changes nothing.
+        """Return how to spend a budget on the tables whose name and database match, as in `compact`, or on a list of
+        names: which partitions to compact, which manifests to merge, which snapshots to expire. Reads metadata only,
+        and changes nothing.
 
         An operation is worth the seconds of reading that it saves each day. `reads` says how often a day each table is
         read, by name; nothing records that, so other tables count as read once, as a whole. `operations` are those to
@@ -360,7 +361,7 @@ class Catalog:
         found = [
             FleetTable(warehouse=each.uri, name=name, open=each._context)
             for each in catalogs
-            for name in each.matching(tables, database=database)
+            for name in (each.matching(tables, database=database) if isinstance(tables, str) else names_of(tables))
         ]
         return plan_fleet(
             found,

@@ -125,11 +125,12 @@ class TableAssets:
         with (
             retry_transient(table, operation, retry_number=context.retry_number),
             spark_job(group, f"{operation} {table}"),
-            self._told(context, operation) as lineage,
+            self.lineage(context, operation) as lineage,
         ):
             yield lineage
 
-    def _told(self, context: dg.AssetExecutionContext, operation: str) -> AbstractContextManager[StepLineage]:
+    def lineage(self, context: dg.AssetExecutionContext, operation: str) -> AbstractContextManager[StepLineage]:
+        """Tell of the lineage of an operation of the table."""
         run, lakehouse = context.run, self.lakehouse(context)
         step = Step(
             namespace=self.lake.name,

@@ -1,6 +1,6 @@
 """Maintenance step: run the verb, and show its outcome on its own page and on the page of the table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,52 +52,77 @@ def maintain(
             description = f"dry run: {report.noop_reason or 'nothing was done; the metadata are the plan'}"
             context.log.info(f"{spec.identifier}: {operation}: {description}")
             return observed(context, assets.operation(operation), [(None, description, plan_metadata(report))])
-        # Reported also when there was nothing to do: another process may have changed the table meanwhile.
-        after = report_state(
-            context.instance,
-            assets.lake,
-            spec,
-            table,
-            done=f"{operation} by run {context.run.run_id[:8]}",
-            outcomes={operation: outcome(report)},
-        )
-        if report.noop_reason is None:
-            # Of the files that the operation has made and deleted.
-            check = verify_check(assets.key, table, logged_progress(context.log.info))
-            report_check(context.instance, check, blocking=True)
+        metadata, after = show_reports(context, assets, operation, table, before=before, reports=[report])
         if report.snapshot_id is not None:
             lineage.writes(lambda: assets.dataset(context, table, after, [report]))
-        metadata = {
-            OUTCOME: outcome(report),
-            **details(report),
-            **report_metadata([report]),
-            **before_and_after(before, after),
-            **state_metadata(after),
-            **_health_page(assets.lakehouse(context).health_pages, table, context.log.warning),
-            "paimon/spark_app_id": spark_app_id(),
-            **input_snapshots([(assets.key.to_user_string(), before.content_version, before.snapshot_id or 0)]),
-        }
         context.log.info(f"{spec.identifier}: {operation}: {_summary(report, before, after)}")
-        version = f"{after.incarnation}/{after.branch}@{after.snapshot_id or 0}"
-        return dg.MaterializeResult(data_version=dg.DataVersion(version), metadata=metadata)
+        return dg.MaterializeResult(data_version=dg.DataVersion(position_version(after)), metadata=metadata)
 
 
-def _health_page(folder: str, table: lc.Table, warn: Callable[[str], None]) -> dict[str, Any]:
-    """Write the health page of a table, and return its path; nothing without a folder.
+def show_reports(
+    context: dg.AssetExecutionContext,
+    assets: TableAssets,
+    operation: str,
+    table: lc.Table,
+    *,
+    before: TableState,
+    reports: Sequence[lc.Report],
+) -> tuple[dict[str, Any], TableState]:
+    """Show on the page of the table what an operation did; return what its own page shows, and the state after it.
+
+    Shown also when there was nothing to do: another process may have changed the table meanwhile.
+    """
+    after = report_state(
+        context.instance,
+        assets.lake,
+        assets.spec,
+        table,
+        done=f"{operation} by run {context.run.run_id[:8]}",
+        outcomes={operation: outcome(*reports)},
+    )
+    if any(report.noop_reason is None for report in reports):
+        # Of the files that the operation has made and deleted.
+        check = verify_check(assets.key, table, logged_progress(context.log.info))
+        report_check(context.instance, check, blocking=True)
+    metadata = {
+        OUTCOME: outcome(*reports),
+        **details(*reports),
+        **report_metadata(reports),
+        **before_and_after(before, after),
+        **state_metadata(after),
+        **_health_page(assets.lakehouse(context).health_pages, table, context.log.warning),
+        "paimon/spark_app_id": spark_app_id(),
+        **input_snapshots([(assets.key.to_user_string(), before.content_version, before.snapshot_id or 0)]),
+    }
+    return metadata, after
+
+
+def position_version(state: TableState) -> str:
+    """Return the data version of an operation's asset: the snapshot of its table."""
+    return f"{state.incarnation}/{state.branch}@{state.snapshot_id or 0}"
+
+
+def write_page(folder: str, name: str, text: Callable[[], str], warn: Callable[[str], None]) -> dict[str, Any]:
+    """Write a page into the folder of pages, and return its path as metadata; nothing without a folder.
 
     A folder that cannot be written is a warning: the operation is done.
     """
     if not folder:
         return {}
-    page = Path(folder).expanduser().absolute() / f"{table.name}.html"
+    page = Path(folder).expanduser().absolute() / f"{name}.html"
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(lc.health_page([table.health()]), encoding="utf-8")
+        page.write_text(text(), encoding="utf-8")
     except OSError as error:
-        warn(f"{table.name}: its health page {page} cannot be written ({error.strerror or error}).")
+        warn(f"{name}: its health page {page} cannot be written ({error.strerror or error}).")
         return {}
     # Not a link: browsers follow none from a web page to a file.
     return {"paimon/health_page": dg.MetadataValue.path(str(page))}
+
+
+def _health_page(folder: str, table: lc.Table, warn: Callable[[str], None]) -> dict[str, Any]:
+    """Write the health page of a table, and return its path; nothing without a folder."""
+    return write_page(folder, table.name, lambda: lc.health_page([table.health()]), warn)
 
 
 def _summary(report: lc.Report, before: TableState, after: TableState) -> str:

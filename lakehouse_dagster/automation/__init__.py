@@ -4,11 +4,12 @@ from lakehouse_dagster.automation.alerts import log_failed_run, log_failed_step,
 from lakehouse_dagster.automation.carry_on import carry_on
 from lakehouse_dagster.automation.committer import committer_sensors
 from lakehouse_dagster.automation.deliveries import deliveries_sensors
+from lakehouse_dagster.automation.fleet import urgent_sensor
 from lakehouse_dagster.automation.ingestion import derived_sensors, ingest_schedules, news_sensors
-from lakehouse_dagster.automation.jobs import ingest_job, maintain_job, observe_job
+from lakehouse_dagster.automation.jobs import fleet_job, ingest_job, maintain_job, observe_job
 from lakehouse_dagster.automation.lineage_ends import lineage_sensor
 from lakehouse_dagster.automation.progress import progress_logger
-from lakehouse_dagster.automation.schedules import nightly_schedule
+from lakehouse_dagster.automation.schedules import fleet_schedule, nightly_schedule
 from lakehouse_dagster.automation.sensors import maintenance_sensor
 from lakehouse_dagster.automation.state import external_tables_sensor, state_sensor
 
@@ -18,6 +19,8 @@ __all__ = [
     "deliveries_sensors",
     "derived_sensors",
     "external_tables_sensor",
+    "fleet_job",
+    "fleet_schedule",
     "ingest_job",
     "ingest_schedules",
     "lineage_sensor",
@@ -30,5 +33,6 @@ __all__ = [
     "observe_job",
     "progress_logger",
     "state_sensor",
+    "urgent_sensor",
     "webhook_sensor",
 ]

@@ -43,6 +43,17 @@ def maintain_job(lake: Lake) -> AssetJob:
     )
 
 
+def fleet_job(lake: Lake) -> AssetJob:
+    """Return the job of the `fleet_asset` of a lake, which spends a budget of maintenance on its tables."""
+    return _job(
+        lake,
+        "fleet",
+        dg.AssetSelection.assets(lake.fleet_key),
+        description="Plans the maintenance of all tables under a budget, and carries it out.",
+        operation="fleet",
+    )
+
+
 def observe_job(lake: Lake) -> AssetJob:
     """Return the job that checks whether the sources of the feeds have changed.
 

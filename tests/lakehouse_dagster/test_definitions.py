@@ -11,6 +11,7 @@ import pytest
 
 import lakehouse_core as lc
 import lakehouse_dagster
+from assets.fleet import BUDGET
 from assets.lake import LAKE
 from lakehouse_dagster import lake_definitions
 from orchestration.definitions import defs as platform
@@ -34,7 +35,7 @@ def facts(defs: dg.Definitions, lake: str) -> dict[str, Any]:
         "jobs": {
             job.name: (job.description, job.tags, {n.name for n in job.nodes if n.name.startswith(f"{lake}__")})
             for job in repository.get_all_jobs()
-            if job.name in {f"{lake}_ingest", f"{lake}_maintain"}
+            if job.name in {f"{lake}_ingest", f"{lake}_maintain", f"{lake}_fleet"}
         },
         "schedules": {s.name: (s.cron_schedule, s.job_name) for s in repository.schedule_defs},
         "sensors": {s.name: s.description for s in repository.sensor_defs},
@@ -42,7 +43,7 @@ def facts(defs: dg.Definitions, lake: str) -> dict[str, Any]:
 
 
 def test_the_platform_is_what_one_call_makes_of_its_lake():
-    made = lake_definitions(LAKE, resources=platform.resources)
+    made = lake_definitions(LAKE, resources=platform.resources, fleet=BUDGET)
     channel = dg.Definitions(sensors=[failed_run_webhook])
 
     assert facts(dg.Definitions.merge(made, channel), LAKE.name) == facts(platform, LAKE.name)

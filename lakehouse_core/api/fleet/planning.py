@@ -92,6 +92,13 @@ def check_budget(budget: object) -> None:
         raise InvalidRequest(f"budget={shown(budget)}: expected a budget, as in lc.Budget(bytes=50_000_000_000).")
 
 
+def names_of(tables: object) -> Sequence[str]:
+    """Return the names of a list of tables, each once. Raises InvalidRequest."""
+    if not isinstance(tables, Sequence) or not all(isinstance(each, str) for each in tables):
+        raise InvalidRequest(f"tables={shown(tables)}: expected a pattern, as in 'sales.*', or a list of names.")
+    return list(dict.fromkeys(tables))
+
+
 def checked_operations(operations: object) -> tuple[Operation, ...]:
     """Return the operations in their order. Raises InvalidRequest naming the known ones."""
     given = operations if isinstance(operations, Sequence) and not isinstance(operations, str) else [operations]

@@ -143,6 +143,17 @@ def test_a_table_that_is_dropped_during_the_pass_is_a_refusal(lake: Lake) -> Non
     assert "db.b compact dt=a" in names(plan)
 
 
+def test_a_list_of_names_is_planned_and_a_name_without_a_table_is_a_refusal(lake: Lake) -> None:
+    for name in ("a", "b", "c"):
+        lake.key_table(name, runs=6)
+
+    plan = lake.plan(tables=["db.c", "db.none", "db.a", "db.c"], reads={"db.a": OFTEN}, operations=["compact"])
+
+    assert plan.tables == 2
+    assert {choice.table for choice in plan.choices} == {"db.a"}
+    assert reasons(plan, "db.none")[0].startswith("db.none: Table 'db.none' does not exist.")
+
+
 def test_an_expiry_frees_what_no_tag_and_no_consumer_holds(lake: Lake) -> None:
     def expiry(table: lc.Table) -> tuple[int, int]:
         (found,) = (choice for choice in lake.plan(operations=["expire"]).choices if choice.table == table.name)
@@ -240,6 +251,8 @@ def test_several_lakes_share_one_budget() -> None:
         ({"also": [1]}, "also=.*: expected a list of catalogs"),
         ({"only_urgent": "no"}, "expected True or False"),
         ({"tables": "x"}, "No table matches 'x'"),
+        ({"tables": ["db.t", 1]}, r"tables=.*: expected a pattern, as in 'sales\.\*', or a list of names"),
+        ({"tables": 5}, "tables=5: expected a pattern"),
     ],
 )
 def test_arguments_that_fit_no_table_are_refused_at_once(lake: Lake, change: dict, message: str | None) -> None:

@@ -1,0 +1,75 @@
+"""Urgent sensor: starts the maintenance that should not wait for the night, under the budget of the fleet.
+
+Rule: the plan of the core decides what is urgent.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import dagster as dg
+
+import lakehouse_core as lc
+from lakehouse_dagster.automation.jobs import AssetJob
+from lakehouse_dagster.automation.rounds import NOT_CREATED, look_at_each
+from lakehouse_dagster.automation.sensors import MOST_REQUESTS
+from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.resources import LakehouseResource
+
+
+def urgent_sensor(lake: Lake, job: AssetJob, budget: lc.Budget) -> dg.SensorDefinition:
+    """Return the sensor that starts the `fleet_job` of a lake for tables with urgent partitions. It is stopped until
+    you start it.
+    """
+    tables = {lake.table_key(spec): spec.identifier for spec in lake.tables}
+
+    @dg.sensor(
+        name=lake.scoped("urgent_maintenance"),
+        job=job,
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.STOPPED,
+        description="Starts the maintenance that should not wait, and reports what it found.",
+        required_resource_keys={lake.resource},
+    )
+    def urgent(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
+        catalog = lakehouse.local_catalog()
+        found: list[lc.MaintenanceChoice] = []
+
+        def report(_: dg.AssetKey, table: lc.Table | None) -> str:
+            if table is None:
+                return NOT_CREATED
+            choices = urgent_choices(catalog, table.name, budget)
+            found.extend(choices)
+            return "; ".join(f"{choice.name}: {choice.urgent}" for choice in choices) or "nothing urgent"
+
+        lines, cursor = look_at_each(context, lake.resource, tables, report)
+        requests = urgent_requests(lake, found, now=datetime.now(UTC))
+        return dg.SensorResult(run_requests=requests, skip_reason=None if requests else lines, cursor=cursor)
+
+    return urgent
+
+
+def urgent_choices(catalog: lc.Catalog, table: str, budget: lc.Budget) -> Sequence[lc.MaintenanceChoice]:
+    """Return what of a table should not wait."""
+    # Manifests and snapshots are never urgent, so they are not read.
+    plan = catalog.plan_maintenance([table], budget=budget, operations=("compact", "compact_full"), only_urgent=True)
+    return plan.choices
+
+
+def urgent_requests(lake: Lake, found: Sequence[lc.MaintenanceChoice], *, now: datetime) -> list[dg.RunRequest]:
+    """Return one run for the tables with urgent choices, at most so many tables.
+
+    The key of the run has the tables and the hour, so the same need is requested once an hour until a run has met it.
+    """
+    tables = sorted({choice.table for choice in found})[:MOST_REQUESTS]
+    if not tables:
+        return []
+    node = lake.fleet_key.to_python_identifier()
+    reasons = dict.fromkeys(f"{choice.table}: {choice.urgent}" for choice in found if choice.table in tables)
+    return [
+        dg.RunRequest(
+            run_key=f"urgent:{'+'.join(tables)}#h{now:%Y%m%d%H}",
+            run_config={"ops": {node: {"config": {"tables": tables, "only_urgent": True}}}},
+            tags={"lakehouse/operation": "fleet", "lakehouse/reason": "; ".join(reasons)},
+        )
+    ]
