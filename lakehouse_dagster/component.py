@@ -87,14 +87,14 @@ class ChangesAttributes(dg.Model, dg.Resolvable):
 
 
 class SqlAttributes(dg.Model, dg.Resolvable):
-    """New rows of a SQL query, in the order of its column `cursor`.
+    """New rows of a SQL query, in the order of its column `cursor`; without a cursor, all of its rows.
 
     `connection` is the name of the environment variable with the address of the database, as SQLAlchemy takes it.
     """
 
     connection: str
     query: str
-    cursor: str
+    cursor: str | None = None
 
 
 class FunctionAttributes(dg.Model, dg.Resolvable):

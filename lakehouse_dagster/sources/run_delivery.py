@@ -35,6 +35,15 @@ class RunPartitions:
         """The arguments of assets that take them: one run for any range."""
         return {"partitions_def": self.definition, "backfill_policy": dg.BackfillPolicy.single_run()}
 
+    def sql_parameters(self, key: str) -> Mapping[str, str]:
+        """Return the parameters of a query for a partition: its key, and the ends of a window in its time zone."""
+        found = {"partition_key": key}
+        if isinstance(self.definition, dg.TimeWindowPartitionsDefinition):
+            window = self.definition.time_window_for_partition_key(key)
+            ends = {"partition_start": window.start, "partition_end": window.end}
+            found |= {name: time.strftime("%Y-%m-%d %H:%M:%S") for name, time in ends.items()}
+        return found
+
     def scheduled_keys(self, asset: dg.AssetKey, instance: dg.DagsterInstance) -> Sequence[str]:
         """Return the windows of time after the newest that the asset has, at least the newest of all; all other keys,
         because their rows may have changed.

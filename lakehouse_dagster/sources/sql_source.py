@@ -1,4 +1,4 @@
-"""SQL source: the rows of a query, by SQLAlchemy, in the order of a column, the cursor.
+"""SQL source: the rows of a query, by SQLAlchemy: new ones in the order of a column, the cursor, or those of a run.
 
 Rule: the address of the database is read from the environment when a run needs it, and no message contains it.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import dagster as dg
@@ -24,8 +25,9 @@ from lakehouse_dagster.sources.cursor_source import (
     refuse_unknown_columns,
     rows_taken,
 )
-from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource
-from lakehouse_dagster.specs import SqlSpec
+from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource, table_of
+from lakehouse_dagster.sources.run_delivery import RunPartitions, run_delivery
+from lakehouse_dagster.specs import SQL_PARAMETER, SqlSpec
 
 _KIND = "sql"
 # Rows that are held in memory at once.
@@ -34,7 +36,10 @@ _ROWS_A_BATCH = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlSource(RowSource):
-    """The new rows of a query, one batch for each run that finds some. `key` is the asset of the table."""
+    """The rows of a query. `key` is the asset of the table.
+
+    With a cursor, one batch for each run that finds new rows; without, one for each run or for each of its partitions.
+    """
 
     spec: SqlSpec
     key: dg.AssetKey
@@ -42,7 +47,12 @@ class SqlSource(RowSource):
     # The key of the lake's resource.
     lake_resource: str
     is_append: bool
+    partitions: RunPartitions | None = None
     rowkind_column: str | None = None
+
+    @property
+    def batching(self) -> Mapping[str, Any]:
+        return {} if self.partitions is None else self.partitions.batching
 
     @property
     def label(self) -> str:
@@ -51,33 +61,71 @@ class SqlSource(RowSource):
     @property
     def tells_rows(self) -> bool:
         # A key table has fewer rows where keys repeat.
-        return self.is_append
+        return self.is_append and self.spec.cursor is not None
+
+    def scheduled_keys(
+        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance
+    ) -> Sequence[str] | None:
+        return None if self.partitions is None else self.partitions.scheduled_keys(asset, instance)
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
+        cursor = self.spec.cursor
+        if cursor is None:
+            own = table_of(lakehouse.local_catalog(), self.key)
+            return run_delivery(context, own, self.key, self.partitions, partial(self._reader, own))
 
         def read_since(table: lc.Table, since: Cursor) -> tuple[NewRows, Iterator[pa.RecordBatch]]:
             query = blake2b(self.spec.query.encode(), digest_size=8).hexdigest()
             is_same = since.query == query
             if since.value is not None and not is_same:
                 context.log.warning(
-                    f"{table.name}: the query has changed. Its rows are taken from beyond {self.spec.cursor} = "
+                    f"{table.name}: the query has changed. Its rows are taken from beyond {cursor} = "
                     f"{since.value}; further rows of this value are not."
                 )
-            new = NewRows(since, self.spec.cursor, query=query)
-            return new, self._rows(table, since, new, is_same=is_same)
+            new = NewRows(since, cursor, query=query)
+            return new, self._rows(table, cursor, since, new, is_same=is_same)
 
         return cursor_delivery(lakehouse, self.key, _KIND, read_since)
 
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
         return rows_taken(table, getattr(resources, self.lake_resource), self.key, _KIND)
 
-    def _rows(self, table: lc.Table, since: Cursor, new: NewRows, *, is_same: bool) -> Iterator[pa.RecordBatch]:
-        """Yield the new rows of the query. `is_same`: rows of the cursor's own value may be new too."""
-        name = self.spec.cursor
+    def _reader(self, table: lc.Table, key: str | None) -> pa.RecordBatchReader:
+        """Return all rows of the query, or those of a partition."""
+        batches = self._all_rows(table, key)
+        first = next(batches, None)
+        if first is None:
+            return pa.RecordBatchReader.from_batches(table.scan().schema(), [])
+        return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+
+    def _all_rows(self, table: lc.Table, key: str | None) -> Iterator[pa.RecordBatch]:
+        given = {} if key is None or self.partitions is None else self.partitions.sql_parameters(key)
         with self._connected(table) as (sql, connection):
-            # A colon would begin a parameter.
-            text = sql.text(self.spec.query.strip().rstrip(";").replace(":", r"\:"))
+            text = sql.text(self._text(with_parameters=True))
+            parameters = {name: given[name] for name in self.spec.parameters}
+            result = connection.execution_options(stream_results=True).execute(text, parameters)
+            columns = list(result.keys())
+            refuse_unknown_columns(table, columns, {self.rowkind_column}, "the query")
+            for found in result.partitions(_ROWS_A_BATCH):
+                yield arrow_batch(table, {name: [row[at] for row in found] for at, name in enumerate(columns)})
+
+    def _text(self, *, with_parameters: bool = False) -> str:
+        """Return the query as SQLAlchemy takes it: any other colon would begin a parameter."""
+        text = self.spec.query.strip().rstrip(";")
+        if not with_parameters:
+            return text.replace(":", r"\:")
+        places = [found.start() for found in SQL_PARAMETER.finditer(text)]
+        return "".join(
+            r"\:" if character == ":" and at not in places else character for at, character in enumerate(text)
+        )
+
+    def _rows(
+        self, table: lc.Table, name: str, since: Cursor, new: NewRows, *, is_same: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the new rows of the query by its cursor `name`. `is_same`: rows of its own value may be new too."""
+        with self._connected(table) as (sql, connection):
+            text = sql.text(self._text())
             columns = list(
                 connection.execute(sql.select(sql.literal_column("*")).select_from(_rows_of(sql, text)).limit(0)).keys()
             )

@@ -33,6 +33,7 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             write_mode=table.write_mode,
             rowkind_column=table.rowkind_column,
         )
+    partitions = run_partitions(table.partitions, table.identifier, overwrites=table.write_mode == "overwrite")
     if table.sql is not None:
         return SqlSource(
             spec=table.sql,
@@ -40,9 +41,9 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             upstream=lake.operation_key(table, "sql"),
             lake_resource=lake.resource,
             is_append=table.write_mode == "append",
+            partitions=partitions,
             rowkind_column=table.rowkind_column,
         )
-    partitions = run_partitions(table.partitions, table.identifier, overwrites=table.write_mode == "overwrite")
     if table.asset is not None:
         return AssetSource(spec=table.asset, key=key, lake_resource=lake.resource, partitions=partitions)
     if table.function is not None:

@@ -5,6 +5,7 @@ from lakehouse_dagster.specs.loading import checked_spec, load_specs, parse_spec
 from lakehouse_dagster.specs.models import (
     ROW_KINDS,
     SOURCES,
+    SQL_PARAMETER,
     ChangesSpec,
     ColumnSpec,
     DimensionSpec,
@@ -23,6 +24,7 @@ from lakehouse_dagster.specs.models import (
 __all__ = [
     "ROW_KINDS",
     "SOURCES",
+    "SQL_PARAMETER",
     "BehindSpec",
     "ChangesSpec",
     "ColumnSpec",

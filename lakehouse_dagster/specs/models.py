@@ -5,6 +5,7 @@ Rule: unknown names are refused, and a specification has everything that the tab
 
 import difflib
 import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -27,7 +28,9 @@ ROW_KINDS = ("+I", "-U", "+U", "-D")
 # The attributes of a specification that are a source of rows.
 SOURCES = ("feed", "changes_of", "files", "sql", "function", "asset")
 # Those that a run loads as a whole, or by partitions.
-_OF_A_RUN = ("function", "asset")
+_OF_A_RUN = ("function", "asset", "sql")
+# In a query of SQL, the text of a partition. Two colons are a cast of PostgreSQL.
+SQL_PARAMETER = re.compile(r"(?<![:\w]):(partition_key|partition_start|partition_end)\b")
 # Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
@@ -75,13 +78,22 @@ class FilesSpec(StrictModel):
 
 
 class SqlSpec(StrictModel):
-    """A query of a database, by SQLAlchemy. Each run takes the rows from the last value of `cursor` on, each once."""
+    """A query of a database, by SQLAlchemy. With `cursor`, each run takes the rows from its last value on, each once.
+
+    Without, a run takes all rows, or with `partitions` those that the query selects by its parameters: the key as
+    `:partition_key`, and the ends of a window of time as `:partition_start` and `:partition_end`.
+    """
 
     # The name of the environment variable with the address of the database, never the address.
     connection: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
     query: str = Field(min_length=1)
     # A column of the query whose values only rise: later rows have at least the value of earlier ones.
-    cursor: str
+    cursor: str | None = None
+
+    @property
+    def parameters(self) -> list[str]:
+        """The parameters of the query that stand for a partition."""
+        return SQL_PARAMETER.findall(self.query)
 
 
 def _dotted(call: object) -> str:
@@ -277,7 +289,7 @@ class TableSpec(StrictModel):
     sql: SqlSpec | None = None
     function: FunctionSpec | None = None
     asset: UpstreamSpec | None = None
-    # Of a function or an asset: a run loads each of its partitions by its key. None for tables without.
+    # Of a function, an asset or a query: a run loads each of its partitions by its key. None for tables without.
     partitions: PartitionsSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
     runs_on: Literal["spark", "process"] = "spark"
@@ -347,20 +359,26 @@ class TableSpec(StrictModel):
             raise Misfit(
                 ("write_mode",),
                 f"write_mode is 'append', but each run would add all rows of the {loaded} again. Write 'overwrite' or "
-                "'upsert', or take a function with a cursor",
+                "'upsert', or give a cursor to a function or a query",
             )
         return self
 
     @model_validator(mode="after")
     def _can_be_partitioned(self) -> Self:
         if self.partitions is None:
+            if self.sql is not None and self.sql.cursor is None and self.sql.parameters:
+                raise Misfit(
+                    ("sql", "query"),
+                    f"sql.query uses :{self.sql.parameters[0]}, but the table has no partitions. Give it partitions",
+                )
             return self
         if self._rising_source is not None or not any(getattr(self, name) is not None for name in _OF_A_RUN):
             raise Misfit(
                 ("partitions",),
-                f"partitions are for {' and '.join(_OF_A_RUN)} without cursor; other sources say themselves what is "
+                f"partitions are for {', '.join(_OF_A_RUN)} without cursor; other sources say themselves what is "
                 "new. Leave partitions out",
             )
+        self._query_selects_by(self.partitions)
         for column in self.partitions.all_columns:
             if column not in self.partition_by:
                 hint = nearest(column, self.partition_by) if self.partition_by else "; the table has none."
@@ -376,6 +394,20 @@ class TableSpec(StrictModel):
                 "the keys to columns of partition_by",
             )
         return self
+
+    def _query_selects_by(self, partitions: PartitionsSpec) -> None:
+        if self.sql is None:
+            return
+        if partitions.multi is not None:
+            raise Misfit(("partitions",), "partitions of a query have one dimension. Leave multi out")
+        if not self.sql.parameters:
+            raise Misfit(
+                ("sql", "query"),
+                "sql.query selects the same rows for each partition. Use :partition_key in it, or :partition_start "
+                "and :partition_end",
+            )
+        if partitions.time is None and (ends := [each for each in self.sql.parameters if each != "partition_key"]):
+            raise Misfit(("sql", "query"), f"sql.query uses :{ends[0]}, which is for time. Use :partition_key")
 
     @model_validator(mode="after")
     def _can_be_loaded_by_itself(self) -> Self:
@@ -417,9 +449,10 @@ class TableSpec(StrictModel):
     @property
     def _rising_source(self) -> str | None:
         """The source that gives in each batch only what is new since the last one; None for another source."""
-        for name in ("changes_of", "sql"):
-            if getattr(self, name) is not None:
-                return name
+        if self.changes_of is not None:
+            return "changes_of"
+        if self.sql is not None and self.sql.cursor is not None:
+            return "sql with a cursor"
         if self.function is not None and self.function.cursor is not None:
             return "a function with a cursor"
         return "a feed in batches" if self.is_batched else None

@@ -1,5 +1,6 @@
 """A table that is fed by a SQL query: each row once, whatever happens to a run, and no secret is told."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -11,6 +12,7 @@ import dagster as dg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 import lakehouse_core as lc
 from lakehouse_dagster import Lake, LakehouseResource, SparkRuntime, TableSpec, ingest_asset, lake_definitions
@@ -329,3 +331,84 @@ def test_each_row_is_new_exactly_once(arrivals: list[list[tuple[int, str]]], siz
 
     assert sorted(seen) == sorted(there)
     assert cursor.rows == len(there)
+
+
+BY_DAY: dict[str, Any] = {
+    "columns": {"dt": "STRING NOT NULL", "id": "BIGINT", "note": "STRING"},
+    "partition_by": ["dt"],
+    "write_mode": "overwrite",
+    "partitions": {"time": {"every": "day", "start": "2013-01-01", "end": "2013-01-05", "columns": {"dt": "%Y-%m-%d"}}},
+}
+# Every way to say the rows of a day.
+SELECTIONS = [
+    "substr(at, 1, 10) = :partition_key",
+    "at >= :partition_start AND at < :partition_end AND note <> ':partition'",
+]
+
+
+def rows_of_days(ready: ReadyLake) -> list[tuple[str, int]]:
+    return sorted((row["dt"], row["id"]) for row in ready.table(T).scan().to_arrow().to_pylist())
+
+
+@pytest.mark.dagster
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_a_query_without_a_cursor_replaces_the_rows_of_each_partition_by_those_that_it_selects(
+    shop: Shop, selection: str
+):
+    shop.run("CREATE TABLE visits (id INTEGER, at TEXT, note TEXT)")
+    for number, time in enumerate(["2013-01-01 08:00:00", "2013-01-02 00:00:00", "2013-01-02 23:59:59"]):
+        shop.run("INSERT INTO visits VALUES (?, ?, 'new')", number, time)
+    query = f"SELECT substr(at, 1, 10) AS dt, id, note FROM visits WHERE {selection};"
+    table = spec(**BY_DAY, sql={"connection": "SHOP_DATABASE", "query": query})
+    with ready_lake(Lake(name="lake", tables=[table]), resources={}) as ready:
+        ready.ingest("2013-01-01", "2013-01-03")
+        assert rows_of_days(ready) == [("2013-01-01", 0), ("2013-01-02", 1), ("2013-01-02", 2)]
+        shop.run("DELETE FROM visits WHERE id = 1")
+        shop.run("INSERT INTO visits VALUES (3, '2013-01-01 09:00:00', 'late')")
+
+        ready.ingest("2013-01-02")
+
+        assert rows_of_days(ready) == [("2013-01-01", 0), ("2013-01-02", 2)]
+        shop.run("DELETE FROM visits")
+        ready.ingest("2013-01-01", "2013-01-02")
+        assert rows_of_days(ready) == []
+
+
+@pytest.mark.dagster
+def test_a_query_without_a_cursor_and_partitions_replaces_the_table_in_each_run(shop: Shop):
+    table = spec(write_mode="overwrite", sql={"connection": "SHOP_DATABASE", "query": QUERY})
+    with ready_lake(Lake(name="lake", tables=[table]), resources={}) as ready:
+        shop.add((1, 10), (2, 20))
+        ready.ingest()
+        shop.run("DELETE FROM orders WHERE id = 1")
+        ready.ingest()
+
+        assert ids(ready) == [2]
+        assert "source_row_count" not in ready.checks(T)
+
+
+KEYED = "SELECT id FROM orders WHERE note = :partition_key"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            {**BY_DAY, "query": "SELECT 1 AS id"},
+            "sql.query selects the same rows for each partition. Use :partition_key",
+        ),
+        ({"write_mode": "overwrite", "query": KEYED}, "sql.query uses :partition_key, but the table has no partitions"),
+        (
+            {**BY_DAY, "query": KEYED.replace("key", "end"), "partitions": {"static": {"keys": ["a"], "column": "dt"}}},
+            "sql.query uses :partition_end, which is for time. Use :partition_key",
+        ),
+        ({"query": "SELECT 1 AS id"}, "each run would add all rows of the sql again"),
+        ({**BY_DAY, "query": KEYED, "cursor": "id"}, "write_mode is 'overwrite', but sql with a cursor gives new rows"),
+    ],
+)
+def test_queries_and_partitions_that_do_not_fit_are_refused(change: dict[str, Any], told: str):
+    sql = {"connection": "SHOP_DATABASE", **{name: change[name] for name in ("query", "cursor") if name in change}}
+    others = {name: value for name, value in change.items() if name not in sql}
+
+    with pytest.raises(ValidationError, match=re.escape(told)):
+        spec(**others, sql=sql)
