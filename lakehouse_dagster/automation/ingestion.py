@@ -29,6 +29,7 @@ MOST_REQUESTS = 10
 # Dagster misses an update that comes just after it has requested a run, and rows that others commit to a table
 # with partitions. The sensor requests what the condition has left for so long.
 MISSED_AFTER = timedelta(minutes=2)
+_START, _END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 # Schedules may not have signs in their names.
 _WORDS = str.maketrans({"*": "any", "/": "_by_", "-": "_to_", ",": "_and_", " ": "_"})
 
@@ -224,9 +225,6 @@ def run_requests(
             asset_selection=keys,
             tags={**ends, **single, OPERATION: "ingest", "lakehouse/reason": reason},
         )
-
-
-_START, _END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
 def _loading_run(instance: dg.DagsterInstance, lake: Lake, spec: TableSpec) -> str | None:

@@ -80,6 +80,22 @@ def pictures(page):
     return [ElementTree.fromstring(f"<svg{part.partition('</svg>')[0]}</svg>") for part in page.split("<svg")[1:]]
 
 
+def test_what_an_expiry_would_take_is_due_until_it_has_run(catalog):
+    retained = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2", "snapshot.time-retained": "1 h"}
+    table = table_of(catalog, "t", **retained)
+    for number in range(5):
+        table.write([{"dt": "a", "id": number}])
+    table.create_tag("kept", at=1)
+    table.compact(full=True)
+
+    assert table.health().due == ("expire: 4 snapshots may go",)
+    assert "expire: 4 snapshots may go" in text(lc.health_page([table.health()]))
+
+    table.expire_snapshots()
+
+    assert table.health().due == ()
+
+
 def test_the_page_of_a_table_has_its_figures_and_what_is_due(catalog):
     table = table_of(catalog, "t", **{"num-sorted-run.compaction-trigger": "2"})
     for number in range(4):

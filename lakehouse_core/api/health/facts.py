@@ -10,7 +10,9 @@ from typing import Final
 
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.record_building import bucket_records
+from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.expire import expiry_outlook
 from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.compaction.health import BucketHealth, due_compactions
@@ -98,12 +100,32 @@ def health_facts(table: TableContext) -> HealthFacts:
             snapshot_count=len(history),
             tag_count=len(table.tags.names()),
             manifest_count=0 if state.snapshot is None else len(table.manifests.of(state.snapshot)),
-            due=due_compactions(
-                [BucketHealth(small_file_count=b.small_files, sorted_run_count=b.sorted_runs) for b in buckets], schema
+            due=(
+                *due_compactions(
+                    [BucketHealth(small_file_count=b.small_files, sorted_run_count=b.sorted_runs) for b in buckets],
+                    schema,
+                ),
+                *_due_expiry(table),
             ),
         )
 
     return read_at(table, LATEST, read)
+
+
+def _due_expiry(table: TableContext) -> tuple[str, ...]:
+    """Return a sentence if an expiry by the table's options would unlink something, or cannot be planned."""
+    try:
+        outlook = expiry_outlook(table)
+    except UnsupportedFeature as error:
+        return (f"expire: it cannot be planned: {error}",)
+    plan = outlook.plan
+    counts = (
+        (len(plan.snapshot_ids), "snapshot"),
+        (len(plan.changelog_ids), "changelog"),
+        (len(outlook.tags), "tag"),
+    )
+    found = [f"{count:,} {what}{'' if count == 1 else 's'}" for count, what in counts if count]
+    return (f"expire: {', '.join(found)} may go",) if found else ()
 
 
 def bucket_facts(entries: Sequence[ManifestEntry], schema: TableSchema) -> tuple[BucketFacts, ...]:
