@@ -15,6 +15,7 @@ from lakehouse_dagster.assets.context import (
     report_batches,
     report_versions,
 )
+from lakehouse_dagster.assets.staging import report_staged, stage, stages_itself
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import Metadata, batch_metadata, column_lineage, commit_metadata, definition_metadata
@@ -50,18 +51,17 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
     )
     def commit(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         with assets.step(context, "commit") as lineage:
-            opened = assets.catalog(context).table(table.identifier)
-            delivery = source.delivery(context, in_spark=assets.in_spark, inputs={})
-            lineage.reads(lambda: assets.source_dataset(context, delivery))
+            step = stage(context, assets, lineage, {}) if stages_itself(context, assets) else None
+            if step is not None:
+                report_staged(context, assets, step)
+                opened, delivery = step.table, step.delivery
+            else:
+                opened = assets.catalog(context).table(table.identifier)
+                delivery = source.delivery(context, in_spark=assets.in_spark, inputs={})
+                lineage.reads(lambda: assets.source_dataset(context, delivery))
             wanted = delivery.batches_to_commit(opened)
             joint = _committed(context, assets, opened, delivery.user, wanted)
             committed = joint.committed
-            for part in committed:
-                if part.report is not None and part.report.compaction_failure is not None:
-                    context.log.warning(
-                        f"{table.identifier}: committed, but not compacted: {part.report.compaction_failure} The "
-                        "next commit or compaction tries again."
-                    )
             state = read_state(opened)
             reports = [part.report for part in committed if part.report is not None and not part.is_replay]
             if any(report.snapshot_id is not None for report in reports):
@@ -90,8 +90,10 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
             is_known = all(part.is_replay for part in own) and is_shown(
                 context, assets.key, partitions, state.content_version
             )
-            if is_known or held:
-                # A result would be one for every partition of the run, also for those that wait.
+            # A result would be one for every partition of the run, also for those that wait; and Dagster takes the
+            # ingest of before the step for its input.
+            is_reported = bool(held) or step is not None
+            if is_known or is_reported:
                 others += [] if is_known else own
                 notes: list[tuple[str | None, str, Metadata]] = [(key, text, {}) for key, text in held]
                 if is_known:
@@ -100,6 +102,8 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                     done = f"found by run {context.run.run_id[:8]}"
                 if notes:
                     context.log.info(f"{table.identifier}: nothing was committed: {notes[0][1]}")
+                if others:
+                    context.log.info(f"{table.identifier}: committed{batch_count('', others)}")
                 result = observed(context, assets.key, [(key, f"nothing was committed: {t}", m) for key, t, m in notes])
             else:
                 for part in own:
@@ -110,10 +114,10 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
                 )
                 result = dg.MaterializeResult(data_version=dg.DataVersion(state.content_version), metadata=metadata())
             yield result
-            if not is_known and not held:
+            if not is_known and not is_reported:
                 report_versions(context, assets.key, partition_versions(state, assets.partitions_of(own)))
             if others:
-                report_batches(context, assets, assets.partitions_of(others), state, metadata())
+                report_batches(context, assets, others, state, metadata())
             # The latest event is that of any partition of the range, with the snapshot of its batch: a later batch or a
             # compaction may have overtaken it.
             show_state(context.instance, lake, table, opened, done=done)
@@ -137,7 +141,7 @@ def _committed(
             tag_batches=spec.tag_batches,
             progress=progress,
         )
-        return JointCommit(committed=list(committed))
+        return _warned(context, JointCommit(committed=list(committed)))
     committer = Committer(
         catalog=assets.catalog(context),
         table=table,
@@ -148,4 +152,16 @@ def _committed(
         held_back=lambda batches, groups: assets.source.held_back(context.resources, batches, groups),
         progress=progress,
     )
-    return committer.commit(wanted)
+    return _warned(context, committer.commit(wanted))
+
+
+def _warned(context: dg.AssetExecutionContext, joint: JointCommit) -> JointCommit:
+    """Warn of compactions that failed after their commit."""
+    reports = (part.report for part in joint.committed)
+    for report in reports:
+        if report is not None and report.compaction_failure is not None:
+            context.log.warning(
+                f"{report.table}: committed, but not compacted: {report.compaction_failure} The next commit or "
+                "compaction tries again."
+            )
+    return joint

@@ -194,40 +194,51 @@ def report_versions(context: dg.AssetExecutionContext, key: dg.AssetKey, version
 def report_batches(
     context: dg.AssetExecutionContext,
     assets: TableAssets,
-    batches: Mapping[str, Committed],
+    batches: Sequence[Committed],
     state: TableState,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Report committed batches, by partition, that this step has no result for; what the pages show already is left
-    out.
-    """
+    """Report committed batches that this step has no result for; partitions whose pages show them are left out."""
     shown = context.instance.get_materialized_partitions(assets.key)
-    for partition, part in batches.items():
-        if part.is_replay and partition in shown:
-            continue
-        version = state.content_version if part.snapshot_id is None else state.version_at(part.snapshot_id)
+    own = {partition: part for part in batches if (partition := assets.partition_of(part.batch)) is not None}
+    told: dict[str | None, tuple[Mapping[str, Any], str]] = {
+        partition: (
+            batch_metadata(part),
+            state.content_version if part.snapshot_id is None else state.version_at(part.snapshot_id),
+        )
+        for partition, part in own.items()
+        if not (part.is_replay and partition in shown)
+    }
+    for partition, (figures, version) in (told if own else {None: ({}, state.content_version)}).items():
+        tags = input_tags(context, assets, assets.operation("ingest"), partition)
         context.log_event(
             dg.AssetMaterialization(
                 assets.key,
                 partition=partition,
-                metadata={**metadata, **batch_metadata(part)},
-                tags={**_input_tags(context, assets, partition), DATA_VERSION: version},
+                metadata={**metadata, **figures},
+                tags={**tags, DATA_VERSION: version},
             )
         )
 
 
-def _input_tags(context: dg.AssetExecutionContext, assets: TableAssets, partition: str) -> Mapping[str, str]:
-    """Return the tags by which Dagster tells whether a partition is out of date, as it sets them for a result."""
-    ingest = assets.operation("ingest")
-    tags = {"dagster/code_version": str(assets.common("commit")["code_version"])}
-    wanted = dg.AssetRecordsFilter(asset_key=ingest, asset_partitions=[partition])
-    for record in context.instance.fetch_materializations(wanted, limit=1).records:
-        staged = record.asset_materialization
-        name = ingest.to_user_string()
-        tags[f"dagster/input_event_pointer/{name}"] = str(record.storage_id)
-        if staged is not None and (version := (staged.tags or {}).get(DATA_VERSION)) is not None:
-            tags[f"dagster/input_data_version/{name}"] = version
-    return tags
+def input_tags(
+    context: dg.AssetExecutionContext, assets: TableAssets, upstream: dg.AssetKey, partition: str | None
+) -> Mapping[str, str]:
+    """Return the tags by which Dagster tells whether an event is out of date, as it sets them for a result."""
+    made = context.instance.get_materialized_partitions(upstream)
+    found = partition in made or not made
+    record = (
+        context.instance.get_latest_data_version_record(upstream, partition_key=partition if made else None)
+        if found
+        else None
+    )
+    event = None if record is None else record.asset_materialization or record.asset_observation
+    name = upstream.to_user_string()
+    return {
+        "dagster/code_version": str(assets.common("commit")["code_version"]),
+        f"dagster/input_event_pointer/{name}": "NULL" if record is None else str(record.storage_id),
+        f"dagster/input_data_version/{name}": ((event and event.tags) or {}).get(DATA_VERSION, "INITIAL"),
+    }
 
 
 def observed(

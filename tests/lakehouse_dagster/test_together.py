@@ -341,9 +341,6 @@ def test_two_hundred_runs_in_parallel_processes_make_one_snapshot_and_no_conflic
         command = [sys.executable, "-W", "ignore", "-m", "tests.lakehouse_dagster.many_batches", str(tmp_path), what]
         return subprocess.Popen([*command, *part], cwd=CHECKOUT)
 
-    # Made first: several processes cannot make the tables of one instance.
-    with dg.DagsterInstance.from_config(str(tmp_path / "home")) as made:
-        assert made.get_runs() == []
     started = datetime.now(UTC)
     stagers = [start("stage", days[first::4]) for first in range(4)]
     # One of them is killed in the middle.
