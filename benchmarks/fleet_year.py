@@ -281,7 +281,7 @@ def fleet(days: int) -> list[Table]:
     for often, reads in (("often", 50.0), ("seldom", 0.5)):
         tables += [
             Table(f"db.events_{often}", key, reads, commits=8, rows=90_000, buckets=2),
-            Table(f"db.accounts_{often}", key, reads, commits=8, rows=120_000, buckets=2, keys=8_000_000),
+            Table(f"db.accounts_{often}", key, reads, commits=8, rows=100_000, buckets=2, keys=4_000_000),
             Table(f"db.logs_{often}", append, reads, commits=12, rows=80_000),
         ]
         idle = Table(f"db.archive_{often}", key, reads / 25, commits=6, rows=500_000, buckets=1)

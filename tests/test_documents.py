@@ -23,6 +23,7 @@ BLOCK = re.compile(r"```(python|sh)\n(.*?)```", re.DOTALL)
 PRINTED = re.compile(r"# → (.*)$", re.MULTILINE)
 PAGES = (
     "changelogs.md",
+    "fleet.md",
     "interchange.md",
     "lineage.md",
     "maintenance.md",
