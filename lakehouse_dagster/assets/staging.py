@@ -22,7 +22,6 @@ from lakehouse_dagster.pipeline import (
     stage_mode,
 )
 from lakehouse_dagster.resources import spark_app_id
-from lakehouse_dagster.run_tags import OPERATION, TABLE
 from lakehouse_dagster.sources import Delivery
 
 
@@ -75,12 +74,12 @@ def stage(
 
 
 def stages_itself(context: dg.AssetExecutionContext, assets: TableAssets) -> bool:
-    """Return whether the step of a table stages what it commits: its run has no ingest, which could not be one of many.
+    """Return whether the step of a table stages what it commits, because its run has no ingest of the table.
 
-    Values of assets are loaded by the ingest alone.
+    Not for batches that many runs stage. Values of assets are loaded by the ingest alone.
     """
-    ingest = {TABLE: assets.spec.identifier, OPERATION: "ingest"}
-    runs_ingest = any(ingest.items() <= dict(node.tags).items() for node in context.job_def.nodes)
+    ingest = assets.operation("ingest").to_python_identifier()
+    runs_ingest = any(node.name == ingest for node in context.job_def.nodes)
     return not (runs_ingest or assets.source.inputs or assets.spec.commit.is_together)
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+import lakehouse_core as lc
+from lakehouse_dagster import lake_definitions
 from lakehouse_dagster.testing import ReadyLake, ready_lake
-from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
+from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
 
 pytestmark = pytest.mark.dagster
 KEY, INGEST = (dg.AssetKey(["mine", "sales", "orders", *last]) for last in ([], ["ingest"]))
@@ -113,6 +115,23 @@ def test_a_click_that_was_killed_before_its_commit_is_carried_on(ready: ReadyLak
 
 def _killed(*_: object, **__: object) -> None:
     raise RuntimeError("the process is gone")
+
+
+def test_the_ingest_of_another_lake_in_the_run_stages_nothing_for_the_table(tmp_path: Path) -> None:
+    lakes = [shop_lake(), shop_lake(name="other", resource="other_lakehouse")]
+    shop = ShopFeed()
+    parts = [
+        lake_definitions(
+            lake, resources={**shop_resources(tmp_path / lake.name, lake), "shop": shop}, with_location=False
+        )
+        for lake in lakes
+    ]
+    job = dg.Definitions.merge(*parts).resolve_implicit_global_asset_job_def()
+    other = dg.AssetKey(["other", "sales", "orders", "ingest"])
+
+    assert job.execute_in_process(partition_key="2013-01-01", asset_selection=[other, KEY]).success
+    assert len(lc.connect(tmp_path / "mine").table("sales.orders").snapshots()) == 1
+    assert lc.connect(tmp_path / "other").table("sales.orders").snapshots() == ()
 
 
 def test_one_click_loads_new_files(tmp_path: Path) -> None:
