@@ -143,7 +143,8 @@ def _committed(
         )
         return _warned(context, JointCommit(committed=list(committed)))
     committer = Committer(
-        catalog=assets.catalog(context),
+        # The record of groups is small, also where Spark writes the table.
+        catalog=assets.lakehouse(context).local_catalog(),
         table=table,
         commit_user=user,
         run_id=context.run.run_id,

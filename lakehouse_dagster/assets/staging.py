@@ -58,7 +58,7 @@ def stage(
     lineage.reads(lambda: assets.source_dataset(context, delivery))
     groups = None
     if spec.commit.is_together:
-        groups = recorded_groups(assets.catalog(context), table, commit_user=delivery.user)
+        groups = recorded_groups(assets.lakehouse(context).local_catalog(), table, commit_user=delivery.user)
     staged = stage_batches(
         table,
         delivery.batches_to_stage(table),
