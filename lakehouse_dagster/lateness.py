@@ -39,6 +39,7 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
     """
     limits = spec.behind
     count = len(behind.waiting)
+    is_known = not count or behind.since is not None
     waits = now - behind.since if behind.since is not None and count else timedelta()
     fail_after = limits.fail_after or (FAIL_AFTER if spec.ingest.takes_news else None)
     is_old = fail_after is not None and waits > fail_after
@@ -57,7 +58,7 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
         description=description,
         metadata={
             "paimon/behind": dg.MetadataValue.int(count),
-            "paimon/behind_seconds": dg.MetadataValue.int(int(waits.total_seconds())),
+            **({"paimon/behind_seconds": dg.MetadataValue.int(int(waits.total_seconds()))} if is_known else {}),
             # Texts: as numbers Dagster would plot them.
             "paimon/input": dg.MetadataValue.text(behind.source),
             "paimon/input_newest": dg.MetadataValue.text(behind.newest),

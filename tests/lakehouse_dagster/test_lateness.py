@@ -167,6 +167,8 @@ def test_delivered_batches_that_are_not_loaded_are_counted_without_a_time():
         (found, *_) = evaluations(ready, ORDERS)
         assert found.description == "behind by 2 batches of feed orders"
         assert (figures(found)["input_newest"], figures(found)["input_taken"]) == ("2013-01-03", "2013-01-01")
+        # No feed tells since when its batches wait: 0 would be wrong.
+        assert "behind_seconds" not in figures(found)
 
 
 class BrokenFeed(DailyFeed):
