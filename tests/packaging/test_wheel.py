@@ -48,6 +48,15 @@ with dg.DagsterInstance.ephemeral() as instance:
     assert all(check.passed for check in loaded.get_asset_check_evaluations())
     assert defs.resolve_job_def("lake_maintain").execute_in_process(instance=instance).success
 """
+FLEET = """\
+import dagster as dg
+from fleet_location import defs
+
+with dg.DagsterInstance.ephemeral() as instance:
+    spent = defs.resolve_job_def("lake_fleet").execute_in_process(instance=instance)
+    (event,) = spent.asset_materializations_for_node("lake__fleet")
+    print(event.metadata["paimon/tables"].value)
+"""
 REPORT = """\
 from datetime import date
 
@@ -99,12 +108,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     page = (ROOT / "docs" / "dagster.md").read_text()
     (specification,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    location, runs, report, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    location, runs, report, fleet, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (folder / "tables").mkdir()
     (folder / "tables" / "sales.orders.yaml").write_text(specification)
     (folder / "shop_location.py").write_text(location)
     (folder / "runs.py").write_text(runs)
     (folder / "report_location.py").write_text(report)
+    (folder / "fleet_location.py").write_text(fleet)
     (folder / "test_shop.py").write_text(test)
     # PyArrow has no types of its own; everything else is checked as strictly as it goes.
     (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-pyarrow.*]\nignore_missing_imports = true\n")
@@ -164,6 +174,15 @@ def test_the_location_of_the_page_loads_maintains_and_checks_its_table(python: P
 
 
 @pytest.mark.dagster
+def test_the_fleet_of_the_page_looks_at_the_tables_that_are_there(python: Path, project: Path):
+    environ = {"LAKEHOUSE_WAREHOUSE": str(project / "fleet"), "DAGSTER_DISABLE_TELEMETRY": "1"}
+
+    assert ran([python, "-c", FLEET], project, **environ).strip() == "0"
+    ran([python, "-c", RUN], project, **environ)
+    assert ran([python, "-c", FLEET], project, **environ).strip() == "1"
+
+
+@pytest.mark.dagster
 def test_the_report_of_the_page_reads_a_partition_and_overwrites_its_own(python: Path, project: Path):
     environ = {"LAKEHOUSE_WAREHOUSE": str(project / "visits"), "DAGSTER_DISABLE_TELEMETRY": "1"}
 
@@ -177,7 +196,7 @@ def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: P
     checker = [sys.executable, "-m", "mypy", "--cache-dir", project / "cache"]
     command = [*checker, "--python-executable", python]
 
-    ran([*command, "core_script.py", "shop_location.py", "runs.py"], project)
+    ran([*command, "core_script.py", "shop_location.py", "runs.py", "fleet_location.py"], project)
     wrong = subprocess.run([*command, "wrong_script.py"], cwd=project, capture_output=True, text=True, check=False)
 
     assert 'expression has type "int", variable has type "str"' in wrong.stdout
