@@ -31,8 +31,6 @@ _IN_PROGRESS = [
 _PARTITION = "dagster/partition"
 # A commit that failed is started again, with the same batches at most this often.
 _AGAIN_AFTER_MINUTES = 10
-
-
 # More would flood the queue in one tick. The next tick requests the others.
 _MOST_REQUESTS = 100
 

@@ -1,4 +1,7 @@
-"""The disk fails at a system call of a verb. All of it: `python -m tests.search --only disk --seed 0 --turns 396`."""
+"""The disk fails at a system call of a verb.
+
+All of it: `python -m tests.search --only disk --seed 0` with as many `--turns` as there are `CASES`.
+"""
 
 import errno
 import shutil

@@ -74,10 +74,22 @@ def _late_commit(table: lc.Table) -> object:
     return table.commit(staged)
 
 
+def _two_staged(table: lc.Table) -> None:
+    for user in ("first", "second"):
+        table.keep_pending(table.stage([{"k": 1, "v": user}], commit_user=user, commit_identifier=1))
+    table.write([{"k": 1, "v": "early"}])
+
+
+def _joint_commit(table: lc.Table) -> object:
+    staged = [part for user in ("first", "second") for part in table.all_pending(user)]
+    return table.commit_together(staged, commit_user="both", commit_identifier=1)
+
+
 VERBS = {
     "write": _on_table(lambda table: table.write([{"k": 3, "v": "c"}])),
     "commit": _on_table(_staged_commit),
     "commit, overtaken": _on_table(_late_commit, prepare=_overtaken),
+    "commit together, overtaken": _on_table(_joint_commit, prepare=_two_staged, options={"write-only": "true"}),
     "overwrite": _on_table(lambda table: table.overwrite([{"k": 9, "v": "z"}])),
     "compact": _on_table(lambda table: table.compact(full=True)),
     "compact manifests": _on_table(lambda table: table.compact_manifests()),

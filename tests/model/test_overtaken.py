@@ -62,6 +62,13 @@ VERBS = {
     "stage and commit": Verb(
         lambda table: table.commit(table.stage([{"k": 7, "v": "new"}], commit_user="me", commit_identifier=1))
     ),
+    "stage and commit together": Verb(
+        lambda table: table.commit_together(
+            [table.stage([{"k": 7, "v": user}], commit_user=user, commit_identifier=1) for user in ("first", "second")],
+            commit_user="both",
+            commit_identifier=1,
+        )
+    ),
     "alter": Verb(lambda table: table.alter(lc.AddColumn("x", "INT"))),
     "tag": Verb(lambda table: table.create_tag("t"), GONE),
     "expire": Verb(lambda table: table.expire_snapshots(retain_max=1, older_than=timedelta(0))),
