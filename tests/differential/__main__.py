@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from zlib import crc32
 
-from tests.differential.compare import Check, against_model, against_reader, failure, in_turns
-from tests.differential.executors import Java, Ours, OursInMemory, Overtaking, OvertakingInMemory
+from tests.differential.compare import Check, against_model, against_reader, compacted_apart, failure, in_turns
+from tests.differential.executors import Java, Ours, OursInMemory, Overtaking, OvertakingInMemory, TogetherInMemory
 from tests.differential.generate import histories, with_expiry, with_odd_floats
 from tests.interop.judge import VERSIONS, Judge, prepare
 from tests.oracle.history import History
@@ -56,6 +56,7 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
     checks: dict[str, Check] = {
         "ours against the model": lambda history: against_model(OursInMemory(), history),
         "ours staged ahead": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
+        "ours together": lambda history: compacted_apart(OursInMemory(), TogetherInMemory(_chance(history)), history),
         "ours expired": partial(against_model, OursInMemory()),
         "ours staged, then expired": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
         "ours, odd floats": partial(against_model, OursInMemory()),

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from lakehouse_core.errors import LakehouseError
@@ -16,7 +17,7 @@ from tests.differential.executors import Executor
 from tests.differential.shrink import shrunk
 from tests.interop.judge import JudgeError
 from tests.oracle.engines import Schema
-from tests.oracle.history import History, Replay, Step, Trace, by_key, canonical
+from tests.oracle.history import History, Json, Replay, Step, Trace, by_key, canonical
 from tests.oracle.table import COMPARES_NUMBERS, FLUSHES_ASCENDING
 
 Check = Callable[[History], list[str]]
@@ -78,6 +79,34 @@ def in_turns(writer: Executor, other: Executor, history: History) -> list[str]:
     if found or (merging != writer.quirks and _differences(history, replace(trace, others=()), merging)):
         return found
     return _differences(history, trace, writer.quirks)
+
+
+def compacted_apart(one: Executor, other: Executor, history: History) -> list[str]:
+    """Two engines that may make other snapshots of the writes must show the same after each full compaction.
+
+    Other compactions pick files by their sizes, in which the engines may differ, and are carried out in full too.
+    """
+    operations = [_in_full(each) for each in [*history.operations, {"verb": "compact", "strategy": "full"}]]
+    history = replace(history, operations=operations, options={**history.options, "write-only": "true"})
+    with _warehouse() as first, _warehouse() as second:
+        traces = one.run(history, first), other.run(history, second)
+    if (traces[0].refused is None) != (traces[1].refused is None):
+        return [f"refused: {traces[0].refused}\n  other: {traces[1].refused}"]
+    schema = Schema((), tuple(history.primary_keys), tuple(history.partition_keys), dict(history.options))
+    shown = [
+        [
+            (canonical(step.rows, schema), by_key([row["_kind"] for row in step.changes], step.changes, schema))
+            for step in chain(*trace.operations)
+            if step.kind == "COMPACT" and step.rows is not None
+        ]
+        for trace in traces
+    ]
+    return [] if shown[0] == shown[1] else [f"after compactions: {shown[0]}\n  other: {shown[1]}"]
+
+
+def _in_full(operation: Json) -> Json:
+    option = {"write": "compact", "compact": "strategy"}.get(operation["verb"])
+    return operation if operation.get(option, "none") == "none" else operation | {option: "full"}
 
 
 def _merging(writer: Executor, reader: Executor) -> frozenset[str]:

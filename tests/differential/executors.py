@@ -298,6 +298,43 @@ class OvertakingInMemory(Overtaking, OursInMemory):
     """The same on stores in memory."""
 
 
+class TogetherInMemory(OursInMemory):
+    """Writers that stage at one snapshot, in any order, and a committer that makes one snapshot of what they staged."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._chance = Random(seed)
+        self._staged: dict[int, lc.StagedCommit | lc.InvalidRequest] = {}
+        self._parts: list[lc.StagedCommit] = []
+
+    def _prepare(self, table: lc.Table, operations: Sequence[Json], number: int) -> None:
+        if operations[number]["verb"] != "write" or self._staged:
+            return
+        group: list[Json] = []
+        for operation in takewhile(lambda operation: operation["verb"] == "write", operations[number:]):
+            group.append(operation)
+            if operation.get("compact", "none") != "none":
+                break
+        group = group[: self._chance.randint(1, 6)]
+        for operation in self._chance.sample(group, len(group)):
+            try:
+                self._staged[id(operation)] = table.stage(
+                    **self._written(table, operation), commit_user=f"user {id(operation)}", commit_identifier=1
+                )
+            except lc.InvalidRequest as refusal:
+                self._staged[id(operation)] = refusal
+
+    def _write(self, table: lc.Table, operation: Json) -> None:
+        staged = self._staged.pop(id(operation))
+        if not isinstance(staged, lc.InvalidRequest):
+            self._parts.append(staged)
+        if self._parts and (isinstance(staged, lc.InvalidRequest) or not self._staged):
+            table.commit_together(self._parts, commit_user=f"group {id(operation)}", commit_identifier=1)
+            self._parts = []
+        if isinstance(staged, lc.InvalidRequest):
+            raise staged
+
+
 class _Log:
     """What one engine shows while it carries a history out, on its own or in turns with another."""
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.differential.compare import against_model, failure
-from tests.differential.executors import OursInMemory, OvertakingInMemory
+from tests.differential.compare import against_model, compacted_apart, failure
+from tests.differential.executors import OursInMemory, OvertakingInMemory, TogetherInMemory
 from tests.differential.generate import generate, histories, stored_otherwise, with_expiry, with_odd_floats
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
@@ -61,6 +61,19 @@ def test_who_staged_first_changes_no_answer() -> None:
         found = failure(
             "ours staged ahead",
             lambda history, seed=seed: against_model(OvertakingInMemory(seed), history),
+            seed,
+            history,
+        )
+
+        assert found is None, found
+
+
+@pytest.mark.slow
+def test_what_is_committed_together_is_what_is_committed_one_after_the_other() -> None:
+    for seed, history in histories(80_000_000, SHARE):
+        found = failure(
+            "ours together",
+            lambda history, seed=seed: compacted_apart(OursInMemory(), TogetherInMemory(seed), history),
             seed,
             history,
         )
