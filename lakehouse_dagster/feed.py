@@ -80,6 +80,21 @@ def batches_of(context: dg.AssetExecutionContext, feed: Feed) -> list[Batch]:
     return sorted((feed.batch(key) for key in context.partition_keys), key=lambda batch: batch.identifier)
 
 
+def first_range(keys: Sequence[str], order: Sequence[str]) -> Sequence[str]:
+    """Return the longest beginning of `keys` that is one range of `order`, in that order.
+
+    Dagster slices a range of partitions in the order in which they were added, which may not be that of the batches.
+    """
+    places = {key: place for place, key in enumerate(order)}
+    first = last = places[keys[0]] if keys else 0
+    found: Sequence[str] = ()
+    for count, key in enumerate(keys, start=1):
+        first, last = min(first, places[key]), max(last, places[key])
+        if last - first + 1 == count:
+            found = order[first : last + 1]
+    return found
+
+
 def commit_user(*, table: str, feed: str, version: str, root_run_id: str, is_batched: bool) -> str:
     """Return the commit user of `table`.
 

@@ -22,6 +22,11 @@ def table_tags(assets: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {TABLE: about[0][TABLE], OPERATION: "+".join(sorted({tags[OPERATION] for tags in about}))}
 
 
+def range_tags(first: str, last: str) -> dict[str, str]:
+    """Return the tags of a run of the partitions from `first` to `last`, in the order of Dagster."""
+    return {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+
+
 def root_run_id(run_id: str, tags: Mapping[str, str]) -> str:
     """Return the first run of the group of a run, also when the sensor `carry_on` requested one in between.
 

@@ -16,6 +16,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.definitions import lake_definitions
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.resources import LakehouseResource, SparkRuntime
+from lakehouse_dagster.run_tags import range_tags
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +46,7 @@ class ReadyLake:
             for feed in (each for each in self.lake.feeds.values() if each.delivered is not None):
                 ends = feed.batch(first).identifier, feed.batch(last or first).identifier
                 feed.offer(self.instance, feed.batches.get_partition_keys()[ends[0] : ends[1] + 1])
-        batches = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last or first}
-        return self._run("ingest", {key: batch for key, batch in batches.items() if batch is not None})
+        return self._run("ingest", {} if first is None else range_tags(first, last or first))
 
     def maintain(self) -> dg.ExecuteInProcessResult:
         """Run the maintenance job: both compactions, then expiry, of all tables."""

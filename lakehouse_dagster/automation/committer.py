@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 import dagster as dg
 
+from lakehouse_dagster.automation.requests import first_requests
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.pipeline import batch_of, open_table, read_groups
@@ -31,7 +32,7 @@ _IN_PROGRESS = [
 _PARTITION = "dagster/partition"
 # A commit that failed is started again, with the same batches at most this often.
 _AGAIN_AFTER_MINUTES = 10
-# More would flood the queue in one tick. The next tick requests the others.
+# More would fill the queue in one tick. The next tick requests the others.
 _MOST_REQUESTS = 100
 
 
@@ -60,9 +61,10 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
     if not tables:
         return []
     needed = {lake.resource, *(key for spec in tables for key in row_source(lake, spec).resources)}
+    sensor = lake.scoped("committer")
 
     @dg.sensor(
-        name=lake.scoped("committer"),
+        name=sensor,
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
         asset_selection=dg.AssetSelection.assets(
@@ -87,8 +89,9 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
                 continue
             ingest = lake.operation_key(spec, "ingest")
             begun = {run.partition for run in runs if ingest in run.assets}
-            new = [key for key in found.new if key not in begun][: _MOST_REQUESTS - len(requests)]
-            requests += [_staging_request(lake, spec, key, now=now) for key in new]
+            asked = (_staging_request(lake, spec, key, now=now) for key in found.new if key not in begun)
+            new = first_requests(context.instance, sensor, asked, most=max(0, _MOST_REQUESTS - len(requests)))
+            requests += new
             if not found.ready:
                 lines.append(f"{name}: {found.reason}")
                 continue
@@ -117,9 +120,12 @@ def _waiting(context: dg.SensorEvaluationContext, lake: Lake, spec: TableSpec) -
     catalog, source = lakehouse.local_catalog(), row_source(lake, spec)
     table = open_table(catalog, spec.identifier)
     takes_news = spec.ingest.takes_news and source.tells_news
-    behind = source.behind(table, context.resources, context.instance).waiting if takes_news else ()
+    behind = source.behind(table, context.resources, context.instance) if takes_news else None
+    if behind is not None and behind.fault:
+        context.log.warning(f"{spec.identifier}: {behind.fault}")
+    loadable = () if behind is None else behind.partitions or ()
     if table is None:
-        return Waiting(reason="not created yet", new=behind)
+        return Waiting(reason="not created yet", new=loadable)
     groups, staged = read_groups(catalog, table, commit_user=source.staging_user(context.resources))
     left = [batch_of(each) for number, each in staged.items() if not groups.is_committed(number)]
     held = source.held_back(context.resources, left, groups)
@@ -129,14 +135,15 @@ def _waiting(context: dg.SensorEvaluationContext, lake: Lake, spec: TableSpec) -
     unknown = set(lake.feeds[spec.feed.source].not_offered(context.instance, [str(batch.key) for batch in ready]))
     offered = [batch for batch in ready if batch.key not in unknown]
     reasons = [f"{len(held)} staged: {next(iter(held.values()))}"] if held else []
+    reasons += [behind.fault] if behind is not None and behind.fault else []
     reasons += [f"{len(unknown)} staged are not offered as partitions yet"] if unknown else []
     keys = {batch_of(each).key for each in staged.values()}
-    new = [key for key in behind if key not in keys]
+    new = [key for key in loadable if key not in keys]
     return Waiting(ready=offered, reason="; ".join(reasons) or "nothing is staged", new=new)
 
 
 def _staging_request(lake: Lake, spec: TableSpec, key: str, *, now: datetime) -> dg.RunRequest:
-    """Return the run that stages a batch. A run that failed is requested again an hour later."""
+    """Return the run that stages a batch. A run that failed is requested again in the next hour by the clock."""
     return dg.RunRequest(
         run_key=f"stage:{spec.identifier}:{key}#h{now:%Y%m%d%H}",
         asset_selection=[lake.operation_key(spec, "ingest")],

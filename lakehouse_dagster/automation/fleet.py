@@ -10,8 +10,8 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.automation.jobs import AssetJob
+from lakehouse_dagster.automation.requests import MOST_REQUESTS, first_requests
 from lakehouse_dagster.automation.rounds import NOT_CREATED, look_at_each
-from lakehouse_dagster.automation.sensors import MOST_REQUESTS
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.resources import LakehouseResource
 
@@ -21,9 +21,10 @@ def urgent_sensor(lake: Lake, job: AssetJob, budget: lc.Budget) -> dg.SensorDefi
     you start it.
     """
     tables = {lake.table_key(spec): spec.identifier for spec in lake.tables}
+    name = lake.scoped("urgent_maintenance")
 
     @dg.sensor(
-        name=lake.scoped("urgent_maintenance"),
+        name=name,
         job=job,
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.STOPPED,
@@ -43,7 +44,8 @@ def urgent_sensor(lake: Lake, job: AssetJob, budget: lc.Budget) -> dg.SensorDefi
             return "; ".join(f"{choice.name}: {choice.urgent}" for choice in choices) or "nothing urgent"
 
         lines, cursor = look_at_each(context, lake.resource, tables, report)
-        requests = urgent_requests(lake, found, now=datetime.now(UTC))
+        asked = urgent_requests(lake, found, now=datetime.now(UTC))
+        requests = first_requests(context.instance, name, asked, most=1)  # each run has the whole budget
         return dg.SensorResult(run_requests=requests, skip_reason=None if requests else lines, cursor=cursor)
 
     return urgent
@@ -57,19 +59,25 @@ def urgent_choices(catalog: lc.Catalog, table: str, budget: lc.Budget) -> Sequen
 
 
 def urgent_requests(lake: Lake, found: Sequence[lc.MaintenanceChoice], *, now: datetime) -> list[dg.RunRequest]:
-    """Return one run for the tables with urgent choices, at most so many tables.
+    """Return a run for each so many tables with urgent choices.
 
-    The key of the run has the tables and the hour, so the same need is requested once an hour until a run has met it.
+    The key of a run has its tables and the hour, so the same need is requested once in an hour by the clock until a run
+    has met it.
     """
-    tables = sorted({choice.table for choice in found})[:MOST_REQUESTS]
-    if not tables:
-        return []
+    tables = sorted({choice.table for choice in found})
+    return [
+        _urgent_request(lake, tables[start : start + MOST_REQUESTS], found, now=now)
+        for start in range(0, len(tables), MOST_REQUESTS)
+    ]
+
+
+def _urgent_request(
+    lake: Lake, tables: Sequence[str], found: Sequence[lc.MaintenanceChoice], *, now: datetime
+) -> dg.RunRequest:
     node = lake.fleet_key.to_python_identifier()
     reasons = dict.fromkeys(f"{choice.table}: {choice.urgent}" for choice in found if choice.table in tables)
-    return [
-        dg.RunRequest(
-            run_key=f"urgent:{'+'.join(tables)}#h{now:%Y%m%d%H}",
-            run_config={"ops": {node: {"config": {"tables": tables, "only_urgent": True}}}},
-            tags={"lakehouse/operation": "fleet", "lakehouse/reason": "; ".join(reasons)},
-        )
-    ]
+    return dg.RunRequest(
+        run_key=f"urgent:{'+'.join(tables)}#h{now:%Y%m%d%H}",
+        run_config={"ops": {node: {"config": {"tables": list(tables), "only_urgent": True}}}},
+        tags={"lakehouse/operation": "fleet", "lakehouse/reason": "; ".join(reasons)},
+    )

@@ -1,7 +1,7 @@
 """Ingestion: loads that start by themselves, when a source has news and by schedules.
 
-Rule: what a table has not taken stays to be done: a load that failed is requested again an hour later, and tables with
-other sources are loaded meanwhile.
+Rule: what a table has not taken stays to be done: a load that failed is requested again in the next hour by the clock,
+and other tables are loaded meanwhile.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,46 +14,40 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.automation.jobs import AssetJob
+from lakehouse_dagster.automation.requests import first_requests
 from lakehouse_dagster.automation.rounds import look_at_each
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import ask_source, duration_text
 from lakehouse_dagster.page import VERIFY
 from lakehouse_dagster.pipeline import open_table
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.run_tags import OPERATION, TABLE
+from lakehouse_dagster.run_tags import OPERATION, TABLE, range_tags
 from lakehouse_dagster.sources import row_source
 from lakehouse_dagster.specs import TableSpec
 
-# More would flood the queue after an outage. The next tick requests the others.
-MOST_REQUESTS = 10
 # Dagster misses an update that comes just after it has requested a run, and rows that others commit to a table
 # with partitions. The sensor requests what the condition has left for so long.
 MISSED_AFTER = timedelta(minutes=2)
-_START, _END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 # Schedules may not have signs in their names.
 _WORDS = str.maketrans({"*": "any", "/": "_by_", "-": "_to_", ",": "_and_", " ": "_"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """One table to load: `partitions` in their order (None: it has none), and why."""
+    """One table to load, and why. `partitions`: the first and the last, in the order of Dagster; None: it has none."""
 
     spec: TableSpec
-    partitions: tuple[str, ...] | None
+    partitions: tuple[str, str] | None
     reason: str
-    # What waits; a run is requested once an hour for the same.
+    # What waits: for the same, one run is requested in an hour by the clock.
     waiting: tuple[str, ...] = ()
 
     @property
     def group(self) -> tuple[str, ...]:
         """Loads of one group are one run: tables that take the same batches of a feed, else each its own."""
-        if self.spec.feed is not None and self.partitions:
-            return "feed", self.spec.feed.source, self.partitions[0], self.partitions[-1]
-        return (
-            "table",
-            self.spec.identifier,
-            *([] if not self.partitions else (self.partitions[0], self.partitions[-1])),
-        )
+        if self.spec.feed is not None and self.partitions is not None:
+            return "feed", self.spec.feed.source, *self.partitions
+        return "table", self.spec.identifier, *(self.partitions or ())
 
 
 def news_sensors(lake: Lake, job: AssetJob) -> list[dg.SensorDefinition]:
@@ -70,8 +64,10 @@ def news_sensors(lake: Lake, job: AssetJob) -> list[dg.SensorDefinition]:
         return []
     tables = {lake.table_key(spec): spec.identifier for spec in lake.tables if spec.identifier in sources}
 
+    name = lake.scoped("news")
+
     @dg.sensor(
-        name=lake.scoped("news"),
+        name=name,
         job=job,
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -87,7 +83,8 @@ def news_sensors(lake: Lake, job: AssetJob) -> list[dg.SensorDefinition]:
             return found.reason if isinstance(found, Load) else found
 
         lines, cursor = look_at_each(context, lake.resource, tables, look)
-        requests = list(run_requests(lake, loads, context.repository_def, now=datetime.now(UTC)))[:MOST_REQUESTS]
+        asked = run_requests(lake, loads, context.repository_def, now=datetime.now(UTC))
+        requests = first_requests(context.instance, name, asked)
         if requests:
             context.log.info(lines)
             return dg.SensorResult(run_requests=requests, cursor=cursor)
@@ -170,54 +167,60 @@ def news_of(
         return behind.fault
     if not behind.waiting:
         return f"has all of {behind.source}"
-    if (run := _loading_run(context.instance, lake, spec)) is not None:
-        return f"behind by {behind.text}, which run {run[:8]} loads"
+    if (hindrance := _hindrance(context.instance, lake, spec, now=now)) is not None:
+        return f"behind by {behind.text}, {hindrance}"
     if source.is_derived:
         waits = timedelta() if behind.since is None else now - behind.since
         if behind.since is not None and waits < MISSED_AFTER:
             return f"behind by {behind.text} for {duration_text(waits)}, which its condition loads"
         if not _is_sound(context.instance, source.upstream):
             return f"behind by {behind.text}, held back: the check {VERIFY} of {behind.source} has failed"
-    partitions = source.scheduled_keys(table, lake.table_key(spec), context.instance)
-    return Load(
-        spec=spec,
-        partitions=None if partitions is None else tuple(partitions),
-        reason=f"behind by {behind.text}",
-        waiting=behind.waiting,
-    )
+    return _load(spec, behind.partitions, f"behind by {behind.text}", waiting=behind.waiting)
 
 
 def scheduled(context: dg.ScheduleEvaluationContext, lake: Lake, spec: TableSpec, table: lc.Table | None) -> Load | str:
     """Return the load of a table that is due by its schedule, or why there is none."""
     source = row_source(lake, spec)
-    if source.tells_news:
-        behind = ask_source(source, table, context.resources, context.instance)
-        if behind.fault or not behind.waiting:
-            return behind.fault or f"has all of {behind.source}"
-    partitions = source.scheduled_keys(table, lake.table_key(spec), context.instance)
-    if partitions is not None and not partitions:
+    if not source.tells_news:
+        partitions = source.scheduled_keys(table, lake.table_key(spec), context.resources, context.instance)
+        return _load(spec, partitions, "due by its schedule")
+    behind = ask_source(source, table, context.resources, context.instance)
+    if behind.fault or not behind.waiting:
+        return behind.fault or f"has all of {behind.source}"
+    return _load(spec, behind.partitions, "due by its schedule", waiting=behind.waiting)
+
+
+def _load(
+    spec: TableSpec, partitions: Sequence[str] | None, reason: str, *, waiting: tuple[str, ...] = ()
+) -> Load | str:
+    if partitions is None:
+        return Load(spec=spec, partitions=None, reason=reason, waiting=waiting)
+    if not partitions:
         return "no partition is due"
-    return Load(spec=spec, partitions=None if partitions is None else tuple(partitions), reason="due by its schedule")
+    return Load(spec=spec, partitions=(partitions[0], partitions[-1]), reason=reason, waiting=waiting)
 
 
 def run_requests(
     lake: Lake, loads: Iterable[Load], known: dg.RepositoryDefinition | None, *, now: datetime
 ) -> Iterator[dg.RunRequest]:
-    """Yield one run for each group of loads. Its key has what waits and the hour, so a load that failed is requested
-    again an hour later.
+    """Yield one run for each group of loads.
+
+    Its key has what waits and the hour, so a load that left something is requested again in the next hour by the clock.
     """
     groups: dict[tuple[str, ...], list[Load]] = {}
     for load in loads:
         groups.setdefault(load.group, []).append(load)
     for group, members in groups.items():
         keys = [k for m in members for k in (lake.operation_key(m.spec, "ingest"), lake.table_key(m.spec))]
-        feeds = {lake.feeds[m.spec.feed.source].key for m in members if m.spec.feed is not None and m.partitions}
+        feeds = {
+            lake.feeds[m.spec.feed.source].key for m in members if m.spec.feed is not None and m.partitions is not None
+        }
         # An asset that makes the batches of a feed is part of the load, where the code location has it.
         made = {} if known is None else known.assets_defs_by_key
         keys += [key for key in feeds if key in made and made[key].is_materializable]
         digest = blake2b(repr((group, sorted((m.spec.identifier, m.waiting) for m in members))).encode(), digest_size=8)
         partitions = members[0].partitions
-        ends = {} if not partitions else {_START: partitions[0], _END: partitions[-1]}
+        ends = {} if partitions is None else range_tags(*partitions)
         single = {TABLE: members[0].spec.identifier} if len(members) == 1 else {}
         reason = "; ".join(f"{m.spec.identifier}: {m.reason}" for m in members)
         yield dg.RunRequest(
@@ -227,12 +230,33 @@ def run_requests(
         )
 
 
-def _loading_run(instance: dg.DagsterInstance, lake: Lake, spec: TableSpec) -> str | None:
-    """Return the run that loads a table now, or will when its turn comes; None without one."""
-    records = instance.get_asset_records([lake.operation_key(spec, "ingest")])
-    run_id = records[0].asset_entry.last_run_id if records else None
-    run = instance.get_run_by_id(run_id) if run_id else None
-    return None if run is None or run.is_finished else run.run_id
+def _latest_load(instance: dg.DagsterInstance, lake: Lake, spec: TableSpec) -> dg.RunRecord | None:
+    """Return the run that loads a table now or when its turn comes, else the latest that has loaded it or failed to."""
+    assets = instance.get_asset_records([lake.operation_key(spec, "ingest"), lake.table_key(spec)])
+    runs = {run for asset in assets if (run := asset.asset_entry.last_run_id) is not None}
+    records = instance.get_run_records(dg.RunsFilter(run_ids=sorted(runs))) if runs else []
+    return max(records, key=lambda each: (not each.dagster_run.is_finished, each.create_timestamp), default=None)
+
+
+def _hindrance(instance: dg.DagsterInstance, lake: Lake, spec: TableSpec, *, now: datetime) -> str | None:
+    """Return why no load of a table is to be requested now, None if one is."""
+    record = _latest_load(instance, lake, spec)
+    if record is None or record.dagster_run.is_success:
+        return None
+    run = record.dagster_run.run_id
+    if not record.dagster_run.is_finished:
+        return f"which run {run[:8]} loads"
+    ended = datetime.fromtimestamp(record.end_time or record.update_timestamp.timestamp(), UTC)
+    if _hour(ended) != _hour(now):
+        return None
+    made = instance.get_latest_materialization_event(lake.table_key(spec))
+    if made is not None and made.run_id == run:
+        return None  # the run failed in another table
+    return f"which run {run[:8]} did not load; again from {_hour(now) + timedelta(hours=1):%H:%M} UTC on"
+
+
+def _hour(time: datetime) -> datetime:
+    return time.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def _is_sound(instance: dg.DagsterInstance, table: dg.AssetKey) -> bool:

@@ -13,14 +13,13 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.automation.jobs import AssetJob
+from lakehouse_dagster.automation.requests import first_requests
 from lakehouse_dagster.automation.rounds import BUDGET_SECONDS
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.pipeline import OPERATIONS, Figure, figures, open_table, read_state
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.specs import TableSpec
 
-# More would flood the queue on the first tick over a neglected warehouse.
-MOST_REQUESTS = 10
 CURSOR_VERSION = 1
 
 
@@ -42,9 +41,10 @@ class Look:
 
 def maintenance_sensor(lake: Lake, job: AssetJob) -> dg.SensorDefinition:
     """Return the sensor over the tables of a lake. Its runs are runs of the maintenance `job`, with its hooks."""
+    name = lake.scoped("maintenance")
 
     @dg.sensor(
-        name=lake.scoped("maintenance"),
+        name=name,
         job=job,
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.STOPPED,
@@ -59,7 +59,7 @@ def maintenance_sensor(lake: Lake, job: AssetJob) -> dg.SensorDefinition:
             if time.monotonic() - started > BUDGET_SECONDS:
                 break
             looks.append(look_at(lakehouse.local_catalog(), spec))
-        requests = run_requests(lake, looks, now=datetime.now(UTC))
+        requests = first_requests(context.instance, name, run_requests(lake, looks, now=datetime.now(UTC)))
         cursor = _cursor(_seen(context.cursor), looks, now=datetime.now(UTC))
         context.log.info("; ".join(map(str, looks)))
         if requests:
@@ -85,7 +85,7 @@ def run_requests(lake: Lake, looks: Sequence[Look], *, now: datetime) -> list[dg
     """
     needy = sorted((look for look in looks if look.due), key=lambda look: -max(f.excess for f in look.due))
     requests = []
-    for look in needy[:MOST_REQUESTS]:
+    for look in needy:
         operations = [name for name in OPERATIONS if any(figure.operation == name for figure in look.due)]
         reason = "; ".join(map(str, look.due))
         requests.append(

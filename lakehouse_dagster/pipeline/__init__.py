@@ -20,8 +20,10 @@ from lakehouse_dagster.pipeline.deliveries import (
 )
 from lakehouse_dagster.pipeline.groups import (
     Groups,
+    committed_alone,
     group_user,
     held_back,
+    late_reason,
     newest_grouped,
     read_groups,
     recorded_groups,
@@ -31,11 +33,13 @@ from lakehouse_dagster.pipeline.progress import logged_progress
 from lakehouse_dagster.pipeline.staging import (
     Staged,
     StageMode,
+    gap_reason,
     refuse_gap,
     refuse_late,
     refuse_other_version,
     stage_batches,
     stage_mode,
+    without_gap,
 )
 from lakehouse_dagster.pipeline.table_setup import create_table, differences, open_table
 from lakehouse_dagster.pipeline.table_state import (
@@ -72,6 +76,7 @@ __all__ = [
     "advance_cursor",
     "batch_of",
     "commit_batches",
+    "committed_alone",
     "committed_identifier",
     "committed_snapshots",
     "create_table",
@@ -79,10 +84,12 @@ __all__ = [
     "figures",
     "find_files",
     "forget_committed",
+    "gap_reason",
     "group_user",
     "held_back",
     "incarnation",
     "last_identifier",
+    "late_reason",
     "logged_progress",
     "newest_grouped",
     "open_table",
@@ -102,4 +109,5 @@ __all__ = [
     "stage_mode",
     "staged_deliveries",
     "unfinished_deliveries",
+    "without_gap",
 ]

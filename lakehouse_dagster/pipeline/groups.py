@@ -140,6 +140,12 @@ def record_group(
     return True
 
 
+def committed_alone(table: lc.Table | None, *, commit_user: str) -> Groups:
+    """Return what a table, None before it is created, has of a user whose batches are committed one by one."""
+    done = None if table is None else committed_identifier(table, commit_user)
+    return Groups(batches={}, revision=-1, done=-1, done_alone=-1 if done is None else done)
+
+
 def newest_grouped(catalog: lc.Catalog, table: lc.Table, asset: str) -> int | None:
     """Return the highest identifier of the batches of an asset (`lake/ops/flights`) that were committed together."""
     users = {c.commit_user.removesuffix(group_user("")) for c in table.committers()}

@@ -45,7 +45,7 @@ def refuse_gap(
     *,
     commit_user: str,
 ) -> None:
-    """Raise InvalidRequest when a batch before `batches` was never committed: a later batch would hide the gap.
+    """Raise InvalidRequest when a batch before one of `batches` was never committed: a later one would hide the gap.
 
     `is_gap` returns whether batches strictly between two bring rows. An append table that has batches of another
     version of the feed is refused too: the table would hold their rows twice.
@@ -60,12 +60,33 @@ def refuse_gap(
         )
     done = committed_identifier(table, commit_user)
     last = None if done is None else feed.batch_key(done)
-    first = batches[0].key
-    if (done is None or done < batches[0].identifier) and is_gap(last, first):
-        raise lc.InvalidRequest(
-            f"{table.name}: found batch {first}, but the last committed batch is {last or 'none'}, and batches "
-            "are taken in order. Load the batches between first."
-        )
+    new = [batch for batch in batches if done is None or batch.identifier > done]
+    ready = without_gap(new, last, is_gap)
+    if len(ready) < len(new):
+        raise lc.InvalidRequest(f"{table.name}: {gap_reason(new[len(ready)], ready[-1].key if ready else last)}")
+
+
+def without_gap(
+    batches: Sequence[Batch], last: str | None, is_gap: Callable[[str | None, str], bool]
+) -> Sequence[Batch]:
+    """Return the first of some batches, up to the first one that batches with rows are missing before.
+
+    `last` is the last batch that is committed, None without one.
+    """
+    before = last
+    for count, batch in enumerate(batches):
+        if is_gap(before, str(batch.key)):
+            return batches[:count]
+        before = batch.key
+    return batches
+
+
+def gap_reason(batch: Batch, last: str | None) -> str:
+    """Return why a batch cannot be taken after the batch `last`."""
+    return (
+        f"found batch {batch.key}, but the last committed batch is {last or 'none'}, and batches are taken in order. "
+        "Load the batches between first."
+    )
 
 
 def refuse_other_version(table: lc.Table, *, commit_user: str) -> None:

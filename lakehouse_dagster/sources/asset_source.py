@@ -51,7 +51,7 @@ class AssetSource(RowSource):
         return True
 
     def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance
+        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
     ) -> Sequence[str] | None:
         return None if self.partitions is None else self.partitions.scheduled_keys(asset, instance)
 

@@ -8,16 +8,20 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.feed import WHOLE, Batch, Feed, batches_of, commit_user
+from lakehouse_dagster.feed import WHOLE, Batch, Feed, batches_of, commit_user, first_range
 from lakehouse_dagster.pipeline import (
     Groups,
+    committed_alone,
+    gap_reason,
     held_back,
     last_identifier,
+    late_reason,
     newest_grouped,
     recorded_groups,
     refuse_gap,
     refuse_late,
     refuse_other_version,
+    without_gap,
 )
 from lakehouse_dagster.resources import FeedResource, LakehouseResource
 from lakehouse_dagster.run_tags import root_run_id
@@ -153,41 +157,85 @@ class FeedSource(RowSource):
 
     def behind(self, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
         source: FeedResource = getattr(resources, self.feed.resource)
-        lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
-        catalog = lakehouse.local_catalog()
-        done = None if table is None else self.last_committed(table, catalog)
-        offered = self._offered(instance)
-        if table is not None and self.together:
-            groups = recorded_groups(catalog, table, commit_user=self._user(source, ""))
-            left = [batch for batch in offered if not groups.is_committed(batch.identifier)]
-        else:
-            left = [batch for batch in offered if done is None or batch.identifier > done]
+        keys, order = self.feed.batches.get_partition_keys(), self._order(instance)
+        groups = self._committed(table, resources)
+        left = _left(keys, order, groups)
+        offered = {*order}
+        waiting = [batch for batch in left if self._has_rows(source, keys, batch.identifier)]
+        ready: Sequence[Batch] = ()
+        fault = ""
+        try:
+            ready, fault = self._ready(table, waiting if self.together else left, groups, resources)
+        except lc.InvalidRequest as error:
+            fault = str(error)
+        found = [str(batch.key) for batch in ready]
         return Behind(
-            source=f"feed {self.spec.name}",
+            source=self.label,
             unit="batch",
-            waiting=tuple(str(batch.key) for batch in left if self._has_rows(source, batch)),
-            newest=str(offered[-1].key) if offered else "",
-            taken="" if done is None else self.feed.batch_key(done) or "",
+            waiting=tuple(str(batch.key) for batch in waiting),
+            # Each of the batches that are committed together is staged by a run of its own.
+            partitions=found if self.together else first_range(found, order),
+            newest=next((key for key in reversed(keys) if key in offered), ""),
+            taken="" if groups.last_committed < 0 else keys[groups.last_committed],
+            fault=fault if waiting else "",
         )
 
     def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance
+        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
     ) -> Sequence[str] | None:
         if not self.spec.batches:
             return None
-        done = None if table is None else last_identifier(table, "/".join(self.key.path))
-        return [str(batch.key) for batch in self._offered(instance) if done is None or batch.identifier > done]
+        keys, order = self.feed.batches.get_partition_keys(), self._order(instance)
+        groups = self._committed(table, resources)
+        ready, _ = self._ready(table, _left(keys, order, groups), groups, resources)
+        return first_range([str(batch.key) for batch in ready], order)
 
-    def _offered(self, instance: dg.DagsterInstance) -> list[Batch]:
-        """Return the batches that Dagster offers as partitions, in their order.
-
-        A key of another kind was added by hand, and its run is refused.
-        """
-        offered = {*self.feed.partitions.get_partition_keys(dynamic_partitions_store=instance)}
-        keys = self.feed.batches.get_partition_keys()
-        return [Batch(key=key, identifier=place) for place, key in enumerate(keys) if key in offered]
-
-    def _has_rows(self, source: FeedResource, batch: Batch) -> bool:
+    def _has_rows(self, source: FeedResource, keys: Sequence[str], place: int) -> bool:
         """Return whether a batch brings rows: without rows it leaves no commit. The last of all may have some."""
-        before, after = (self.feed.batch_key(batch.identifier + step) for step in (-1, 1))
-        return after is None or source.is_gap(self.spec.name, before, after)
+        before = keys[place - 1] if place else None
+        return place + 1 == len(keys) or source.is_gap(self.spec.name, before, keys[place + 1])
+
+    def _order(self, instance: dg.DagsterInstance) -> Sequence[str]:
+        """Return the partitions in the order of Dagster, which is that in which they were offered."""
+        return self.feed.partitions.get_partition_keys(dynamic_partitions_store=instance)
+
+    def _committed(self, table: lc.Table | None, resources: Any) -> Groups:
+        """Return which batches the table has of the present version of the feed."""
+        user = self._user(getattr(resources, self.feed.resource), "")
+        if table is not None and self.together:
+            lakehouse: LakehouseResource = getattr(resources, self.lake_resource)
+            return recorded_groups(lakehouse.local_catalog(), table, commit_user=user)
+        return committed_alone(table, commit_user=user)
+
+    def _ready(
+        self, table: lc.Table | None, left: Sequence[Batch], groups: Groups, resources: Any
+    ) -> tuple[Sequence[Batch], str]:
+        """Return those of the batches `left` that the table can take now, and why it can never take one of the others.
+
+        Raises InvalidRequest when it can take none.
+        """
+        source: FeedResource = getattr(resources, self.feed.resource)
+        user, is_gap = self._user(source, ""), partial(source.is_gap, self.spec.name)
+        if self.together:
+            if table is not None:
+                refuse_other_version(table, commit_user=user)
+            late = [batch for batch in left if self.in_order and batch.identifier < groups.last_committed]
+            fault = f"{self.label}: {late_reason(late[0], self._name(groups.last_committed))}." if late else ""
+            return [batch for batch in left if batch not in late], fault
+        if table is not None:
+            refuse_gap(table, left[:1], self.feed, is_gap, commit_user=user)
+        last = self.feed.batch_key(groups.last_committed)
+        ready = without_gap(left, last, is_gap)
+        if left and not ready:
+            raise lc.InvalidRequest(f"{self.label}: {gap_reason(left[0], last)}")
+        return ready, ""
+
+
+def _left(keys: Sequence[str], order: Sequence[str], groups: Groups) -> list[Batch]:
+    """Return the batches that are offered and not committed, in their order. A key that is no batch is left out."""
+    offered = {*order}
+    return [
+        Batch(key=key, identifier=place)
+        for place, key in enumerate(keys)
+        if key in offered and not groups.is_committed(place)
+    ]

@@ -58,13 +58,15 @@ class Behind:
     """What a table has not taken of its source: the names of the batches that wait, oldest first.
 
     `unit` is the word for one of them, `since` the time when the oldest came (None: the source does not tell), `newest`
-    the newest batch of the source, and `taken` the newest that the table has; both are empty without one. `fault` says
-    why the table cannot take them, or why the source cannot be asked.
+    the newest batch of the source, and `taken` the newest that the table has; both are empty without one. `partitions`
+    are those that a run can load now, in the order of Dagster (None: the table's assets have none). `fault` says why
+    the table cannot take what waits, or why the source cannot be asked.
     """
 
     source: str
     unit: str
     waiting: tuple[str, ...] = ()
+    partitions: Sequence[str] | None = None
     since: datetime | None = None
     newest: str = ""
     taken: str = ""
@@ -168,9 +170,10 @@ class RowSource(Protocol):
         return False
 
     def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance
+        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
     ) -> Sequence[str] | None:
-        """Return the partitions that a load by a schedule takes, in their order; None for a load without partitions.
+        """Return the partitions that a load by a schedule takes where the source does not tell what is new, in their
+        order; None for a load without partitions.
 
         `asset` is the key of the table, which is None before it is created.
         """

@@ -64,7 +64,7 @@ class SqlSource(RowSource):
         return self.is_append and self.spec.cursor is not None
 
     def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance
+        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
     ) -> Sequence[str] | None:
         return None if self.partitions is None else self.partitions.scheduled_keys(asset, instance)
 

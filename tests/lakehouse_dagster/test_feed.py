@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from lakehouse_dagster.feed import Feed, batches_of, commit_user
+from lakehouse_dagster.feed import Feed, batches_of, commit_user, first_range
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2013-01-01", end_date="2013-01-11", timezone="UTC")
 FEED = Feed(key=dg.AssetKey("feed"), source=dg.AssetKey("source"), resource="shop", names=("orders",), batches=DAYS)
@@ -47,3 +47,25 @@ def test_a_batch_has_one_identity_whichever_run_takes_it():
 def test_a_whole_load_has_the_identity_of_its_root_run():
     assert user(is_batched=False) == user(is_batched=False, version="v2") == "run/r1/lake/ops/t"
     assert user(is_batched=False, root_run_id="r2") != user(is_batched=False)
+
+
+# Batches that wait, in their order; partitions in the order of Dagster → the first range of Dagster.
+RANGES = """
+123  123    123
+123  321    321
+23   132    32
+24   1234   2
+123  1x23   1
+13   1x3    1
+12   21x    21
+134  4x31   31
+234  1423   423
+-    123    -
+"""
+
+
+@pytest.mark.parametrize("case", RANGES.strip().splitlines())
+def test_a_run_takes_the_oldest_batches_that_are_one_range_of_dagster(case: str):
+    wanted, order, found = (text.replace("-", "") for text in case.split())
+
+    assert "".join(first_range([*wanted], [*order])) == found

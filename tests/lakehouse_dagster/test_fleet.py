@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,15 @@ def test_the_same_urgent_need_is_requested_once_an_hour(warehouse: Path) -> None
     assert first == second == "urgent:sales.orders+sales.returns#h2026112309"
     assert later != first
     assert urgent_requests(LAKE, [], now=datetime(2026, 11, 23, tzinfo=UTC)) == []
+
+
+def test_urgent_tables_are_runs_of_ten_so_those_that_fail_stop_no_other(warehouse: Path) -> None:
+    choice = lc.connect(warehouse).plan_maintenance(budget=BUDGET, only_urgent=True).choices[0]
+    found = [replace(choice, table=f"sales.t{number:02}") for number in range(12)]
+
+    requests = urgent_requests(LAKE, found, now=datetime(2026, 11, 23, tzinfo=UTC))
+
+    assert [len(request.run_config["ops"][NODE]["config"]["tables"]) for request in requests] == [10, 2]
 
 
 def test_without_a_budget_a_lake_has_no_fleet(tmp_path: Path) -> None:

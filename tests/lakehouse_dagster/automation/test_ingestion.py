@@ -228,6 +228,93 @@ def test_files_are_loaded_when_they_come_and_a_bad_one_stops_no_other_table(tmp_
         assert tick(ready).run_requests == []
 
 
+def begin(
+    ready: ReadyLake, request: dg.RunRequest, status: dg.DagsterRunStatus = dg.DagsterRunStatus.STARTED
+) -> dg.DagsterRun:
+    """Create the run of a request of the sensor, as the daemon does."""
+    tags = {**request.tags, "dagster/run_key": str(request.run_key), "dagster/sensor_name": "mine_news"}
+    return ready.instance.create_run_for_job(
+        ready.definitions.resolve_job_def("mine_ingest"),
+        tags=tags,
+        asset_selection=frozenset(request.asset_selection or []),
+        status=status,
+    )
+
+
+def days(request: dg.RunRequest) -> list[str]:
+    """The days of January that a run is for, from the first to the last in the order of Dagster."""
+    return [request.tags[f"dagster/asset_partition_range_{end}"].removeprefix("2013-01-") for end in ("start", "end")]
+
+
+# Days in the order in which they were offered → the ranges of the runs, one after the other; or the fault.
+OFFERED = """
+01 02 03        01-03
+02 01           02-01
+03 01 02        03-02
+01 03 x 02      01-01 x 02-02 x 03-03
+01 02 04        01-02 found batch 2013-01-04, but the last committed batch is 2013-01-02
+02              found batch 2013-01-02, but the last committed batch is none
+"""
+
+
+@pytest.mark.parametrize("case", OFFERED.strip().splitlines())
+def test_batches_are_loaded_in_their_order_whatever_the_order_in_which_they_were_offered(case: str):
+    offered, _, rest = case.partition("  ")
+    ranges, found, fault = rest.strip().partition("found")
+    with ready_lake(replace(DELIVERED, tables=DELIVERED.tables[:1]), resources={"shop": DailyFeed()}) as ready:
+        for day in offered.split():
+            ready.instance.add_dynamic_partitions("shop_batches", [f"2013-01-{day}"])
+        for each in ranges.replace("x", "").split():
+            (request,) = tick(ready).run_requests
+            assert "-".join(days(request)) == each
+            assert run(ready, request)
+
+        assert found + fault in str(tick(ready).skip_message)
+        assert tick(ready).run_requests == []
+
+
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_a_new_version_of_a_feed_is_loaded_again_or_refused_as_its_check_says(keys: list[str]):
+    change = {} if keys else {"primary_key": (), "options": {}, "write_mode": "append"}
+    lake = replace(DELIVERED, tables=(orders(**change),))
+    with ready_lake(lake, resources={"shop": DailyFeed()}) as first:
+        first.ingest("2013-01-01", "2013-01-02")
+        assert tick(first).run_requests == []
+        resources = {**(first.definitions.resources or {}), "shop": DailyFeed(release="v2")}
+        ready = replace(first, definitions=lake_definitions(lake, resources=resources))
+        FEED.offer(ready.instance, ["2013-01-03"])
+
+        found = tick(ready)
+
+        if keys:
+            (request,) = found.run_requests
+            assert days(request) == ["01", "03"]
+            assert request.tags["lakehouse/reason"] == "sales.orders: behind by 3 batches of feed orders"
+            assert run(ready, request)
+            assert tick(ready).skip_message == "sales.orders: has all of feed orders"
+        else:
+            assert found.run_requests == []
+            assert "which would double its rows" in str(found.skip_message)
+
+
+def test_tables_that_cannot_be_loaded_stop_no_other(tmp_path: Path):
+    names = [f"t{number:02}" for number in range(12)]
+    with ready_lake(Lake(name="mine", tables=tuple(files(name, tmp_path) for name in names)), resources={}) as ready:
+        for name in names:
+            put(tmp_path / f"{name}-1.csv", "x")
+        first = tick(ready).run_requests
+        for request in first:
+            # Each load succeeds, and leaves the bad file.
+            begin(ready, request, dg.DagsterRunStatus.SUCCESS)
+
+        found = [request.tags["lakehouse/table"] for request in tick(ready).run_requests]
+
+    assert ([request.tags["lakehouse/table"] for request in first], found) == (
+        [f"sales.{name}" for name in names[:10]],
+        [f"sales.{name}" for name in names[10:]],
+    )
+
+
 def test_delivered_batches_are_one_run_for_all_tables_of_a_feed_with_the_asset_that_makes_them():
     @dg.asset(key=FEED.key, partitions_def=FEED.partitions, backfill_policy=dg.BackfillPolicy.single_run())
     def shop_feed() -> None: ...
@@ -253,17 +340,62 @@ def test_delivered_batches_are_one_run_for_all_tables_of_a_feed_with_the_asset_t
         assert "has all of feed carts" in str(tick(ready).skip_message)
 
 
-def test_a_load_that_is_under_way_is_not_requested_again(tmp_path: Path):
+def news(ready: ReadyLake, table: str, *, hours: int = 0) -> ingestion.Load | str:
+    """Ask for the load of a table, so many hours from now."""
+    spec = ready.lake.table(table)
+    resources = given(ready, ready.definitions.get_repository_def().get_sensor_def("mine_news").required_resource_keys)
+    with dg.build_sensor_context(instance=ready.instance, resources=resources) as context:
+        opened = (
+            ready.table(table) if ready.instance.get_latest_materialization_event(ready.lake.table_key(spec)) else None
+        )
+        return ingestion.news_of(context, ready.lake, spec, opened, now=datetime.now(UTC) + timedelta(hours=hours))
+
+
+# The assets that the run is for: a run of the table alone loads it too.
+@pytest.mark.parametrize("parts", ["ingest and table", "ingest", "table", "the whole job"])
+def test_a_load_that_is_under_way_or_failed_in_this_hour_is_not_requested_again(tmp_path: Path, parts: str):
     with ready_lake(Lake(name="mine", tables=(files("visits", tmp_path),)), resources={}) as ready:
         put(tmp_path / "visits-1.csv", 7)
+        spec = ready.lake.table("sales.visits")
+        keys = {"ingest": ready.lake.operation_key(spec, "ingest"), "table": ready.lake.table_key(spec)}
+        chosen = frozenset(key for name, key in keys.items() if name in parts) or None
         job = ready.definitions.resolve_job_def("mine_ingest")
-        created = ready.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED)
+        made = ready.instance.create_run_for_job(job, asset_selection=chosen, status=dg.DagsterRunStatus.STARTED)
 
-        assert f"behind by 1 file of {tmp_path}/visits*.csv, which run {created.run_id[:8]} loads" in str(
+        assert f"behind by 1 file of {tmp_path}/visits*.csv, which run {made.run_id[:8]} loads" in str(
             tick(ready).skip_message
         )
-        ready.instance.report_run_failed(created)
-        assert len(tick(ready).run_requests) == 1
+        ready.instance.report_run_failed(made)
+        # The source goes on meanwhile.
+        put(tmp_path / "visits-2.csv", 8)
+        assert (
+            f"behind by 2 files of {tmp_path}/visits*.csv, which run {made.run_id[:8]} did not load; again from"
+            in str(tick(ready).skip_message)
+        )
+        assert isinstance(news(ready, "sales.visits", hours=1), ingestion.Load)
+
+
+def test_a_run_that_failed_in_another_table_keeps_none_waiting():
+    carts = orders(name="carts", feed={"source": "shop", "name": "carts"})
+    lake = replace(DELIVERED, tables=(DELIVERED.tables[0], carts))
+    with ready_lake(lake, resources={"shop": NoCarts()}) as ready:
+        FEED.offer(ready.instance, ["2013-01-01"])
+        (both,) = tick(ready).run_requests
+        assert not run(ready, both)
+        FEED.offer(ready.instance, ["2013-01-02"])
+
+        (request,) = tick(ready).run_requests
+
+        assert request.tags["lakehouse/table"] == "sales.orders"
+
+
+class NoCarts(DailyFeed):
+    """The carts of the shop cannot be read."""
+
+    def rows(self, feed: str, batch: str | None) -> pa.Table:
+        if feed == "carts":
+            raise OSError("the disk is gone")
+        return super().rows(feed, batch)
 
 
 class Broken(DailyFeed):

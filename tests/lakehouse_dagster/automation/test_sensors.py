@@ -2,7 +2,11 @@
 
 from datetime import UTC, datetime
 
-from lakehouse_dagster.automation.sensors import MOST_REQUESTS, Look, run_requests
+import dagster as dg
+import pytest
+
+from lakehouse_dagster.automation.requests import MOST_REQUESTS, first_requests
+from lakehouse_dagster.automation.sensors import Look, run_requests
 from lakehouse_dagster.pipeline.maintenance import Figure
 from tests.lakehouse_dagster.shop import orders, shop_lake
 
@@ -46,10 +50,39 @@ def test_the_same_need_is_asked_for_once_an_hour():
     assert later != first
 
 
-def test_a_neglected_warehouse_does_not_flood_the_queue_and_the_worst_tables_come_first():
+def test_the_worst_of_a_neglected_warehouse_come_first_and_few_enough_for_the_queue():
     looks = [look(f"t{n}", small_files(17 + n)) for n in range(30)]
-
     requests = run_requests(LAKE, looks, now=NOW)
 
-    assert len(requests) == MOST_REQUESTS
-    assert requests[0].tags["lakehouse/table"] == "ops.t29"
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = first_requests(instance, "mine_maintenance", requests)
+
+    assert [request.tags["lakehouse/table"] for request in first] == [f"ops.t{n}" for n in range(29, 19, -1)]
+
+
+# Status of the run with the key of the first request, sensor that requested it → whether it is requested.
+REQUESTED = """
+FAILURE      mine_news         no
+STARTED      mine_news         no
+CANCELED     mine_news         no
+NOT_STARTED  mine_news         yes
+FAILURE      theirs_news       yes
+"""
+
+
+@pytest.mark.parametrize("case", REQUESTED.strip().splitlines())
+def test_a_request_is_left_out_when_its_sensor_has_a_run_with_its_key(case: str):
+    status, sensor, is_requested = case.split()
+    requests = [dg.RunRequest(run_key=str(n)) for n in range(MOST_REQUESTS + 1)]
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_run(
+            dg.DagsterRun(
+                job_name="load",
+                status=dg.DagsterRunStatus[status],
+                tags={"dagster/run_key": "0", "dagster/sensor_name": sensor},
+            )
+        )
+        found = [request.run_key for request in first_requests(instance, "mine_news", requests)]
+
+    first = 0 if is_requested == "yes" else 1
+    assert found == [str(n) for n in range(first, first + MOST_REQUESTS)]

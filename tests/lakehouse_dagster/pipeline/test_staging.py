@@ -37,3 +37,22 @@ def test_an_append_table_takes_its_batches_from_one_version_of_the_feed(tmp_path
             match=r"ops\.t: found batches of feed/shop/orders@v2.* took them from feed/shop/orders@v1",
         ):
             ingest("v2")
+
+
+def test_a_run_over_batches_with_one_missing_between_them_is_refused(tmp_path: Path):
+    """Else the last one would hide it: what is older than the last committed batch counts as committed."""
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("ops")
+    table = catalog.create_table("ops.t", {"id": "INT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"})
+    table.commit(table.stage([{"id": 1}], commit_user=user("v1"), commit_identifier=0))
+
+    def is_gap(after: str | None, before: str) -> bool:
+        return FEED.batch(before).identifier > (0 if after is None else FEED.batch(after).identifier + 1)
+
+    def ingest(*days: int) -> None:
+        batches = [FEED.batch(f"2013-01-{day:02}") for day in days]
+        refuse_gap(table, batches, FEED, is_gap, commit_user=user("v1"))
+
+    ingest(1, 2, 3)
+    with pytest.raises(lc.InvalidRequest, match=r"found batch 2013-01-04, but the last committed batch is 2013-01-02"):
+        ingest(1, 2, 4)
