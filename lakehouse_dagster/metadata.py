@@ -17,7 +17,6 @@ from lakehouse_dagster.specs import TableSpec
 
 Metadata: TypeAlias = dict[str, Any]
 # The tag of an event with the version of the rows, which Dagster sets for materializations of a run.
-DATA_VERSION = "dagster/data_version"
 # What an operation did, or why it did nothing.
 OUTCOME = "paimon/outcome"
 

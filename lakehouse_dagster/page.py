@@ -10,14 +10,15 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
+from lakehouse_dagster.event_tags import CODE_VERSION, DATA_VERSION, INPUT
 from lakehouse_dagster.instance.dagster_internals import check_target
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.metadata import DATA_VERSION, OUTCOME, Metadata, findings, state_metadata
+from lakehouse_dagster.metadata import OUTCOME, Metadata, findings, state_metadata
 from lakehouse_dagster.pipeline import OPERATIONS, Figure, TableState, figures, position, read_state
 from lakehouse_dagster.specs import MaintenanceSpec, TableSpec
 
 # Without them Dagster would call the next ingest out of date, although nothing differs.
-_LINEAGE_TAGS = ("dagster/code_version", "dagster/input_")
+_LINEAGE_TAGS = (CODE_VERSION, INPUT)
 _LAST = "paimon/last_maintenance"
 # What a change of files leaves as it was.
 _KEPT = (

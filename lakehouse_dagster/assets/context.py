@@ -12,29 +12,20 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
+from lakehouse_dagster.event_tags import CODE_VERSION, DATA_VERSION, input_pointer, input_version
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.instance.dagster_internals import NO_EVENT
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import freshness_policy
 from lakehouse_dagster.lineage import Dataset, Step, StepLineage, emitted_lineage, table_dataset
-from lakehouse_dagster.metadata import DATA_VERSION, batch_metadata, input_snapshots
+from lakehouse_dagster.metadata import batch_metadata, input_snapshots
 from lakehouse_dagster.pipeline import Committed, Staged, TableState
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import root_run_id, table_tags
 from lakehouse_dagster.sources import Delivery, RowSource, row_source
 from lakehouse_dagster.specs import TableSpec
 
-# A derived table is loaded when the rows of its input have changed, never after their maintenance, and not while the
-# blocking check of the input fails. One run ingests and commits.
-_CONDITIONS: Mapping[str, dg.AutomationCondition[Any]] = {
-    "ingest": (
-        dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed()).since_last_handled()
-        & dg.AutomationCondition.all_deps_blocking_checks_passed()
-        & ~dg.AutomationCondition.in_progress()
-    ),
-    "commit": dg.AutomationCondition.any_deps_match(dg.AutomationCondition.will_be_requested()),
-}
 # Part of the code version of each asset: raise it when the assets do something else than before.
 FACTORY_VERSION = 1
 
@@ -81,13 +72,30 @@ class TableAssets:
         fresh = self.spec.freshness if operation == "ingest" else None
         policy = {} if fresh is None else {"freshness_policy": freshness_policy(fresh)}
         is_automatic = self.spec.ingest.takes_news and self.source.is_derived
-        condition = {"automation_condition": _CONDITIONS[operation]} if is_automatic else {}
+        condition = {"automation_condition": self._condition(operation)} if is_automatic else {}
         arguments = {**self.common(operation), **self.source.batching, **needed, **policy, **condition}
         if self.spec.commit.is_together and operation == "ingest":
             # Many runs may stage at the same time, each a batch of its own.
             del arguments["pool"]
             arguments["backfill_policy"] = dg.BackfillPolicy.multi_run()
         return arguments
+
+    def _condition(self, operation: str) -> dg.AutomationCondition[Any]:
+        """Return when an asset of a derived table is requested: one run ingests and commits.
+
+        Its input has new rows: maintenance of the input brings none. The blocking check of the input holds. A load that
+        failed is left to the sensor of news, or it would be requested again with each new row of the input.
+        """
+        on = dg.AutomationCondition
+        if operation == "commit":
+            return on.any_deps_match(on.will_be_requested())
+        return (
+            on.any_deps_match(on.data_version_changed()).since_last_handled()
+            & on.all_deps_blocking_checks_passed()
+            & ~on.in_progress()
+            & ~on.execution_failed()
+            & ~on.asset_matches(self.key, on.execution_failed())
+        )
 
     @property
     def in_spark(self) -> bool:
@@ -233,11 +241,10 @@ def input_tags(
         else None
     )
     event = None if record is None else record.asset_materialization or record.asset_observation
-    name = upstream.to_user_string()
     return {
-        "dagster/code_version": str(assets.common("commit")["code_version"]),
-        f"dagster/input_event_pointer/{name}": "NULL" if record is None else str(record.storage_id),
-        f"dagster/input_data_version/{name}": ((event and event.tags) or {}).get(DATA_VERSION, "INITIAL"),
+        CODE_VERSION: str(assets.common("commit")["code_version"]),
+        input_pointer(upstream): "NULL" if record is None else str(record.storage_id),
+        input_version(upstream): ((event and event.tags) or {}).get(DATA_VERSION, "INITIAL"),
     }
 
 

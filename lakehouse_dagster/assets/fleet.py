@@ -13,8 +13,9 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.assets.context import TableAssets, defined_asset, observed
 from lakehouse_dagster.assets.maintain import position_version, show_reports, write_page
+from lakehouse_dagster.event_tags import DATA_VERSION
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.metadata import DATA_VERSION, fleet_metadata
+from lakehouse_dagster.metadata import fleet_metadata
 from lakehouse_dagster.pipeline import RUN_ID, open_table, read_state
 from lakehouse_dagster.resources import LakehouseResource
 

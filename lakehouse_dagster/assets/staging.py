@@ -10,8 +10,9 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.assets.context import TableAssets, batch_count, input_tags
+from lakehouse_dagster.event_tags import DATA_VERSION
 from lakehouse_dagster.lineage import StepLineage
-from lakehouse_dagster.metadata import DATA_VERSION, Metadata, staged_metadata
+from lakehouse_dagster.metadata import Metadata, staged_metadata
 from lakehouse_dagster.pipeline import (
     Staged,
     create_table,

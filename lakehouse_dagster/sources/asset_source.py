@@ -3,16 +3,19 @@
 Rule: the value is an input of the ingest, so Dagster loads it, and loads only the partitions of the run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 
 import lakehouse_core as lc
+from lakehouse_dagster.event_tags import DATA_VERSION, input_pointer, input_version
+from lakehouse_dagster.feed import first_range
 from lakehouse_dagster.frames import is_spark, rows_of
 from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.row_source import Delivery, RowSource, table_of
+from lakehouse_dagster.sources.row_source import Behind, Delivery, RowSource, table_of
 from lakehouse_dagster.sources.run_delivery import RunPartitions, run_delivery
 from lakehouse_dagster.specs import UpstreamSpec
 
@@ -26,6 +29,9 @@ class AssetSource(RowSource):
 
     spec: UpstreamSpec
     key: dg.AssetKey
+    # The assets of the table in Dagster: the one that takes the rows, and the table itself.
+    ingest: dg.AssetKey
+    table: dg.AssetKey
     # The key of the lake's resource.
     lake_resource: str
     partitions: RunPartitions | None = None
@@ -50,10 +56,53 @@ class AssetSource(RowSource):
     def is_derived(self) -> bool:
         return True
 
-    def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
-    ) -> Sequence[str] | None:
-        return None if self.partitions is None else self.partitions.scheduled_keys(asset, instance)
+    @property
+    def tells_news(self) -> bool:
+        return True
+
+    def behind(self, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
+        """Return what the events of Dagster show: the version of the asset that the table was not made of, or the
+        partitions, which are those of the same keys.
+        """
+        if self.partitions is None:
+            return self._whole(instance)
+        keys = self.partitions.definition.get_partition_keys(dynamic_partitions_store=instance)
+        made, ingested, loaded = (_latest(instance, key) for key in (self.upstream, self.ingest, self.table))
+        # Without partitions of its own, the asset is a new value for each.
+        whole = 0 if made else _storage_id(instance, self.upstream)
+        waits = {
+            key: made.get(key, whole)
+            for key in keys
+            if not made.get(key, whole) < ingested.get(key, 0) < loaded.get(key, 0) and made.get(key, whole)
+        }
+        is_multi = isinstance(self.partitions.definition, dg.MultiPartitionsDefinition)
+        return Behind(
+            source=self.label,
+            unit="partition",
+            waiting=tuple(waits),
+            partitions=[*waits][:1] if is_multi else first_range([*waits], keys),
+            since=_first_since(instance, self.upstream, min(waits.values()) - 1) if waits else None,
+            newest=next((key for key in reversed(keys) if made.get(key, whole)), ""),
+            taken=next((key for key in reversed(keys) if key in loaded and key not in waits), ""),
+        )
+
+    def _whole(self, instance: dg.DagsterInstance) -> Behind:
+        record = instance.get_latest_data_version_record(self.upstream)
+        event = None if record is None else record.asset_materialization or record.asset_observation
+        version = ((event and event.tags) or {}).get(DATA_VERSION, "")
+        taken = _tag(instance, self.ingest, input_version(self.upstream))
+        pointer = _tag(instance, self.table, input_pointer(self.ingest))
+        is_loaded = pointer.isdigit() and int(pointer) >= _storage_id(instance, self.ingest)
+        is_current = record is None or (taken == version and is_loaded)
+        last = _tag(instance, self.ingest, input_pointer(self.upstream))
+        return Behind(
+            source=self.label,
+            unit="version",
+            waiting=() if is_current else (version,),
+            since=None if is_current else _first_since(instance, self.upstream, int(last) if last.isdigit() else 0),
+            newest=version,
+            taken=taken if is_loaded else "",
+        )
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
@@ -77,3 +126,28 @@ class AssetSource(RowSource):
             return rows_of(value)
 
         return run_delivery(context, table, self.key, self.partitions, read)
+
+
+def _latest(instance: dg.DagsterInstance, asset: dg.AssetKey) -> Mapping[str, int]:
+    """Return the place of the latest event of each partition of an asset in the order of all events."""
+    return instance.get_latest_storage_id_by_partition(asset, dg.DagsterEventType.ASSET_MATERIALIZATION)
+
+
+def _storage_id(instance: dg.DagsterInstance, asset: dg.AssetKey) -> int:
+    """Return the place of the latest event of an asset in the order of all events, 0 without one."""
+    record = instance.get_latest_data_version_record(asset)
+    return 0 if record is None else record.storage_id
+
+
+def _tag(instance: dg.DagsterInstance, asset: dg.AssetKey, name: str) -> str:
+    """Return a tag of the latest event of an asset; empty without one."""
+    event = instance.get_latest_materialization_event(asset)
+    made = None if event is None else event.asset_materialization
+    return ((made and made.tags) or {}).get(name, "")
+
+
+def _first_since(instance: dg.DagsterInstance, asset: dg.AssetKey, after: int) -> datetime | None:
+    """Return the time of the first materialization of an asset after a place in the order of all events."""
+    wanted = dg.AssetRecordsFilter(asset_key=asset, after_storage_id=after)
+    records = instance.fetch_materializations(wanted, limit=1, ascending=True).records
+    return datetime.fromtimestamp(records[0].timestamp, UTC) if records else None

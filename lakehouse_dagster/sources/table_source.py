@@ -45,7 +45,14 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             rowkind_column=table.rowkind_column,
         )
     if table.asset is not None:
-        return AssetSource(spec=table.asset, key=key, lake_resource=lake.resource, partitions=partitions)
+        return AssetSource(
+            spec=table.asset,
+            key=key,
+            ingest=lake.operation_key(table, "ingest"),
+            table=lake.table_key(table),
+            lake_resource=lake.resource,
+            partitions=partitions,
+        )
     if table.function is not None:
         return FunctionSource(
             spec=table.function,

@@ -14,6 +14,7 @@ import pytest
 from lakehouse_dagster import Lake, TableSpec, lake_definitions
 from lakehouse_dagster.automation import ingestion
 from lakehouse_dagster.page import report_check
+from lakehouse_dagster.pipeline import open_table
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.page_location import FEED, DailyFeed
 from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
@@ -195,6 +196,58 @@ def test_a_table_made_of_an_asset_is_requested_for_its_new_values_by_partition(d
         assert conditions.requested() == set()
 
 
+@pytest.mark.parametrize("days", [None, dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-01-04")])
+def test_a_load_of_an_asset_that_failed_is_requested_again_in_the_next_hour(days: dg.PartitionsDefinition | None):
+    values: list[Any] = ["not rows", "not rows", rows()]
+
+    @dg.asset(key=["raw", "orders"], partitions_def=days)
+    def raw() -> Any:
+        return values.pop(0)
+
+    by_day = {"partitions": {"time": {"every": "day", "start": "2013-01-01", "end": "2013-01-04"}}} if days else {}
+    spec = orders(name="open_orders", feed=None, asset={"key": "raw/orders"}, **by_day)
+    day = "2013-01-02" if days else None
+    with ready_lake(Lake(name="mine", tables=(spec,)), resources={}) as made:
+        ready = replace(made, definitions=dg.Definitions.merge(made.definitions, dg.Definitions(assets=[raw])))
+        conditions = Conditions(ready)
+        assert conditions.requested() == set()
+        assert news(ready, OPEN) == "has all of the asset raw/orders"
+        dg.materialize([raw], instance=ready.instance, partition_key=day)
+        assert conditions.requested() == DERIVED
+        assert not run(
+            ready, dg.RunRequest(asset_selection=sorted(DERIVED), tags={"dagster/partition": day} if day else {})
+        )
+
+        # The asset goes on meanwhile.
+        dg.materialize([raw], instance=ready.instance, partition_key=day)
+
+        assert conditions.requested() == set()
+        assert "did not load; again from" in str(news(ready, OPEN))
+        again = news(ready, OPEN, hours=1)
+        assert isinstance(again, ingestion.Load)
+        assert again.reason == f"behind by 1 {'partition' if days else 'version'} of the asset raw/orders"
+        (request,) = ingestion.run_requests(ready.lake, [again], None, now=SIX)
+        dg.materialize([raw], instance=ready.instance, partition_key=day)
+        assert run(ready, request)
+        assert news(ready, OPEN) == "has all of the asset raw/orders"
+        assert (conditions.requested(), ready.table(OPEN).scan().count()) == (set(), 1)
+
+
+def test_a_failed_load_of_changes_is_not_requested_again_with_each_snapshot(ready: ReadyLake):
+    conditions = Conditions(ready)
+    assert conditions.requested() == set()
+    load(ready, "2013-01-03")
+    assert conditions.requested() == DERIVED
+    job = ready.definitions.resolve_job_def("mine_ingest")
+    begun = ready.instance.create_run_for_job(job, asset_selection=frozenset(DERIVED))
+    ready.instance.report_run_failed(begun)
+
+    load(ready, "2013-01-04")
+
+    assert conditions.requested() == set()
+    assert isinstance(news(ready, OPEN, hours=1), ingestion.Load)
+
+
 def test_a_specification_can_switch_it_off():
     off = {"news": False}
     lake = shop_lake(orders(options=CHANGELOG), follower(ingest=off))
@@ -342,13 +395,12 @@ def test_delivered_batches_are_one_run_for_all_tables_of_a_feed_with_the_asset_t
 
 def news(ready: ReadyLake, table: str, *, hours: int = 0) -> ingestion.Load | str:
     """Ask for the load of a table, so many hours from now."""
-    spec = ready.lake.table(table)
     resources = given(ready, ready.definitions.get_repository_def().get_sensor_def("mine_news").required_resource_keys)
+    opened = open_table(resources["lakehouse"].local_catalog(), table)
     with dg.build_sensor_context(instance=ready.instance, resources=resources) as context:
-        opened = (
-            ready.table(table) if ready.instance.get_latest_materialization_event(ready.lake.table_key(spec)) else None
+        return ingestion.news_of(
+            context, ready.lake, ready.lake.table(table), opened, now=datetime.now(UTC) + timedelta(hours=hours)
         )
-        return ingestion.news_of(context, ready.lake, spec, opened, now=datetime.now(UTC) + timedelta(hours=hours))
 
 
 # The assets that the run is for: a run of the table alone loads it too.
