@@ -232,7 +232,7 @@ class FeedSource(RowSource):
 
 
 def _left(keys: Sequence[str], order: Sequence[str], groups: Groups) -> list[Batch]:
-    """Return the batches that are offered and not committed, in their order. A key that is no batch is left out."""
+    """Return the batches that are offered and not committed, in their order. A key that is not a batch is left out."""
     offered = {*order}
     return [
         Batch(key=key, identifier=place)
