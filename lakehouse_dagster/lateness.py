@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
+from lakehouse_dagster.answers import answered
 from lakehouse_dagster.page import CONTENT_AGE, INPUTS_CURRENT, report_check
 from lakehouse_dagster.pipeline import TableState
 from lakehouse_dagster.sources import Behind, RowSource
@@ -26,7 +27,7 @@ _FIRST_DEADLINE, _DEADLINE_FORMAT = "2000-01-01-00:00", "%Y-%m-%d-%H:%M"
 def ask_source(source: RowSource, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
     """Return what a table has not taken of its source; a source that fails to answer is a fault of the answer."""
     try:
-        return source.behind(table, resources, instance)
+        return answered(("behind", source.key), lambda: source.behind(table, resources, instance))
     except Exception as error:  # The feeds of teams may raise any error, and other tables must be looked at too.
         fault = f"{source.label} cannot be asked: {type(error).__name__}: {error}"
         return Behind(source=source.label, unit="batch", fault=fault)

@@ -9,10 +9,12 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 
 import dagster as dg
 
+from lakehouse_dagster.answers import answered
 from lakehouse_dagster.automation.requests import first_requests
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.lake import Lake
@@ -82,7 +84,7 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
         for spec in tables:
             name = spec.identifier
             try:
-                found = _waiting(context, lake, spec)
+                found = answered(("committer", lake.table_key(spec)), partial(_waiting, context, lake, spec))
             except Exception as error:  # The feeds of teams may raise any error, and other tables wait too.
                 context.log.warning(f"{name}: {error}")
                 lines.append(f"{name}: {error}")

@@ -43,7 +43,7 @@ def urgent_sensor(lake: Lake, job: AssetJob, budget: lc.Budget) -> dg.SensorDefi
             found.extend(choices)
             return "; ".join(f"{choice.name}: {choice.urgent}" for choice in choices) or "nothing urgent"
 
-        lines, cursor = look_at_each(context, lake.resource, tables, report)
+        lines, cursor = look_at_each(context, lake.resource, tables, report, first=context.cursor)
         asked = urgent_requests(lake, found, now=datetime.now(UTC))
         requests = first_requests(context.instance, name, asked, most=1)  # each run has the whole budget
         return dg.SensorResult(run_requests=requests, skip_reason=None if requests else lines, cursor=cursor)

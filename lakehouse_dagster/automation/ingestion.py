@@ -13,21 +13,22 @@ from itertools import groupby
 import dagster as dg
 
 import lakehouse_core as lc
+from lakehouse_dagster.answers import answered
 from lakehouse_dagster.automation.jobs import AssetJob
 from lakehouse_dagster.automation.requests import first_requests
-from lakehouse_dagster.automation.rounds import look_at_each
+from lakehouse_dagster.automation.rounds import from_asset, look_at_each
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.lateness import ask_source, duration_text
+from lakehouse_dagster.lateness import ask_source, duration_text, inputs_check, report_lateness
 from lakehouse_dagster.page import VERIFY
-from lakehouse_dagster.pipeline import open_table
-from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.run_tags import OPERATION, TABLE, range_tags
-from lakehouse_dagster.sources import row_source
+from lakehouse_dagster.sources import Behind, row_source
 from lakehouse_dagster.specs import TableSpec
 
 # Dagster misses an update that comes just after it has requested a run, and rows that others commit to a table
 # with partitions. The sensor requests what the condition has left for so long.
 MISSED_AFTER = timedelta(minutes=2)
+_UNASKED = "due by its schedule; the tick has no time left to ask what is new"
+_UNREACHED = "the tick has no time left to ask what is due; it is taken the next time"
 # Schedules may not have signs in their names.
 _WORDS = str.maketrans({"*": "any", "/": "_by_", "-": "_to_", ",": "_and_", " ": "_"})
 
@@ -51,38 +52,61 @@ class Load:
 
 
 def news_sensors(lake: Lake, job: AssetJob) -> list[dg.SensorDefinition]:
-    """Return the sensor that loads what the sources of a lake have that its tables lack; none without such tables.
+    """Return the sensors that load what the sources of a lake have that its tables lack; none without such tables.
 
-    It is on. Its runs are runs of the ingest `job`, with its hooks. A table that is kept from another's changes is
-    loaded by its automation condition; the sensor requests only what the condition has missed.
+    They are on: one for each feed, which also shows how far behind its tables are, and one for all other sources. Their
+    runs are runs of the ingest `job`, with its hooks. A table that is kept from another's changes is loaded by its
+    automation condition; the sensor requests only what the condition has missed.
     """
-    # Batches that are committed together are staged by the sensor `committer`, each in a run of its own.
-    specs = [spec for spec in lake.tables if spec.ingest.takes_news and not spec.commit.is_together]
-    told = {spec.identifier: row_source(lake, spec) for spec in specs}
-    sources = {name: source for name, source in told.items() if source.tells_news}
-    if not sources:
-        return []
-    tables = {lake.table_key(spec): spec.identifier for spec in lake.tables if spec.identifier in sources}
+    telling = [spec for spec in lake.tables if row_source(lake, spec).tells_news]
+    return [
+        _news_sensor(lake, job, feed, specs)
+        for feed, specs in _by_feed(telling)
+        if feed or any(map(_takes_news, specs))
+    ]
 
-    name = lake.scoped("news")
+
+def _takes_news(spec: TableSpec) -> bool:
+    # Batches that are committed together are staged by the sensor `committer`, each in a run of its own.
+    return spec.ingest.takes_news and not spec.commit.is_together
+
+
+def _by_feed(specs: Iterable[TableSpec]) -> list[tuple[str, list[TableSpec]]]:
+    """Return tables by the name of their feed, empty for other sources: a feed that cannot start stops only its own."""
+    named = sorted(("" if spec.feed is None else spec.feed.source, at, spec) for at, spec in enumerate(specs))
+    return [(feed, [spec for *_, spec in group]) for feed, group in groupby(named, key=lambda each: each[0])]
+
+
+def _news_sensor(lake: Lake, job: AssetJob, feed: str, specs: Sequence[TableSpec]) -> dg.SensorDefinition:
+    taking = {lake.table_key(spec): spec for spec in specs if feed or _takes_news(spec)}
+    tables = {key: spec.identifier for key, spec in taking.items()}
+    name = lake.scoped(f"{feed}_news" if feed else "news")
 
     @dg.sensor(
         name=name,
         job=job,
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Loads what the sources have and the tables lack.",
-        required_resource_keys={lake.resource, *(key for source in sources.values() for key in source.resources)},
+        description=f"Loads what {f'the feed {feed} has' if feed else 'the sources have'} and the tables lack.",
+        required_resource_keys={lake.resource, *(key for spec in specs for key in row_source(lake, spec).resources)},
     )
     def news(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         loads: list[Load] = []
 
         def look(key: dg.AssetKey, table: lc.Table | None) -> str:
-            found = news_of(context, lake, lake.table(tables[key]), table, now=datetime.now(UTC))
-            loads.extend([found] if isinstance(found, Load) else [])
-            return found.reason if isinstance(found, Load) else found
+            spec, now = taking[key], datetime.now(UTC)
+            behind = ask_source(row_source(lake, spec), table, context.resources, context.instance)
+            if behind.fault:
+                context.log.warning(f"{spec.identifier}: {behind.fault}")
+            if feed and table is not None:
+                report_lateness(context.instance, inputs_check(key, spec, behind, now=now), now=now)
+            found = news_of(context.instance, lake, spec, behind, now=now)
+            if not isinstance(found, Load):
+                return found
+            loads.append(found)
+            return found.reason
 
-        lines, cursor = look_at_each(context, lake.resource, tables, look)
+        lines, cursor = look_at_each(context, lake.resource, tables, look, first=context.cursor)
         asked = run_requests(lake, loads, context.repository_def, now=datetime.now(UTC))
         requests = first_requests(context.instance, name, asked)
         if requests:
@@ -90,7 +114,7 @@ def news_sensors(lake: Lake, job: AssetJob) -> list[dg.SensorDefinition]:
             return dg.SensorResult(run_requests=requests, cursor=cursor)
         return dg.SensorResult(skip_reason=lines, cursor=cursor)
 
-    return [news]
+    return news
 
 
 def derived_sensors(lake: Lake) -> list[dg.SensorDefinition]:
@@ -115,65 +139,71 @@ def ingest_schedules(lake: Lake, job: AssetJob) -> list[dg.ScheduleDefinition]:
 
     A schedule loads what is new where the source tells, the partitions that are due, and everything else as a whole.
     """
-    timed = sorted((s.ingest.schedule, s.ingest.timezone, s.identifier) for s in lake.tables if s.ingest.schedule)
+    timed = sorted({(s.ingest.schedule, s.ingest.timezone) for s in lake.tables if s.ingest.schedule})
     return [
-        _ingest_schedule(lake, job, cron, timezone, [lake.table(name) for _, _, name in group])
-        for (cron, timezone), group in groupby(timed, key=lambda each: each[:2])
+        _ingest_schedule(lake, job, feed, specs)
+        for time in timed
+        for feed, specs in _by_feed(s for s in lake.tables if (s.ingest.schedule, s.ingest.timezone) == time)
     ]
 
 
-def _ingest_schedule(
-    lake: Lake, job: AssetJob, cron: str, timezone: str, specs: Sequence[TableSpec]
-) -> dg.ScheduleDefinition:
+def _ingest_schedule(lake: Lake, job: AssetJob, feed: str, specs: Sequence[TableSpec]) -> dg.ScheduleDefinition:
+    """Return the schedule of tables with one time, which take rows of one feed, or of other sources."""
+    cron, timezone = str(specs[0].ingest.schedule), specs[0].ingest.timezone
     zone = "" if timezone == "UTC" else f"_{timezone.translate(_WORDS)}"
-    sources = [row_source(lake, spec) for spec in specs]
+    sources = {lake.table_key(spec): row_source(lake, spec) for spec in specs}
+    tables = {lake.table_key(spec): spec.identifier for spec in specs}
 
     @dg.schedule(
-        name=lake.scoped(f"ingest_{cron.translate(_WORDS)}{zone}"),
+        name=lake.scoped(f"{feed and f'{feed}_'}ingest_{cron.translate(_WORDS)}{zone}"),
         job=job,
         cron_schedule=cron,
         execution_timezone=timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description=f"Loads {', '.join(spec.identifier for spec in specs)}.",
-        required_resource_keys={lake.resource, *(key for source in sources for key in source.resources)},
+        required_resource_keys={lake.resource, *(key for source in sources.values() for key in source.resources)},
     )
     def ingest(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
-        lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
         now = context.scheduled_execution_time
-        loads, lines = [], []
-        for spec in specs:
-            try:
-                table = open_table(lakehouse.local_catalog(), spec.identifier)
-                found = scheduled(context, lake, spec, table)
-            except lc.LakehouseError as error:
-                context.log.warning(f"{spec.identifier}: {error}")
-                found = str(error)
-            loads += [found] if isinstance(found, Load) else []
-            lines.append(f"{spec.identifier}: {found.reason if isinstance(found, Load) else found}")
-        context.log.info("\n".join(lines))
-        return list(run_requests(lake, loads, context.repository_def, now=now)) or dg.SkipReason("\n".join(lines))
+        loads: list[Load] = []
+
+        def look(key: dg.AssetKey, table: lc.Table | None) -> str:
+            found = scheduled(context, lake, lake.table(tables[key]), table)
+            if not isinstance(found, Load):
+                return found
+            loads.append(found)
+            return found.reason
+
+        lines, cursor = look_at_each(context, lake.resource, tables, look)
+        for key in from_asset(tables, cursor):
+            # A run without partitions finds out by itself what is new.
+            is_whole = not sources[key].batching
+            loads += [Load(spec=lake.table(tables[key]), partitions=None, reason=_UNASKED)] if is_whole else []
+            lines += (
+                f"\n{tables[key]}: {_UNASKED if is_whole else 'the tick has no time left, and takes it the next time'}"
+            )
+        context.log.info(lines)
+        return list(run_requests(lake, loads, context.repository_def, now=now)) or dg.SkipReason(lines)
 
     return ingest
 
 
-def news_of(
-    context: dg.SensorEvaluationContext, lake: Lake, spec: TableSpec, table: lc.Table | None, *, now: datetime
-) -> Load | str:
+def news_of(instance: dg.DagsterInstance, lake: Lake, spec: TableSpec, behind: Behind, *, now: datetime) -> Load | str:
     """Return the load of what the source of a table has and the table lacks, or why there is none."""
     source = row_source(lake, spec)
-    behind = ask_source(source, table, context.resources, context.instance)
     if behind.fault:
-        context.log.warning(f"{spec.identifier}: {behind.fault}")
         return behind.fault
     if not behind.waiting:
         return f"has all of {behind.source}"
-    if (hindrance := _hindrance(context.instance, lake, spec, now=now)) is not None:
+    if not _takes_news(spec):
+        return f"behind by {behind.text}"
+    if (hindrance := _hindrance(instance, lake, spec, now=now)) is not None:
         return f"behind by {behind.text}, {hindrance}"
     if source.is_derived:
         waits = timedelta() if behind.since is None else now - behind.since
         if behind.since is not None and waits < MISSED_AFTER:
             return f"behind by {behind.text} for {duration_text(waits)}, which its condition loads"
-        if not _is_sound(context.instance, source.upstream):
+        if not _is_sound(instance, source.upstream):
             return f"behind by {behind.text}, held back: the check {VERIFY} of {behind.source} has failed"
     return _load(spec, behind.partitions, f"behind by {behind.text}", waiting=behind.waiting)
 
@@ -181,13 +211,23 @@ def news_of(
 def scheduled(context: dg.ScheduleEvaluationContext, lake: Lake, spec: TableSpec, table: lc.Table | None) -> Load | str:
     """Return the load of a table that is due by its schedule, or why there is none."""
     source = row_source(lake, spec)
-    if not source.tells_news:
-        partitions = source.scheduled_keys(table, lake.table_key(spec), context.resources, context.instance)
-        return _load(spec, partitions, "due by its schedule")
-    behind = ask_source(source, table, context.resources, context.instance)
-    if behind.fault or not behind.waiting:
-        return behind.fault or f"has all of {behind.source}"
-    return _load(spec, behind.partitions, "due by its schedule", waiting=behind.waiting)
+    record = _latest_load(context.instance, lake, spec)
+    if record is not None and not record.dagster_run.is_finished:
+        return f"run {record.dagster_run.run_id[:8]} loads it"
+    if source.tells_news:
+        behind = ask_source(source, table, context.resources, context.instance)
+        if behind.fault or not behind.waiting:
+            return behind.fault or f"has all of {behind.source}"
+        return _load(spec, behind.partitions, "due by its schedule", waiting=behind.waiting)
+    key = lake.table_key(spec)
+    try:
+        partitions = answered(
+            ("scheduled", key), lambda: source.scheduled_keys(table, key, context.resources, context.instance)
+        )
+    except Exception as error:  # The feeds of teams may raise any error, and other tables are due too.
+        context.log.warning(f"{spec.identifier}: {error}")
+        return f"{source.label} cannot be asked: {type(error).__name__}: {error}"
+    return _load(spec, partitions, "due by its schedule")
 
 
 def _load(

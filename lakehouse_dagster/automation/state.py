@@ -20,7 +20,9 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
     """Return the sensor that reports the present state of the tables of a lake. It is on and requests no runs."""
 
     tables = {lake.table_key(spec): spec.identifier for spec in lake.tables}
-    told = {spec.identifier: source for spec in lake.tables if (source := row_source(lake, spec)).tells_news}
+    sources = {spec.identifier: row_source(lake, spec) for spec in lake.tables}
+    # A feed has a sensor of its own: one that cannot start or answer must not stop the pages.
+    told = {name: source for name, source in sources.items() if source.tells_news and not source.resources}
 
     @dg.sensor(
         name=lake.scoped("state"),
@@ -28,7 +30,7 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Shows on the pages of the tables what other engines and processes did to them, and to their "
         "sources.",
-        required_resource_keys={lake.resource, *(key for source in told.values() for key in source.resources)},
+        required_resource_keys={lake.resource},
     )
     def state(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         def report(key: dg.AssetKey, table: lc.Table | None) -> str:
@@ -44,7 +46,7 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
                 report_lateness(context.instance, content_age_check(key, spec.freshness, found, now=now), now=now)
             return "no snapshot" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
 
-        lines, cursor = look_at_each(context, lake.resource, tables, report)
+        lines, cursor = look_at_each(context, lake.resource, tables, report, first=context.cursor)
         return dg.SensorResult(skip_reason=lines, cursor=cursor)
 
     return state
@@ -84,7 +86,7 @@ def external_tables_sensor(
             events.extend([] if found is None else [found])
             return "unchanged" if found is None else "changed"
 
-        lines, cursor = look_at_each(context, resource, named, report)
+        lines, cursor = look_at_each(context, resource, named, report, first=context.cursor)
         return dg.SensorResult(asset_events=events, skip_reason=None if events else lines, cursor=cursor)
 
     return external_tables

@@ -38,11 +38,11 @@ def ready() -> Iterator[ReadyLake]:
         yield lake
 
 
-def tick(ready: ReadyLake, *resources: str) -> str:
-    """Evaluate the sensor of states; return what it says."""
-    sensor = ready.definitions.get_repository_def().get_sensor_def("mine_state")
-    given = {name: (ready.definitions.resources or {})[name] for name in ("lakehouse", *resources)}
-    with dg.build_sensor_context(instance=ready.instance, resources=given) as context:
+def tick(ready: ReadyLake, name: str = "state") -> str:
+    """Evaluate a sensor of the lake; return what it says."""
+    sensor = ready.definitions.get_repository_def().get_sensor_def(f"mine_{name}")
+    given = {name: (ready.definitions.resources or {})[name] for name in sensor.required_resource_keys}
+    with dg.build_sensor_context(instance=ready.instance, resources=given, definitions=ready.definitions) as context:
         return str(sensor.evaluate_tick(context).skip_message)
 
 
@@ -162,7 +162,7 @@ def test_delivered_batches_that_are_not_loaded_are_counted_without_a_time():
         assert ready.checks(ORDERS)["inputs_current"]
         ready.instance.add_dynamic_partitions("shop_batches", ["2013-01-02", "2013-01-03", "tomorrow"])
 
-        tick(ready, "shop")
+        tick(ready, "shop_news")
 
         (found, *_) = evaluations(ready, ORDERS)
         assert found.description == "behind by 2 batches of feed orders"
@@ -185,7 +185,7 @@ def test_a_source_that_cannot_be_asked_fails_the_check_of_its_table_and_no_tick(
         ready.instance.add_dynamic_partitions("shop_batches", ["2013-01-02"])
         (ready.definitions.resources or {})["shop"] = BrokenFeed()  # type: ignore[index]
 
-        assert tick(ready, "shop").startswith("sales.orders: snapshot ")
+        assert tick(ready, "shop_news").startswith("sales.orders: feed orders cannot be asked: ")
 
         (found, *_) = evaluations(ready, ORDERS)
         assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)

@@ -28,7 +28,7 @@ def test_a_daemon_loads_what_is_delivered_what_follows_it_files_and_what_is_due(
         made = [run for run in dagster.instance.get_runs() if "dagster/sensor_name" in run.tags]
         by = {run.tags.get("lakehouse/table", "several"): run.tags["dagster/sensor_name"] for run in made}
         assert by == {
-            "sales.orders": "mine_news",
+            "sales.orders": "mine_shop_news",
             "sales.visits": "mine_news",
             "sales.open_orders": "mine_derived",
         }

@@ -80,7 +80,7 @@ def test_only_what_starts_no_maintenance_is_on_before_somebody_starts_it():
     repository = defs.get_repository_def()
 
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
-        "lake_ingest_0_6_any_any_any": dg.DefaultScheduleStatus.RUNNING,
+        "lake_flights_ingest_0_6_any_any_any": dg.DefaultScheduleStatus.RUNNING,
         "lake_nightly_maintenance": dg.DefaultScheduleStatus.STOPPED,
         "lake_nightly_fleet": dg.DefaultScheduleStatus.STOPPED,
     }
@@ -90,6 +90,7 @@ def test_only_what_starts_no_maintenance_is_on_before_somebody_starts_it():
         "lake_state": dg.DefaultSensorStatus.RUNNING,
         "lake_derived": dg.DefaultSensorStatus.RUNNING,
         "lake_news": dg.DefaultSensorStatus.RUNNING,
+        "lake_flights_news": dg.DefaultSensorStatus.RUNNING,
         "lake_flights_deliveries": dg.DefaultSensorStatus.RUNNING,
         "carry_on": dg.DefaultSensorStatus.RUNNING,
         "log_failed_run": dg.DefaultSensorStatus.RUNNING,

@@ -1,6 +1,7 @@
 """Partitions of a feed are the batches that it has delivered, so a missing one can be loaded."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.page_location import FEED, LAKE, DailyFeed
-from tests.lakehouse_dagster.shop import SHOP, ShopFeed, shop_lake
+from tests.lakehouse_dagster.shop import SHOP, ShopFeed, orders, shop_lake
 
 pytestmark = pytest.mark.dagster
 KEY = dg.AssetKey(["mine", "sales", "orders"])
@@ -53,7 +54,20 @@ def test_only_what_is_delivered_and_not_loaded_is_missing(ready: ReadyLake):
 def test_a_tick_without_news_says_so(ready: ReadyLake):
     tick(ready)
 
-    assert tick(ready).skip_message == "1 batches are delivered, none is new"
+    assert tick(ready).skip_message == "1 batches are delivered, none is new\nsales.orders: not created yet"
+
+
+@pytest.mark.damage
+def test_a_damaged_table_keeps_no_batches_from_the_others():
+    tables = (LAKE.tables[0], orders(name="carts", feed={"source": "shop", "name": "carts"}))
+    with ready_lake(replace(LAKE, tables=tables), resources={"shop": DailyFeed()}) as ready:
+        tick(ready)
+        ready.ingest(DAYS[0])
+        (snapshot,) = (ready.warehouse / "sales.db" / "carts" / "snapshot").glob("snapshot-*")
+        snapshot.write_text("damaged")
+
+        assert tick(ready).dynamic_partitions_requests
+        assert DAYS[1] in ready.instance.get_dynamic_partitions("shop_batches")
 
 
 def test_a_range_of_delivered_batches_is_one_run_with_a_commit_for_each(ready: ReadyLake):

@@ -5,16 +5,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 import pytest
 
-from lakehouse_dagster import Lake, TableSpec, lake_definitions
-from lakehouse_dagster.automation import ingestion
+from lakehouse_dagster import Lake, TableSpec, answers, lake_definitions
+from lakehouse_dagster.automation import ingestion, rounds
+from lakehouse_dagster.lateness import ask_source
 from lakehouse_dagster.page import report_check
 from lakehouse_dagster.pipeline import open_table
+from lakehouse_dagster.sources import row_source
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.page_location import FEED, DailyFeed
 from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
@@ -318,12 +322,12 @@ def test_batches_are_loaded_in_their_order_whatever_the_order_in_which_they_were
         for day in offered.split():
             ready.instance.add_dynamic_partitions("shop_batches", [f"2013-01-{day}"])
         for each in ranges.replace("x", "").split():
-            (request,) = tick(ready).run_requests
+            (request,) = tick(ready, "shop_news").run_requests
             assert "-".join(days(request)) == each
             assert run(ready, request)
 
-        assert found + fault in str(tick(ready).skip_message)
-        assert tick(ready).run_requests == []
+        assert found + fault in str(tick(ready, "shop_news").skip_message)
+        assert tick(ready, "shop_news").run_requests == []
 
 
 @pytest.mark.parametrize("keys", [["id"], []])
@@ -332,19 +336,19 @@ def test_a_new_version_of_a_feed_is_loaded_again_or_refused_as_its_check_says(ke
     lake = replace(DELIVERED, tables=(orders(**change),))
     with ready_lake(lake, resources={"shop": DailyFeed()}) as first:
         first.ingest("2013-01-01", "2013-01-02")
-        assert tick(first).run_requests == []
+        assert tick(first, "shop_news").run_requests == []
         resources = {**(first.definitions.resources or {}), "shop": DailyFeed(release="v2")}
         ready = replace(first, definitions=lake_definitions(lake, resources=resources))
         FEED.offer(ready.instance, ["2013-01-03"])
 
-        found = tick(ready)
+        found = tick(ready, "shop_news")
 
         if keys:
             (request,) = found.run_requests
             assert days(request) == ["01", "03"]
             assert request.tags["lakehouse/reason"] == "sales.orders: behind by 3 batches of feed orders"
             assert run(ready, request)
-            assert tick(ready).skip_message == "sales.orders: has all of feed orders"
+            assert tick(ready, "shop_news").skip_message == "sales.orders: has all of feed orders"
         else:
             assert found.run_requests == []
             assert "which would double its rows" in str(found.skip_message)
@@ -378,7 +382,7 @@ def test_delivered_batches_are_one_run_for_all_tables_of_a_feed_with_the_asset_t
         ready = replace(made, definitions=dg.Definitions.merge(made.definitions, dg.Definitions(assets=[shop_feed])))
         FEED.offer(ready.instance, ["2013-01-01", "2013-01-02"])
 
-        (request,) = tick(ready).run_requests
+        (request,) = tick(ready, "shop_news").run_requests
 
         assert {key.to_user_string() for key in request.asset_selection or []} == {
             "shop_feed",
@@ -390,17 +394,15 @@ def test_delivered_batches_are_one_run_for_all_tables_of_a_feed_with_the_asset_t
         ]
         assert run(ready, request)
         assert ready.table("sales.carts").scan().count() == 3
-        assert "has all of feed carts" in str(tick(ready).skip_message)
+        assert "has all of feed carts" in str(tick(ready, "shop_news").skip_message)
 
 
 def news(ready: ReadyLake, table: str, *, hours: int = 0) -> ingestion.Load | str:
     """Ask for the load of a table, so many hours from now."""
-    resources = given(ready, ready.definitions.get_repository_def().get_sensor_def("mine_news").required_resource_keys)
-    opened = open_table(resources["lakehouse"].local_catalog(), table)
-    with dg.build_sensor_context(instance=ready.instance, resources=resources) as context:
-        return ingestion.news_of(
-            context, ready.lake, ready.lake.table(table), opened, now=datetime.now(UTC) + timedelta(hours=hours)
-        )
+    spec, resources = ready.lake.table(table), SimpleNamespace(**(ready.definitions.resources or {}))
+    opened = open_table(resources.lakehouse.local_catalog(), table)
+    behind = ask_source(row_source(ready.lake, spec), opened, resources, ready.instance)
+    return ingestion.news_of(ready.instance, ready.lake, spec, behind, now=datetime.now(UTC) + timedelta(hours=hours))
 
 
 # The assets that the run is for: a run of the table alone loads it too.
@@ -432,11 +434,11 @@ def test_a_run_that_failed_in_another_table_keeps_none_waiting():
     lake = replace(DELIVERED, tables=(DELIVERED.tables[0], carts))
     with ready_lake(lake, resources={"shop": NoCarts()}) as ready:
         FEED.offer(ready.instance, ["2013-01-01"])
-        (both,) = tick(ready).run_requests
+        (both,) = tick(ready, "shop_news").run_requests
         assert not run(ready, both)
         FEED.offer(ready.instance, ["2013-01-02"])
 
-        (request,) = tick(ready).run_requests
+        (request,) = tick(ready, "shop_news").run_requests
 
         assert request.tags["lakehouse/table"] == "sales.orders"
 
@@ -455,15 +457,88 @@ class Broken(DailyFeed):
         raise KeyError("counts")
 
 
-def test_a_source_that_cannot_be_asked_stops_no_other(tmp_path: Path):
-    lake = replace(DELIVERED, tables=(DELIVERED.tables[0], files("visits", tmp_path)))
-    with ready_lake(lake, resources={"shop": Broken()}) as ready:
+class Hanging(DailyFeed):
+    """A shop whose line is busy, until the test is over."""
+
+    def version(self) -> str:
+        OVER.wait()
+        return super().version()
+
+
+OVER = Event()
+
+
+class Unstartable(DailyFeed):
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        raise OSError("the shop has no address")
+
+
+@pytest.mark.parametrize("shop", [Broken, Hanging, Unstartable])
+def test_a_feed_that_cannot_start_or_answer_stops_neither_pages_nor_other_tables(
+    tmp_path: Path, shop: type[DailyFeed], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(answers, "LONGEST_WAIT_SECONDS", 0.01)
+    own = {"ingest": DAILY}
+    lake = replace(
+        DELIVERED, tables=(DELIVERED.tables[0], files("visits", tmp_path, **own | {"ingest": DAILY | {"news": True}}))
+    )
+    with stored(lake, tmp_path, shop=shop()) as ready:
         FEED.offer(ready.instance, ["2013-01-01"])
         put(tmp_path / "visits-1.csv", 7)
 
-        (request,) = tick(ready).run_requests
+        try:
+            (request,) = tick(ready).run_requests
+            assert request.tags["lakehouse/table"] == "sales.visits"
+            assert len(on_time(ready)) == 1
+            assert run(ready, request)
+            assert tick(ready, "state").skip_message == "sales.orders: not created yet\nsales.visits: snapshot 1"
+            if shop is not Unstartable:
+                told = [str(tick(ready, "shop_news").skip_message) for _ in range(2)]
+                assert all("feed orders cannot be asked: " in each for each in told)
+        finally:
+            OVER.set()
+
+
+def test_one_thread_waits_for_a_source_that_hangs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(answers, "LONGEST_WAIT_SECONDS", 0.01)
+    asked, over = [], Event()
+
+    def ask() -> int:
+        asked.append(1)
+        over.wait()
+        return len(asked)
+
+    for _ in range(3):
+        with pytest.raises(TimeoutError, match="no answer since "):
+            answers.answered("shop", ask)
+    assert len(asked) == 1
+    over.set()
+    answers._waiting["shop"].answer.result(timeout=10)
+    monkeypatch.setattr(answers, "LONGEST_WAIT_SECONDS", 10)
+    assert answers.answered("shop", ask) == 2
+
+
+def test_a_schedule_loads_tables_unasked_when_its_tick_has_no_time_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    by_day = BY_FUNCTION | {"name": "by_day", "partitions": {"time": {"every": "day", "start": "2026-11-01"}}}
+    tables = (files("visits", tmp_path, ingest=DAILY), orders(**by_day))
+    with stored(Lake(name="mine", tables=tables), tmp_path) as ready:
+        monkeypatch.setattr(rounds, "BUDGET_SECONDS", -1)
+
+        (request,) = on_time(ready)
 
         assert request.tags["lakehouse/table"] == "sales.visits"
+        assert request.tags["lakehouse/reason"].endswith("the tick has no time left to ask what is new")
+        assert run(ready, request)
+
+
+@pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.FAILURE])
+def test_a_schedule_requests_no_load_of_a_table_that_a_run_loads(tmp_path: Path, status: dg.DagsterRunStatus):
+    with stored(shop_lake(orders(**BY_FUNCTION)), tmp_path) as ready:
+        ready.instance.create_run_for_job(ready.definitions.resolve_job_def("mine_ingest"), status=status)
+
+        assert len(on_time(ready)) == (1 if status == dg.DagsterRunStatus.FAILURE else 0)
 
 
 def rows(_: str | None = None) -> pa.Table:
@@ -522,7 +597,9 @@ def test_tables_of_one_time_are_one_schedule_that_is_on_and_requests_only_what_i
         names = {s.name: s.default_status for s in ready.definitions.get_repository_def().schedule_defs}
         assert names["mine_ingest_0_6_any_any_any"] == dg.DefaultScheduleStatus.RUNNING
     other = lake_definitions(shop_lake(orders(ingest=berlin)), resources=shop_resources(tmp_path, shop_lake()))
-    assert "mine_ingest_0_6_any_any_any_Europe_by_Berlin" in {s.name for s in other.get_repository_def().schedule_defs}
+    assert "mine_shop_ingest_0_6_any_any_any_Europe_by_Berlin" in {
+        s.name for s in other.get_repository_def().schedule_defs
+    }
 
 
 def test_lakes_of_one_location_load_apart(tmp_path: Path):
