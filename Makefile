@@ -22,6 +22,7 @@ MINUTES ?= 10
 SEED ?=
 TURNS ?=
 TOGETHER ?= 1
+PART ?= 1/1
 
 # No tool that we start reports home; Spark's workers use this environment's interpreter; loopback is enough.
 export DAGSTER_DISABLE_TELEMETRY := 1
@@ -110,8 +111,8 @@ search: setup ## Random searches for so many MINUTES or TURNS, with a printed se
 .PHONY: bench bench-quick
 bench: setup ## All benchmarks, with their floors and peers
 	@$(BIN)/python -m benchmarks
-bench-quick: setup ## A tenth of them (TOGETHER=2: at once, to see that they run)
-	@$(BIN)/python -m benchmarks --quick --together $(TOGETHER)
+bench-quick: setup ## A tenth of each (TOGETHER=2: two at once, to see that they run; PART=2/3: every third of them)
+	@$(BIN)/python -m benchmarks --quick --together $(TOGETHER) --part $(PART)
 
 .PHONY: docs
 docs: setup ## The pages and the reference as a site in build/site; a warning is an error

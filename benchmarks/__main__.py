@@ -2,10 +2,12 @@
 
 Each runs in a process of its own, so that none inherits another's memory, caches or JVM. Ends with code 1 when one of
 them failed to run; a bar that was missed is printed, not punished: a busy machine is no defect. `--together 2` asks
-whether they run at all, in half the time: figures of benchmarks that share the cores mean nothing.
+whether they run at all, in half the time: figures of benchmarks that share the cores mean nothing. `--part 2/3` runs
+every third of them, from the second on.
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import time
@@ -26,8 +28,13 @@ class Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--together", type=int, default=1, metavar="N", help="how many run at once (default 1)")
+    parser.add_argument(
+        "--part", type=_part, default=(1, 1), metavar="K/N", help="every N-th benchmark from the K-th on"
+    )
     arguments, passed_on = parser.parse_known_args()
-    names = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    first, step = arguments.part
+    every = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    names = every[first - 1 :: step]
     alone = arguments.together == 1
     failed = 0
     with ThreadPoolExecutor(arguments.together) as pool:
@@ -40,6 +47,14 @@ def main() -> int:
             failed += outcome.code != 0
     print(f"{len(names) - failed} passed, {failed} failed")
     return 1 if failed else 0
+
+
+def _part(text: str) -> tuple[int, int]:
+    """Parse K/N, where 1 <= K <= N."""
+    matched = re.fullmatch(r"([1-9][0-9]*)/([1-9][0-9]*)", text)
+    if matched is None or int(matched[1]) > int(matched[2]):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected K/N with K from 1 to N, such as 2/3")
+    return int(matched[1]), int(matched[2])
 
 
 def _run(name: str, *, arguments: list[str], alone: bool) -> Outcome:

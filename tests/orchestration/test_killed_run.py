@@ -17,7 +17,7 @@ from assets.flights.source import load_source
 from tests.orchestration.pipeline import EXTRACT, Pipeline, ingest_job
 
 # A busy machine needs minutes until the commits; it must not fail for that.
-pytestmark = [pytest.mark.dagster, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.dagster, pytest.mark.spark, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1200)]
 
 FIRST, LAST = "2013-01-31", "2013-02-02"
 ROOT = Path(__file__).parent.parent.parent
@@ -54,7 +54,7 @@ def run_until_it_hangs(root: Path, *, at_commit: int, after: bool) -> None:
     ("at_commit", "after"),
     [
         pytest.param(1, False, id="before the first commit"),
-        pytest.param(5, True, id="between a commit of carrier_day and its answer", marks=pytest.mark.long),
+        pytest.param(5, True, id="between a commit of carrier_day and its answer"),
     ],
 )
 def test_a_killed_run_that_is_executed_again_commits_each_batch_once(

@@ -172,6 +172,7 @@ def interrupted(command: list[str], environ: Mapping[str, str], *, at: str) -> t
 @pytest.mark.spark
 @pytest.mark.own_session
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_runs_of_the_main_job_go_on_also_after_an_interrupt_and_agree_with_the_source(tmp_path: Path):
     environ = os.environ | {
