@@ -12,6 +12,7 @@ from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.metadata.changelog_log import ChangelogLog
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
@@ -38,6 +39,10 @@ class TableContext:
     changelogs: ChangelogLog
     manifests: ManifestReader
     runtime: TaskRuntime
+
+    def look(self) -> Look:
+        """Return a look that answers the latest snapshot and the latest schema."""
+        return Look(self.store, [*self.snapshots.asked(), *self.schemas.asked()])
 
     def on_branch(self, name: str | None) -> "TableContext":
         """Return the context of the branch `name`, None for the main branch, without reading."""

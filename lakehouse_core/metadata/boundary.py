@@ -5,7 +5,8 @@ Rule: the boundary never goes down. An id below it has expired; a file of such a
 
 from typing import Final
 
-from lakehouse_core.errors import NotFound, StorageUnavailable
+from lakehouse_core.errors import StorageUnavailable
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import replaced
@@ -22,13 +23,18 @@ class Boundary:
         self._store = store
         self._key = layout.boundary
 
-    def first_id(self) -> int:
-        """Return the smallest id that has not expired; 0 if no boundary is set. Raises CorruptTable."""
-        try:
-            data = self._store.read(self._key)
-        except NotFound:
-            return 0
-        return parse_boundary(data, self._store.uri(self._key))
+    @property
+    def key(self) -> str:
+        """The key of the boundary's file."""
+        return self._key
+
+    def first_id(self, look: Look | None = None) -> int:
+        """Return the smallest id that has not expired; 0 if no boundary is set. Raises CorruptTable.
+
+        `look`: the look that answers; None reads now.
+        """
+        data = (look or Look(self._store)).get(self._key)
+        return 0 if data is None else parse_boundary(data, self._store.uri(self._key))
 
     def advance(self, first_kept_id: int) -> int:
         """Raise the boundary to `first_kept_id`, durably; return the boundary, which may be higher already."""

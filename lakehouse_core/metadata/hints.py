@@ -7,19 +7,17 @@ Source: docs/format/layout.md#hints.
 import re
 from typing import Final
 
-from lakehouse_core.errors import LakehouseError, NotFound
-from lakehouse_core.storage.object_store import ObjectStore, StoreReader
+from lakehouse_core.errors import LakehouseError
+from lakehouse_core.metadata.look import Look
+from lakehouse_core.storage.object_store import ObjectStore
 
 _ID: Final = re.compile(rb"[1-9]\d{0,18}")
 
 
-def read_hint(store: StoreReader, key: str) -> int | None:
+def read_hint(look: Look, key: str) -> int | None:
     """Return the id in a hint; None if the hint is missing or is not an id."""
-    try:
-        data = store.read(key)
-    except NotFound:
-        return None
-    return int(data) if _ID.fullmatch(data) else None
+    data = look.get(key)
+    return int(data) if data is not None and _ID.fullmatch(data) else None
 
 
 def write_hint(store: ObjectStore, key: str, snapshot_id: int) -> None:

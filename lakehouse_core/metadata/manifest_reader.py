@@ -7,7 +7,7 @@ Source: docs/format/manifest.md#avro-conventions.
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
@@ -76,7 +76,8 @@ class ManifestReader:
 
     def of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """Return the manifests that make up the state at `snapshot`: its base, then its delta."""
-        return [*self.base(snapshot), *self.delta(snapshot)]
+        lists = in_order(lambda read: read(snapshot), (self.base, self.delta), at_once=self._store.requests_at_once)
+        return list(chain.from_iterable(lists))
 
     def base(self, snapshot: Snapshot) -> list[ManifestFile]:
         """Return the manifests of the state before `snapshot`."""
@@ -130,7 +131,11 @@ class ManifestReader:
         listed = list(manifests)
         known = [self._small.get(_key(manifest, with_stats)) for manifest in listed]
         unknown = [manifest for manifest, entries in zip(listed, known, strict=True) if entries is None]
-        read = in_order(lambda manifest: self.entries(manifest, keep=keep, with_stats=with_stats), unknown)
+        read = in_order(
+            lambda manifest: self.entries(manifest, keep=keep, with_stats=with_stats),
+            unknown,
+            at_once=self._store.requests_at_once,
+        )
         for entries in known:
             yield next(read) if entries is None else _kept(entries, keep)
 

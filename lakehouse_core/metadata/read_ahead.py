@@ -12,16 +12,21 @@ _READERS: Final = 8
 _FEW: Final = 8
 
 
-def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int = _READERS) -> Iterator[R]:
-    """Yield the result of `function` for each item, in order; `ahead` calls run at once."""
+def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int = _READERS, at_once: int = 1) -> Iterator[R]:
+    """Yield the result of `function` for each item, in order; `ahead` calls run at once.
+
+    `at_once`: the number of requests that the store answers in the time of one; then more calls run at once.
+    """
+    # Starting threads takes longer than reading a few files from a disk.
+    few = _FEW if at_once == 1 else 1
+    ahead = max(ahead, at_once)
     rest = iter(items)
-    first = list(islice(rest, _FEW + 1))
-    if len(first) <= _FEW:
-        # Starting threads takes longer than reading this few files from a disk.
+    first = list(islice(rest, few + 1))
+    if len(first) <= few:
         yield from map(function, first)
         return
     with ThreadPoolExecutor(ahead, thread_name_prefix="metadata") as pool:
-        running = [pool.submit(function, item) for item in (*first, *islice(rest, max(0, ahead - _FEW)))]
+        running = [pool.submit(function, item) for item in (*first, *islice(rest, max(0, ahead - few)))]
         try:
             while running:
                 yield running.pop(0).result()

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import created
@@ -39,8 +40,15 @@ class SchemaLog:
         """Return the newest schema that was read so far, None before the first read; the table may have a newer one."""
         return self._known[max(self._known)][0] if self._known else None
 
-    def latest(self) -> TableSchema:
-        """Return the schema that new data is written with.
+    def asked(self) -> tuple[str, ...]:
+        """Return the keys of a look for `latest`: the newest schema that is known, and the next."""
+        if not self._known:
+            return ()
+        newest = max(self._known)
+        return self._layout.schema(newest), self._layout.schema(newest + 1)
+
+    def latest(self, look: Look | None = None) -> TableSchema:
+        """Return the schema that new data is written with. `look`: the look that answers; None reads now.
 
         Raises NotFound if the table has no schema, or was dropped, InvalidRequest if the table was created again,
         CorruptTable if the file is damaged.
@@ -53,8 +61,11 @@ class SchemaLog:
                 )
             return self.schema(ids[-1])
         latest = max(self._known)
-        self._check_same(latest)
-        while self._load(latest + 1) is not None:
+        if look is None or look.get(self._layout.schema(latest)) is None:
+            # A schema may have become known after the look.
+            look = Look(self._store, self.asked())
+        self._check_same(latest, look)
+        while self._load(latest + 1, look) is not None:
             latest += 1
         return self._known[latest][0]
 
@@ -77,12 +88,11 @@ class SchemaLog:
         """Return every schema, oldest first."""
         return [self.schema(schema_id) for schema_id in self.ids()]
 
-    def bucket_settings(self) -> set[str]:
-        """Return every value that the option `bucket` has had, as text. With one value, all files have the same bucket
-        count.
+    def bucket_settings(self, latest: TableSchema) -> set[str]:
+        """Return every value that the option `bucket` has had up to the schema `latest`, as text. With one value, all
+        files have the same bucket count.
         """
-        latest = self.latest().id
-        return {self.schema(schema_id).bucket_setting for schema_id in range(latest + 1)}
+        return {self.schema(schema_id).bucket_setting for schema_id in range(latest.id + 1)}
 
     def create(self, schema: TableSchema) -> bool:
         """Add `schema` under its id; return False if another schema has that id already.
@@ -96,26 +106,24 @@ class SchemaLog:
             self._known[schema.id] = schema, data
         return is_ours
 
-    def _load(self, schema_id: int) -> TableSchema | None:
+    def _load(self, schema_id: int, look: Look | None = None) -> TableSchema | None:
         if schema_id not in self._known:
             key = self._layout.schema(schema_id)
-            try:
-                data = self._store.read(key)
-            except NotFound:
+            data = (look or Look(self._store)).get(key)
+            if data is None:
                 return None
             self._known.setdefault(schema_id, (parse_schema(data, key), data))
         return self._known[schema_id][0]
 
-    def _check_same(self, schema_id: int) -> None:
+    def _check_same(self, schema_id: int, look: Look) -> None:
         """Raise if the table was dropped, renamed, created again or damaged since a schema was read."""
         key = self._layout.schema(schema_id)
-        try:
-            data = self._store.read(key)
-        except NotFound:
+        data = look.get(key)
+        if data is None:
             raise NotFound(
                 f"{self._store.uri(key)}: the schema is missing now: the table was dropped or renamed. Open it "
                 "again under its present name."
-            ) from None
+            )
         known, bytes_before = self._known[schema_id]
         if data != bytes_before:
             # The checksum of our schemas shows damage. Java's schemas have none: there an equal time means damage,

@@ -18,6 +18,7 @@ from lakehouse_core.errors import (
 from lakehouse_core.metadata.boundary import Boundary
 from lakehouse_core.metadata.hints import read_hint, write_hint
 from lakehouse_core.metadata.ids import snapshot_ids
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.read_back import readable_file
@@ -32,8 +33,8 @@ from lakehouse_core.table.snapshot import (
 
 R = TypeVar("R")
 
-# From a hint further behind than this, probing takes longer than a listing.
-_LONGEST_PROBE = 32
+# How many ids are asked for at once, after one another. From further behind a listing is faster.
+_PROBES: Final = (2, 4, 8, 16)
 # This many take at most a few MB: a snapshot takes some KB.
 _REMEMBERED_SNAPSHOTS: Final = 128
 _LONGEST_REMEMBERED: Final = 32 * 1024
@@ -47,6 +48,8 @@ class SnapshotLog:
         self._layout = layout
         self._boundary = Boundary(store, layout)
         self._parsed: Recent[Snapshot] = Recent(_REMEMBERED_SNAPSHOTS)
+        # The newest id that was found so far; most often the table has not moved on, or by one.
+        self._newest: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the cache; another process reads again."""
@@ -62,30 +65,53 @@ class SnapshotLog:
         """The boundary of the branch."""
         return self._boundary
 
-    def latest(self) -> Snapshot | None:
+    def asked(self) -> tuple[str, ...]:
+        """Return the keys of a look for `latest`. They answer it if at most one commit was made since the last look."""
+        near = () if self._newest is None else (self._newest, self._newest + 1)
+        return (self._boundary.key, self._layout.latest_hint, *map(self._layout.snapshot, near))
+
+    def latest(self, look: Look | None = None) -> Snapshot | None:
         """Return the newest snapshot, None if the table has none. Lists the folder only if the LATEST hint is of no
-        use.
+        use. `look`: the look that answers; None reads now.
         """
         for _ in LISTING.attempts():
-            latest_id = self.latest_id()
+            look = look or Look(self._store, self.asked())
+            latest_id = self.latest_id(look)
             if latest_id is None:
                 return None
-            found = self._load(latest_id)
+            found = self._load(latest_id, look)
             if found is not None:
                 return found
+            look = None
         raise self._restless("the latest snapshot")
 
-    def latest_id(self) -> int | None:
-        """Return the id of the newest snapshot, None if the table has none."""
-        boundary = self._boundary.first_id()
-        hint = read_hint(self._store, self._layout.latest_hint)
-        if hint is not None and hint >= boundary and self._exists(self._layout.snapshot(hint)):
-            for candidate in range(hint + 1, hint + 1 + _LONGEST_PROBE):
-                # The hint may lag: its writer died after its commit, or an older hint was written later.
-                if not self._exists(self._layout.snapshot(candidate)):
-                    return candidate - 1
-        ids = self.ids_from(boundary)
-        return ids[-1] if ids else None
+    def latest_id(self, look: Look | None = None) -> int | None:
+        """Return the id of the newest snapshot, None if the table has none. `look`: as in `latest`."""
+        look = look or Look(self._store, self.asked())
+        boundary = self._boundary.first_id(look)
+        self._newest = self._probed(look, boundary)
+        if self._newest is None:
+            ids = self.ids_from(boundary)
+            self._newest = ids[-1] if ids else None
+        return self._newest
+
+    def _probed(self, look: Look, boundary: int) -> int | None:
+        """Return the newest id by asking for one after another; None if no start is known, or it is too far behind."""
+        start = read_hint(look, self._layout.latest_hint) or 0
+        if self._newest is not None and look.get(self._layout.snapshot(self._newest)) is not None:
+            # The hint may lag: its writer died after its commit, or an older hint was written later.
+            start = max(start, self._newest)
+        if not start or start < boundary:
+            return None
+        last = start - 1
+        for count in _PROBES:
+            ids = range(last + 1, last + 1 + count)
+            look.ask(map(self._layout.snapshot, ids))
+            for snapshot_id in ids:
+                if look.get(self._layout.snapshot(snapshot_id)) is None:
+                    return last if last >= start else None
+                last = snapshot_id
+        return None
 
     def has(self, snapshot_id: int) -> bool:
         """Return whether a file of that id exists, also if the id has expired."""
@@ -96,10 +122,13 @@ class SnapshotLog:
         # Other engines expire snapshots without raising the boundary.
         return snapshot is not None and (not self.has(snapshot.id) or snapshot.id < self._boundary.first_id())
 
-    def of_latest(self, read: Callable[[Snapshot | None], R]) -> R:
-        """Return the result of `read` for the latest snapshot; if it expires during the read, for a newer one."""
+    def of_latest(self, read: Callable[[Snapshot | None], R], look: Look | None = None) -> R:
+        """Return the result of `read` for the latest snapshot; if it expires during the read, for a newer one.
+
+        `look`: as in `latest`, for the first of them.
+        """
         for _ in LISTING.attempts():
-            latest = self.latest()
+            latest, look = self.latest(look), None
             try:
                 return read(latest)
             except (CorruptTable, NotFound):
@@ -109,12 +138,13 @@ class SnapshotLog:
 
     def earliest_id(self) -> int | None:
         """Return the smallest id that has not expired, None if the table has no snapshot."""
-        boundary = self._boundary.first_id()
-        hint = read_hint(self._store, self._layout.earliest_hint)
-        candidate = max(hint or 0, boundary)
-        if candidate and self._exists(self._layout.snapshot(candidate)):
-            below = candidate - 1
-            if below < max(boundary, 1) or not self._exists(self._layout.snapshot(below)):
+        look = Look(self._store, [self._boundary.key, self._layout.earliest_hint])
+        boundary = self._boundary.first_id(look)
+        candidate = max(read_hint(look, self._layout.earliest_hint) or 0, boundary)
+        if candidate:
+            there = self._store.infos(map(self._layout.snapshot, (candidate, candidate - 1)))
+            is_first = candidate <= max(boundary, 1) or self._layout.snapshot(candidate - 1) not in there
+            if is_first and self._layout.snapshot(candidate) in there:
                 return candidate
         ids = self.ids_from(boundary)
         return ids[0] if ids else None
@@ -146,7 +176,7 @@ class SnapshotLog:
         """Return every snapshot that has not expired, oldest first. Lists the folder and reads all of them."""
         for _ in LISTING.attempts():
             ids = self.ids_from(self._boundary.first_id())
-            found = list(in_order(self._load, ids))
+            found = list(in_order(self._load, ids, at_once=self._store.requests_at_once))
             # Expiry removes the oldest first; snapshots that expire during the read count as expired before it.
             kept = [snapshot for snapshot in found if snapshot is not None]
             if None not in found[len(found) - len(kept) :]:
@@ -177,14 +207,14 @@ class SnapshotLog:
 
     def since(self, after_id: int, until_id: int) -> list[Snapshot]:
         """Return the snapshots (after_id, until_id], oldest first. Raises as `snapshot` does for each."""
-        return list(in_order(self.snapshot, range(after_id + 1, until_id + 1)))
+        return list(in_order(self.snapshot, range(after_id + 1, until_id + 1), at_once=self._store.requests_at_once))
 
     def newest_first(self, latest: Snapshot) -> Iterator[Snapshot]:
         """Yield `latest` and the earlier snapshots, newest first, down to the boundary or the first missing id."""
         yield latest
         boundary = self._boundary.first_id()
         below = range(latest.id - 1, max(boundary, 1) - 1, -1)
-        for snapshot in in_order(self._load, below):
+        for snapshot in in_order(self._load, below, at_once=self._store.requests_at_once):
             if snapshot is None:
                 return
             yield snapshot
@@ -199,6 +229,7 @@ class SnapshotLog:
         created = self._store.create_new(key, data)
         if created and len(data) <= _LONGEST_REMEMBERED:
             self._parsed.put((snapshot.id, data), snapshot)
+            self._newest = snapshot.id
         return created
 
     def write_latest_hint(self, snapshot_id: int) -> None:
@@ -211,14 +242,14 @@ class SnapshotLog:
         Java trusts LATEST if no snapshot of the next id exists.
         """
         write_hint(self._store, self._layout.earliest_hint, snapshot_id)
-        if (latest := read_hint(self._store, self._layout.latest_hint)) is not None and latest < snapshot_id:
+        latest = read_hint(Look(self._store), self._layout.latest_hint)
+        if latest is not None and latest < snapshot_id:
             write_hint(self._store, self._layout.latest_hint, self.latest_id() or snapshot_id)
 
-    def _load(self, snapshot_id: int) -> Snapshot | None:
+    def _load(self, snapshot_id: int, look: Look | None = None) -> Snapshot | None:
         key = self._layout.snapshot(snapshot_id)
-        try:
-            data = self._store.read(key)
-        except NotFound:
+        data = (look or Look(self._store)).get(key)
+        if data is None:
             return None
         # An id may be used again after a rollback, so the file is read each time; equal bytes are parsed once.
         if (known := self._parsed.get((snapshot_id, data))) is not None:

@@ -4,7 +4,7 @@ For tests of crashes, lost answers and full disks. Stores made by `at` share the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -12,7 +12,7 @@ from typing import IO, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_core.errors import StorageFull, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.errors import NotFound, StorageFull, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.storage.keys import joined, key_parts
 from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreSpec
 
@@ -103,6 +103,11 @@ class FaultyStore:
         deeper._progress = self._progress
         return deeper
 
+    @property
+    def requests_at_once(self) -> int:
+        """One, so that calls have the same numbers each time."""
+        return 1
+
     def uri(self, key: str) -> str:
         return self._inner.uri(key)
 
@@ -112,6 +117,13 @@ class FaultyStore:
     def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
         # One object at a time, so that another actor can move in between.
         return map(self.read, keys)
+
+    def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        found: dict[str, bytes] = {}
+        for key in keys:
+            with suppress(NotFound):
+                found[key] = self.read(key)
+        return found
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         fault = self._next("open_read", key, writes=False)

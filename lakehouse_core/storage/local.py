@@ -69,6 +69,10 @@ class LocalStore:
     def at(self, prefix: str) -> "LocalStore":
         return LocalStore(self._path(prefix), clock=self._clock)
 
+    @property
+    def requests_at_once(self) -> int:
+        return 1
+
     def uri(self, key: str) -> str:
         """Return `file://` and the unescaped path: Hadoop's and Paimon's readers do not decode percent signs."""
         return f"file://{self._path(key)}"
@@ -86,6 +90,13 @@ class LocalStore:
 
     def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
         return map(self.read, keys)
+
+    def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        found: dict[str, bytes] = {}
+        for key in keys:
+            with suppress(NotFound):
+                found[key] = self.read(key)
+        return found
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         # Not a memory map: mapped pages count as resident memory, and a file cut short under a map kills the process.

@@ -74,6 +74,10 @@ class MemoryStore:
     def at(self, prefix: str) -> "MemoryStore":
         return MemoryStore(self._name, prefix=joined(self._prefix, prefix))
 
+    @property
+    def requests_at_once(self) -> int:
+        return 1
+
     def uri(self, key: str) -> str:
         return f"memory://{joined(self._name, self._key(key))}"
 
@@ -82,6 +86,10 @@ class MemoryStore:
 
     def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
         return map(self.read, keys)
+
+    def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        found = ((key, self._space.objects.get(self._key(key))) for key in keys)
+        return {key: one.data for key, one in found if one is not None}
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         return pa.BufferReader(self._object(key).data)

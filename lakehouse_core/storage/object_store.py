@@ -50,6 +50,11 @@ class StoreReader(Protocol):
         """Return this store rooted at `prefix`."""
         ...
 
+    @property
+    def requests_at_once(self) -> int:
+        """The number of requests that take as long together as one; 1 for a disk, which is fastest one by one."""
+        ...
+
     def uri(self, key: str) -> str:
         """Return the address at which another program finds the object (`file:///…`)."""
         ...
@@ -60,6 +65,10 @@ class StoreReader(Protocol):
 
     def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
         """Yield whole objects, in the order of `keys`. Raises NotFound at the first that is missing."""
+        ...
+
+    def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        """Return whole objects by key, in this order, without missing ones. Raises StorageUnavailable."""
         ...
 
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:

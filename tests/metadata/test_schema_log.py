@@ -131,4 +131,4 @@ def test_every_bucket_count_ever_set_is_known() -> None:
     schemas.create(replace(key_schema(), id=1, options={"bucket": "4"}))
     schemas.create(replace(key_schema(), id=2, options={}))
 
-    assert schemas.bucket_settings() == {"1", "4", "-1"}
+    assert schemas.bucket_settings(schemas.latest()) == {"1", "4", "-1"}

@@ -302,7 +302,7 @@ def _rows(name: str, source: SystemSource) -> Iterable[Row]:
         return list(_STATE_ROWS[name](source, state.snapshot, state.created_from_millis))
 
     options = {key: value for key, value in source.options.items() if (name, key) != ("files", _WITH_LINEAGE)}
-    point = read_point(source.table.schemas, source.table.name, None, options)
+    point = read_point(source.table.schemas.latest(), source.table.name, None, options)
     return read_at(source.table, point, of_state)
 
 

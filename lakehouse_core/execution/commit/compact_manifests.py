@@ -56,7 +56,8 @@ def compact_manifests(
     Raises CommitTimeout, CommitOutcomeUnknown, CorruptTable, StorageUnavailable, UnsupportedFeature.
     """
     check_properties(properties or {})
-    schema = table.schemas.latest()
+    look = table.look()
+    schema = table.schemas.latest(look)
     write_supported(schema)
     if dry_run:
         return _dry_run(table, schema)
@@ -69,7 +70,7 @@ def compact_manifests(
         schema_id=schema.id,
         properties=properties or {},
     )
-    outcome = make_snapshot(table, RewriteManifestsStep(staged=staged), schema)
+    outcome = make_snapshot(table, RewriteManifestsStep(staged=staged), schema, look)
     match outcome:
         case Committed(previous=previous, manifests_before=before, manifests=merged, attempts=attempts):
             result = _result(before, merged, previous, attempts=attempts)

@@ -36,6 +36,7 @@ from lakehouse_core.execution.commit.staged_files import check_new_files, discar
 from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.commit.turn import CommitTurn, commit_retry
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.ledger import Ledger
@@ -69,13 +70,14 @@ def commit(table: TableContext, staged: StagedCommit, *, parts: tuple[int, ...] 
     StorageUnavailable, TaskFailed.
     """
     check_staged(staged)
-    schema = table.schemas.latest()
+    look = table.look()
+    schema = table.schemas.latest(look)
     write_supported(schema)
     check_schema(staged, schema)
     first, *others = commit_steps(
         staged, skips_empty=schema.table_options.commit.ignore_empty is not False, parts=parts
     )
-    result = result_of(make_snapshot(table, first, schema))
+    result = result_of(make_snapshot(table, first, schema, look))
     # A compaction that was not applied with its rows is dropped: its input files may have been replaced since.
     if result.replayed or not others:
         return result
@@ -95,9 +97,12 @@ def commit_or_discard(table: TableContext, staged: StagedCommit, *, named_by: st
         raise
 
 
-def make_snapshot(table: TableContext, step: CommitStep, schema: TableSchema) -> StepOutcome:
-    """Publish one step and return its outcome. `schema` gives the options of the commit. Raises as `commit` does."""
-    return _StepRun(table, step, schema).run()
+def make_snapshot(table: TableContext, step: CommitStep, schema: TableSchema, look: Look) -> StepOutcome:
+    """Publish one step and return its outcome. `schema`, read with `look`, gives the options of the commit.
+
+    Raises as `commit` does.
+    """
+    return _StepRun(table, step, schema, look).run()
 
 
 def _compact_after_rows(table: TableContext, step: CommitStep, schema: TableSchema) -> CommitResult:
@@ -130,7 +135,7 @@ class _StepRun:
     `may_be_applied`: a snapshot of the step is published, or was claimed with an unknown outcome.
     """
 
-    def __init__(self, table: TableContext, step: CommitStep, schema: TableSchema) -> None:
+    def __init__(self, table: TableContext, step: CommitStep, schema: TableSchema, look: Look | None = None) -> None:
         self.attempts = 0
         self.conflicts: tuple[Conflict, ...] = ()
         self.may_be_applied = False
@@ -138,7 +143,7 @@ class _StepRun:
         self._step = step
         self._files = SnapshotFiles(table, schema)
         self._reader = StepReader(table, step)
-        self._turn = CommitTurn(table, schema.table_options.commit)
+        self._turn = CommitTurn(table, schema.table_options.commit, look)
         retry = commit_retry(schema.table_options.commit, step)
         self._tries = retry.attempts(table.clock)
         self._ledger: tuple[Snapshot | None, Ledger] | None = None
@@ -212,7 +217,7 @@ class _StepRun:
         """Plan the step after `previous`, and write its manifests."""
         if (applied := self._applied_at(previous)) is not None:
             return applied
-        schema = self._table.schemas.latest()
+        schema = self._turn.schema()
         step, plan = self._plan(previous, schema)
         if plan.changes.is_empty and step.skips_empty:
             return self._nothing(previous, plan)
@@ -225,7 +230,7 @@ class _StepRun:
     def _prepare(self, latest: Snapshot) -> None:
         """Write the manifests of the changes while this commit waits; most often they still fit when its turn comes."""
         if self._applied_at(latest) is None:
-            _, plan = self._plan(latest, self._table.schemas.latest())
+            _, plan = self._plan(latest, self._turn.schema())
             self._files.write_ahead(plan.changes)
 
     def _plan(self, previous: Snapshot | None, schema: TableSchema) -> tuple[CommitStep, StepPlan]:

@@ -71,7 +71,7 @@ class StepReader:
 
     def _of_append(self, step: AppendStep, latest: Snapshot | None, schema: TableSchema) -> StepState:
         latest_id = None if latest is None else latest.id
-        settings = self._table.schemas.bucket_settings()
+        settings = self._table.schemas.bucket_settings(schema)
         entries = step.changes.entries
         if not needs_live_files(step.kind, entries, bucketing=schema.bucketing, bucket_settings=settings):
             return StepState(schema=schema, latest_id=latest_id)

@@ -9,10 +9,12 @@ from typing import Final
 
 from lakehouse_core.execution.commit.queue import CommitQueue
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.options import CommitOptions
 from lakehouse_core.planning.commit.ledger import QUEUE_PROPERTY
 from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsStep
 from lakehouse_core.retry import Attempt, Retry
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
 # A longer wait does not raise the chance of an attempt.
@@ -35,14 +37,20 @@ def commit_retry(options: CommitOptions, step: CommitStep) -> Retry:
 
 
 class CommitTurn:
-    """The attempts of one commit, as far as waiting is concerned."""
+    """The attempts of one commit, as far as waiting is concerned.
 
-    def __init__(self, table: TableContext, options: CommitOptions) -> None:
+    `look`: that of the first attempt, which was taken just now; None: the attempt takes one.
+    """
+
+    def __init__(self, table: TableContext, options: CommitOptions, look: Look | None) -> None:
+        self._table = table
         self._clock = table.clock
         self._snapshots = table.snapshots
         self._queue = CommitQueue(table.store, table.clock)
         self._max_stall_seconds = options.max_stall_millis / 1000
-        self._looked_at = 0.0
+        self._looked_at = self._clock.monotonic_seconds()
+        self._given = look
+        self._look = look
         self._latest: Snapshot | None = None
 
     @property
@@ -61,14 +69,24 @@ class CommitTurn:
         `prepare` is called before the wait with the snapshot that is latest then, so its work does not delay other
         commits.
         """
-        latest = self._look()
+        latest = self._looked()
         if latest is not None and QUEUE_PROPERTY in latest.properties and not self._queue.is_joined:
             if self._queue.join(if_any=True):
                 prepare(latest)
             self._queue.wait(attempt.deadline)
             attempt.restart()
-            latest = self._look()
+            latest = self._looked()
         return latest
+
+    def schema(self) -> TableSchema:
+        """Return the latest schema, which is not older than that of the latest snapshot. REQUIRES: `latest` was
+        called.
+        """
+        schema = self._table.schemas.latest(self._look)
+        if self._latest is not None and self._latest.schema_id > schema.id:
+            # Both were read at once, the schema before an alteration, the snapshot after a commit that followed it.
+            return self._table.schemas.latest()
+        return schema
 
     def marked(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot, with the property that tells later writers of the queue if this commit is queued."""
@@ -94,7 +112,9 @@ class CommitTurn:
         """Leave the queue, so that the next commit has its turn."""
         self._queue.leave()
 
-    def _look(self) -> Snapshot | None:
-        self._looked_at = self._clock.monotonic_seconds()
-        self._latest = self._snapshots.latest()
+    def _looked(self) -> Snapshot | None:
+        if self._given is None:
+            self._looked_at = self._clock.monotonic_seconds()
+        self._look, self._given = self._given or self._table.look(), None
+        self._latest = self._snapshots.latest(self._look)
         return self._latest

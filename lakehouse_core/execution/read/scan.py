@@ -20,7 +20,6 @@ from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_a
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
-from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.options import SCAN_KEYS
 from lakehouse_core.planning.read.lazy_splits import LazySplits, totals_of
 from lakehouse_core.planning.read.limit import first_rows, needed_splits
@@ -144,27 +143,29 @@ def plan_read(table: TableContext, request: ReadRequest) -> ScanPlan:
     """Plan a read. Raises NotFound, SnapshotExpired, InvalidRequest for a request that does not fit the table,
     UnsupportedFeature, CorruptTable.
     """
-    point = read_point(table.schemas, request.table, request.point, request.options)
+    look = table.look()
+    latest = table.schemas.latest(look)
+    point = read_point(latest, request.table, request.point, request.options)
     if isinstance(point, LatestDelta | Between | BetweenTimes | ToAutoTag):
-        return _increment_plan(table, point, _empty_plan(table, table.schemas.latest(), request))
+        return _increment_plan(table, point, _empty_plan(table, latest, request))
 
     def plan(state: ReadState) -> ScanPlan:
         pinned = state.snapshot if is_pinned(point) else None
-        schema = table.schemas.latest() if pinned is None else table.schemas.schema(pinned.schema_id)
+        schema = latest if pinned is None else table.schemas.schema(pinned.schema_id)
         empty = _empty_plan(table, schema, request)
         return _state_plan(table, state, empty, only_top_level=request.read_optimized)
 
-    return read_at(table, point, plan)
+    return read_at(table, point, plan, look)
 
 
-def read_point(schemas: SchemaLog, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:
-    """Return `point`, else the read point that the table's options and `options` name. Raises InvalidRequest if both
-    are given.
+def read_point(latest: TableSchema, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:
+    """Return `point`, else the read point that the options of the latest schema and `options` name. Raises
+    InvalidRequest if both are given.
     """
     _check_options(table, point, options)
     if point is not None:
         return point
-    return point_of({**schemas.latest().options, **options})
+    return point_of({**latest.options, **options})
 
 
 def _check_options(table: str, point: ReadPoint | None, options: Mapping[str, str]) -> None:

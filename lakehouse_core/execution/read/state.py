@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, LakehouseError, NotFound, SnapshotExpired, shown
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.snapshot_search import (
     earliest_and_latest,
@@ -50,21 +51,23 @@ class ReadState:
     tags: Mapping[str, int] = field(default_factory=dict)
 
 
-def state_at(table: TableContext, point: ReadPoint) -> ReadState:
+def state_at(table: TableContext, point: ReadPoint, look: Look | None = None) -> ReadState:
     """Return the state that `point` means. Its snapshot is None only for points that an empty table has, too.
+
+    `look`: the look that answers the latest snapshot; None reads now.
 
     Raises NotFound, SnapshotExpired, InvalidRequest for a point that means changes, not a state.
     """
     match point:
         case Latest():
-            return ReadState(snapshot=table.snapshots.latest())
+            return ReadState(snapshot=table.snapshots.latest(look))
         case AtSnapshot(snapshot_id):
             return ReadState(snapshot=table.snapshots.snapshot(snapshot_id))
         case AtTag(name):
             snapshot = table.tags.tag(name).snapshot
             return ReadState(snapshot=snapshot, tags={name: snapshot.id})
         case AtVersion():
-            return state_at(table, _meant(table, point))
+            return state_at(table, _meant(table, point), look)
         case AsOf():
             return ReadState(snapshot=_as_of(table, point))
         case AtWatermark():
@@ -74,7 +77,7 @@ def state_at(table: TableContext, point: ReadPoint) -> ReadState:
                 snapshot=_compacted(table.snapshots, table.schemas.latest().table_options.full_compaction_delta_commits)
             )
         case FromFileCreationTime():
-            return ReadState(snapshot=table.snapshots.latest(), created_from_millis=point.time_millis)
+            return ReadState(snapshot=table.snapshots.latest(look), created_from_millis=point.time_millis)
         case FromCreationTime():
             return _from_creation_time(table, point)
         case _:
@@ -84,14 +87,14 @@ def state_at(table: TableContext, point: ReadPoint) -> ReadState:
             )
 
 
-def read_at(table: TableContext, point: ReadPoint, read: Callable[[ReadState], R]) -> R:
-    """Return the result of `read` for the state that `point` means.
+def read_at(table: TableContext, point: ReadPoint, read: Callable[[ReadState], R], look: Look | None = None) -> R:
+    """Return the result of `read` for the state that `point` means. `look`: as in `state_at`, for the first attempt.
 
     If the state expires meanwhile, `read` is called again for the state that the point means then, if that is another.
     Raises SnapshotExpired otherwise, NotFound for a deleted tag, and as `state_at` and `read` do.
     """
     for attempt in PLAN.attempts():
-        state = state_at(table, point)
+        state, look = state_at(table, point, look), None
         try:
             return read(state)
         except (CorruptTable, NotFound) as error:

@@ -56,10 +56,8 @@ def compact_written(
         seconds = table.clock.monotonic_seconds() - started
         return WriteCompaction(result=_all_of(done), failure=failure, duration_seconds=seconds)
 
-    try:
-        schema = table.schemas.latest()
-    except LakehouseError as error:
-        return outcome(str(error))
+    schema = table.schemas.known
+    assert schema is not None, "the commit has read it"
     trigger = trigger_after(schema, staged.commit_identifier)
     places = {(message.partition, message.bucket) for message in staged.messages}
     if trigger is Trigger.NOTHING or not (places or replayed):

@@ -52,12 +52,14 @@ def stage(
     identifier already, nothing is written and `data` is not read: the commit returns its earlier result.
     Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull, StaleCommit.
     """
-    schema = table.schemas.latest()
+    look = table.look()
+    schema = table.schemas.latest(look)
     write_supported(schema, table=table.name)
     # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
     continues_sequence = isinstance(mode, Append) and _has_order(schema)
     base, live = table.snapshots.of_latest(
-        lambda base: (base, table.manifests.live_entries(base) if base is not None and continues_sequence else [])
+        lambda base: (base, table.manifests.live_entries(base) if base is not None and continues_sequence else []),
+        look,
     )
     staged = StagedCommit(
         table=table.name,
