@@ -20,6 +20,7 @@ from lakehouse_core.execution.tasks.changelog_merge import ChangelogMerge
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles, merged_records
 from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge
 from lakehouse_core.storage import LocalStore
+from lakehouse_core.storage.overlap import DirectSinks
 
 SHAPES: Final = ("narrow", "wide")
 RUNS: Final = 4
@@ -91,7 +92,9 @@ def compact_and_diff(shape: Shape) -> int:
     merge = ChangelogMerge(files=files, schema=telling.schema, plan=plan)
     clock = SystemClock()
     store = LocalStore(shape.root)
-    output = FileOutput(store=store, encoding=Encoding(telling.schema), names=FileNames(clock.uuid()), clock=clock)
+    output = FileOutput(
+        store=DirectSinks(store), encoding=Encoding(telling.schema), names=FileNames(clock.uuid()), clock=clock
+    )
     kind = FileSettings(prefix="data-", target_bytes=8 << 30, level=plan.output_level)
     with DataFileWriter(output, "bucket-0", kind) as writer:
         for step in plan.steps:

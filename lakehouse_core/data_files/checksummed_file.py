@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import IO, Any, Generic, Protocol, TypeVar
 
 from lakehouse_core.errors import LakehouseError
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.overlap import Sinks
 
 
 class FileChecksum(Protocol):
@@ -87,7 +87,7 @@ class ChecksummedFile(Generic[W]):
     """One file that `writer` fills. End it with `finish` or `abandon`."""
 
     def __init__(
-        self, store: ObjectStore, key: str, checksum: FileChecksum, open_writer: Callable[[ChecksumSink], W]
+        self, store: Sinks, key: str, checksum: FileChecksum, open_writer: Callable[[ChecksumSink], W]
     ) -> None:
         self._stack = ExitStack()
         self._sink = ChecksumSink(self._stack.enter_context(store.open_write(key)), checksum)

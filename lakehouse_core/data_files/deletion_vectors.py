@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.format.deletion_vector import Positions, VectorSpan, check_index_file, decode_vector
 from lakehouse_core.format.rows import take_all
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import DeletionVectorRange
 
@@ -22,7 +22,7 @@ from lakehouse_core.table.manifest import DeletionVectorRange
 _SHORT_RUN: Final = 8
 
 
-def load_positions(store: StoreReader, deletion: DeletionFile, data_file_name: str) -> Positions:
+def load_positions(store: FileOpener, deletion: DeletionFile, data_file_name: str) -> Positions:
     """Return the positions of the deleted rows of a data file, rising. Reads the vector's bytes only.
 
     Raises CorruptTable when the index file is missing, or when the vector does not fit the index manifest.

@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.format.file_index import Place, body_of, checked, corrupt, head_length, parse_directory
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import FileIndex, embedded_index, index_file_name, matching_rows, open_every_index
 from lakehouse_core.table.predicate import Predicate
@@ -27,7 +27,7 @@ _FIRST_BYTES: Final = 8 << 10
 
 
 def indexed_rows(
-    store: StoreReader,
+    store: FileOpener,
     folder: str,
     file: DataFile,
     file_schema: TableSchema,
@@ -42,12 +42,12 @@ def indexed_rows(
     return _asked(store, folder, file, lambda index: matching_rows(predicate, index, file, file_schema, fields))
 
 
-def check_indexes(store: StoreReader, folder: str, file: DataFile, file_schema: TableSchema) -> None:
+def check_indexes(store: FileOpener, folder: str, file: DataFile, file_schema: TableSchema) -> None:
     """Read all indexes of a data file. Raises as `indexed_rows` does."""
     _asked(store, folder, file, lambda index: open_every_index(index, file, file_schema))
 
 
-def _asked(store: StoreReader, folder: str, file: DataFile, ask: Callable[[FileIndex], T]) -> T | None:
+def _asked(store: FileOpener, folder: str, file: DataFile, ask: Callable[[FileIndex], T]) -> T | None:
     """Return the result of `ask` for the index of a data file, None if the file has no index."""
     if file.embedded_index is not None:
         return ask(embedded_index(file.embedded_index, file))

@@ -10,18 +10,18 @@ from lakehouse_core.data_files.avro.reader import AvroFileReader
 from lakehouse_core.data_files.parquet.reader import ParquetFileReader
 from lakehouse_core.data_files.reader import DataFileReader
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.schema import TableSchema
 
 
 class _Opener(Protocol):
     def __call__(
-        self, store: StoreReader, key: str, entry: DataFile, schema: TableSchema, *, verify: bool
+        self, store: FileOpener, key: str, entry: DataFile, schema: TableSchema, *, verify: bool
     ) -> DataFileReader: ...
 
 
-def _orc(store: StoreReader, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> DataFileReader:
+def _orc(store: FileOpener, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> DataFileReader:
     # Arrow's datasets, which read ORC, bring pandas along where it is installed: a fifth of an import of the core.
     from lakehouse_core.data_files.orc.reader import OrcFileReader  # noqa: PLC0415
 
@@ -32,7 +32,7 @@ _READERS: Final[Mapping[str, _Opener]] = {"parquet": ParquetFileReader, "orc": _
 
 
 def open_data_file(
-    store: StoreReader, folder: str, file: DataFile, schema: TableSchema, *, verify: bool
+    store: FileOpener, folder: str, file: DataFile, schema: TableSchema, *, verify: bool
 ) -> DataFileReader:
     """Open a file that was written with `schema`.
 

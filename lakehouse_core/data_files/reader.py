@@ -20,7 +20,7 @@ from lakehouse_core.format.cast import cast_array
 from lakehouse_core.format.data_types import DataField, arrow_type, has_same_kind
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.int96 import with_timestamps
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.joined_changelog import Segment, segment_of
@@ -72,7 +72,7 @@ class DataFileReader(Protocol):
     def close(self) -> None: ...
 
 
-def open_source(store: StoreReader, key: str, entry: DataFile) -> pa.NativeFile:
+def open_source(store: FileOpener, key: str, entry: DataFile) -> pa.NativeFile:
     """Open the bytes of a data file. Raises CorruptTable if it is missing, or its size is not that of its manifest
     entry.
     """
@@ -91,7 +91,7 @@ def open_source(store: StoreReader, key: str, entry: DataFile) -> pa.NativeFile:
     return source
 
 
-def _open_segment(store: StoreReader, key: str, segment: Segment, entry: DataFile) -> pa.NativeFile:
+def _open_segment(store: FileOpener, key: str, segment: Segment, entry: DataFile) -> pa.NativeFile:
     """Open the segment of a changelog file that shares an object with others."""
     if segment.length != entry.file_size:
         raise corrupt_file(key, f"its name says {segment.length} bytes, its manifest entry {entry.file_size}")

@@ -18,8 +18,8 @@ from lakehouse_core.data_files.written_file import FileWriter, WrittenFile
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.file_index import serialize_container
 from lakehouse_core.options import FileStyle
-from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.storage.overlap import Sinks
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
 from lakehouse_core.table.file_index import INDEX_SUFFIX
 from lakehouse_core.table.growing_file_index import GrowingFileIndex
@@ -67,7 +67,7 @@ class FileSettings:
 class FileOutput:
     """The settings that all writers of a task share."""
 
-    store: ObjectStore
+    store: Sinks
     encoding: Encoding
     names: FileNames
     clock: Clock

@@ -5,7 +5,7 @@ uses a new reader.
 Source: docs/format/manifest.md#avro-conventions.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import chain, groupby, islice
 from typing import Final
@@ -61,6 +61,12 @@ class ManifestReader:
         self._missing = missing
         self._lists: Recent[Sequence[ManifestFile]] = Recent(_REMEMBERED_LISTS)
         self._small: Recent[Sequence[ManifestEntry]] = Recent(_REMEMBERED_MANIFESTS)
+        self._own: Recent[bytes] = Recent(_REMEMBERED_LISTS)
+
+    def remember(self, written: Mapping[str, bytes]) -> None:
+        """Read these small files, by name, from memory from now on. REQUIRES: this process has written them."""
+        for name, data in written.items():
+            self._own.put(name, data)
 
     def listed(self, list_name: str, size: int | None, checksum: str | None = None) -> list[ManifestFile]:
         """Return the manifests of a manifest list, in order; `size` in bytes and `checksum` as the snapshot records
@@ -190,7 +196,8 @@ class ManifestReader:
     def _bytes(self, name: str, size: int | None, checksum: str | None) -> bytes:
         key = self._layout.manifest(name)
         try:
-            data = self._store.read(key)
+            own = self._own.get(name)
+            data = self._store.read(key) if own is None else own
         except NotFound as error:
             if self._missing is Missing.NOT_FOUND:
                 raise

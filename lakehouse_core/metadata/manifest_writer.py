@@ -36,6 +36,7 @@ AVRO_CODECS: Final = {
 # The number of entries from which the bytes per entry are estimated.
 _SAMPLE: Final = 2000
 _MOST_PENDING_BYTES: Final = 32 << 20
+_SMALL_BYTES: Final = 32 << 10
 
 
 class ManifestWriter:
@@ -54,6 +55,8 @@ class ManifestWriter:
         self._pending: dict[str, bytes] = {}
         self._pending_bytes = 0
         self._checksums: dict[str, str] = {}
+        # The next commit of the same handle reads these files.
+        self._small: dict[str, bytes] = {}
 
     @property
     def codec(self) -> str:
@@ -107,6 +110,10 @@ class ManifestWriter:
         with named_by_nobody():
             self._store.write_all(pending)
 
+    def small_files(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the bytes of those of the named files that were written here and are small."""
+        return {name: self._small[name] for name in names if name in self._small}
+
     def checksum_of(self, name: str) -> str:
         return self._checksums[name]
 
@@ -124,6 +131,7 @@ class ManifestWriter:
             return
         for name in going:
             del self._checksums[name]
+            self._small.pop(name, None)
 
     def _write_manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
         data = encode_manifest(entries, codec=self._codec)
@@ -134,6 +142,8 @@ class ManifestWriter:
 
     def _write(self, name: str, data: bytes) -> None:
         self._checksums[name] = checksum(data)
+        if len(data) <= _SMALL_BYTES:
+            self._small[name] = data
         self._pending[TableLayout.manifest(name)] = data
         self._pending_bytes += len(data)
         if self._pending_bytes >= _MOST_PENDING_BYTES:

@@ -12,6 +12,15 @@ _READERS: Final = 8
 _FEW: Final = 8
 
 
+def both(first: Callable[[], T], second: Callable[[], R], *, at_once: int) -> tuple[T, R]:
+    """Return the results of both calls, which run at once unless `at_once`, as for `in_order`, is 1."""
+    if at_once == 1:
+        return first(), second()
+    with ThreadPoolExecutor(1, thread_name_prefix="metadata") as pool:
+        beside = pool.submit(second)
+        return first(), beside.result()
+
+
 def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int = _READERS, at_once: int = 1) -> Iterator[R]:
     """Yield the result of `function` for each item, in order; `ahead` calls run at once.
 

@@ -38,7 +38,27 @@ class Children:
     folders: tuple[str, ...]
 
 
-class StoreReader(Protocol):
+class FileOpener(Protocol):
+    """What a reader of data files needs of a store."""
+
+    @property
+    def requests_at_once(self) -> int:
+        """The number of requests that take as long together as one; 1 for a disk, which is fastest one by one."""
+        ...
+
+    def uri(self, key: str) -> str:
+        """Return the address at which another program finds the object (`file:///…`)."""
+        ...
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+        """Return the object as a seekable file. Raises NotFound, StorageUnavailable.
+
+        `size`: the object's size in bytes if the caller knows it, which saves some stores a request.
+        """
+        ...
+
+
+class StoreReader(FileOpener, Protocol):
     """The reading verbs of a store. A component that takes a StoreReader cannot write."""
 
     @property
@@ -48,15 +68,6 @@ class StoreReader(Protocol):
 
     def at(self, prefix: str) -> "StoreReader":
         """Return this store rooted at `prefix`."""
-        ...
-
-    @property
-    def requests_at_once(self) -> int:
-        """The number of requests that take as long together as one; 1 for a disk, which is fastest one by one."""
-        ...
-
-    def uri(self, key: str) -> str:
-        """Return the address at which another program finds the object (`file:///…`)."""
         ...
 
     def read(self, key: str) -> bytes:
@@ -73,13 +84,6 @@ class StoreReader(Protocol):
 
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
         """Return the object and its version for `replace`, None if it does not exist."""
-        ...
-
-    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
-        """Return the object as a seekable file. Raises NotFound, StorageUnavailable.
-
-        `size`: the object's size in bytes if the caller knows it, which saves some stores a request.
-        """
         ...
 
     def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.storage.object_store import FolderStore, ObjectStore, StoreReader
+from lakehouse_core.storage.overlap import Sinks
 
 
 def created(store: ObjectStore, key: str, data: bytes) -> bool:
@@ -65,7 +66,7 @@ def moved(store: FolderStore, source: str, target: str, *, witness: str) -> bool
         raise
 
 
-def clear_away(store: ObjectStore, keys: Iterable[str]) -> None:
+def clear_away(store: ObjectStore | Sinks, keys: Iterable[str]) -> None:
     """Delete objects that no snapshot names; what cannot be deleted stays, for the caller has an error to raise."""
     with suppress(StorageUnavailable, InvalidRequest):
         store.delete(keys)

@@ -22,7 +22,7 @@ from lakehouse_core.format.avro_container import (
 from lakehouse_core.format.avro_rows import Record, RowDecoder
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.format.deletion_vector import Positions
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import file_columns
 from lakehouse_core.table.predicate import Predicate
@@ -38,7 +38,7 @@ class AvroFileReader:
     Raises CorruptTable when the file is gone, or is not what its manifest entry says.
     """
 
-    def __init__(self, store: StoreReader, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> None:
+    def __init__(self, store: FileOpener, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> None:
         self._key = key
         self._entry = entry
         self._schema = schema

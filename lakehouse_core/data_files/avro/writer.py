@@ -16,7 +16,7 @@ from lakehouse_core.data_files.file_name import FILE_NAME_KEY, file_name_of
 from lakehouse_core.data_files.written_file import RowFacts, WrittenFile
 from lakehouse_core.format.avro_container import streamed_block, streamed_header
 from lakehouse_core.format.avro_rows import RowEncoder, avro_row_schema
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.overlap import Sinks
 from lakehouse_core.table.file_columns import file_columns
 from lakehouse_core.table.schema import TableSchema
 
@@ -29,7 +29,7 @@ _CODECS: Final = {"zstd": "zstandard", "zstandard": "zstandard", "snappy": "snap
 class AvroFileWriter:
     """One file that is being written. End it with `close` or `abort`."""
 
-    def __init__(self, store: ObjectStore, key: str, schema: TableSchema, compression: str) -> None:
+    def __init__(self, store: Sinks, key: str, schema: TableSchema, compression: str) -> None:
         self._columns = file_columns(schema)
         self._encoder = RowEncoder(self._columns.fields)
         self._facts = RowFacts(schema)

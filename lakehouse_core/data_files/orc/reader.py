@@ -20,7 +20,7 @@ from lakehouse_core.data_files.reader import as_read, check_columns, corrupt_fil
 from lakehouse_core.format.data_types import TIMESTAMP_ROOTS, DataField, arrow_type, atomic_parts
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.orc_types import has_char, without_blanks
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import file_columns
 from lakehouse_core.table.predicate import Predicate
@@ -39,7 +39,7 @@ class OrcFileReader:
     Raises CorruptTable when the file is gone, or is not what its manifest entry says.
     """
 
-    def __init__(self, store: StoreReader, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> None:
+    def __init__(self, store: FileOpener, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> None:
         self._key = key
         self._schema = schema
         self._fields = {field.name: field for field in file_columns(schema).fields}

@@ -18,7 +18,7 @@ from lakehouse_core.data_files.written_file import RowFacts, WrittenFile
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.format.orc_types import fitted, has_bounded_text, orc_field
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.overlap import Sinks
 from lakehouse_core.table.file_columns import file_columns
 from lakehouse_core.table.schema import TableSchema
 
@@ -32,9 +32,7 @@ _TICKS_PER_SECOND: Final = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 class OrcFileWriter:
     """One file that is being written. End it with `close` or `abort`."""
 
-    def __init__(
-        self, store: ObjectStore, key: str, schema: TableSchema, compression: str, *, stripe_bytes: int
-    ) -> None:
+    def __init__(self, store: Sinks, key: str, schema: TableSchema, compression: str, *, stripe_bytes: int) -> None:
         self._columns = file_columns(schema)
         self._schema = pa.schema([orc_field(field) for field in self._columns.schema])
         self._texts = [field for field in schema.fields if has_bounded_text(field.type)]

@@ -32,7 +32,7 @@ from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, has_same_kind
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.parquet_footer import int96_as_bytes
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.predicate import ColumnRange, Predicate, columns_of, may_match
@@ -55,7 +55,7 @@ class ParquetFileReader:
     Raises CorruptTable when the file is gone, or is not what its manifest entry says.
     """
 
-    def __init__(self, store: StoreReader, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> None:
+    def __init__(self, store: FileOpener, key: str, entry: DataFile, schema: TableSchema, *, verify: bool) -> None:
         self._key = key
         self._entry = entry
         self._schema = schema

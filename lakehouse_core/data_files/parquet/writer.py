@@ -14,7 +14,7 @@ from lakehouse_core.data_files.checksummed_file import ChecksummedFile, Checksum
 from lakehouse_core.data_files.file_name import FILE_NAME_KEY, file_name_of
 from lakehouse_core.data_files.parquet.checksum import FooterChecksum
 from lakehouse_core.data_files.written_file import RowFacts, WrittenFile
-from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.overlap import Sinks
 from lakehouse_core.table.file_columns import file_columns, uses_int96
 from lakehouse_core.table.schema import TableSchema
 
@@ -76,7 +76,7 @@ class Encoding:
 class ParquetFileWriter:
     """One file that is being written. End it with `close` or `abort`."""
 
-    def __init__(self, store: ObjectStore, key: str, encoding: Encoding, compression: str, sample: pa.Table) -> None:
+    def __init__(self, store: Sinks, key: str, encoding: Encoding, compression: str, sample: pa.Table) -> None:
         self._encoding = encoding
         self._facts = RowFacts(encoding.schema)
         self._collector = BoundsCollector(encoding.schema.fields)

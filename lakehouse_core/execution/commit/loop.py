@@ -37,8 +37,10 @@ from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.commit.turn import CommitTurn, commit_retry
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.look import Look
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
+from lakehouse_core.planning.commit.file_changes import new_files
 from lakehouse_core.planning.commit.ledger import Ledger
 from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsStep, StepPlan, commit_steps, plan_step
 from lakehouse_core.retry import Attempt
@@ -204,12 +206,18 @@ class _StepRun:
             return applied
         if not isinstance(ready, _Ready):
             return ready
-        if is_free and self._table.snapshots.has(ready.next_id):
+        if is_free and ready.is_outdated:
             return Outdated()
-        new = self._files.write(
-            previous, ready.step, ready.plan.changes, ready.base, schema=ready.schema, ledger=self._ledger_at(previous)
+        ledger = self._ledger_at(previous)
+        # Where requests wait, the second answer comes with the first.
+        new, is_taken = both(
+            lambda: self._files.write(
+                previous, ready.step, ready.plan.changes, ready.base, schema=ready.schema, ledger=ledger
+            ),
+            lambda: is_free and self._table.snapshots.has(ready.next_id),
+            at_once=self._table.store.requests_at_once,
         )
-        if is_free and self._table.snapshots.has(ready.next_id):
+        if is_taken:
             return Outdated()
         return self._publish(ready, new, attempt)
 
@@ -221,11 +229,14 @@ class _StepRun:
         step, plan = self._plan(previous, schema)
         if plan.changes.is_empty and step.skips_empty:
             return self._nothing(previous, plan)
-        check_new_files(self._table.store, plan.changes, DataLayout(schema))
+        files = tuple(new_files(plan.changes, DataLayout(schema)))
+        next_key = self._table.layout.snapshot(_id_after(previous))
+        infos = self._table.store.infos([*(file.key for file in files), next_key])
+        check_new_files(files, infos)
         base = self._files.merge(previous, plan, schema)
         if plan.rewrites_manifests and base.is_unchanged:
             return self._nothing(previous, plan, base.before)
-        return _Ready(previous=previous, schema=schema, step=step, plan=plan, base=base)
+        return _Ready(previous=previous, schema=schema, step=step, plan=plan, base=base, is_outdated=next_key in infos)
 
     def _prepare(self, latest: Snapshot) -> None:
         """Write the manifests of the changes while this commit waits; most often they still fit when its turn comes."""
@@ -294,14 +305,19 @@ class _StepRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
-    """The plan of a step after `previous`, with its written manifests."""
+    """The plan of a step after `previous`, with its written manifests. `is_outdated`: there is a later snapshot."""
 
     previous: Snapshot | None
     schema: TableSchema
     step: CommitStep
     plan: StepPlan
     base: BaseManifests
+    is_outdated: bool
 
     @property
     def next_id(self) -> int:
-        return 1 if self.previous is None else self.previous.id + 1
+        return _id_after(self.previous)
+
+
+def _id_after(previous: Snapshot | None) -> int:
+    return 1 if previous is None else previous.id + 1

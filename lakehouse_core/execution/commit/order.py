@@ -17,7 +17,7 @@ from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since
 from lakehouse_core.planning.commit.conflicts import manifests_of_partitions
-from lakehouse_core.planning.commit.file_changes import append_changes
+from lakehouse_core.planning.commit.file_changes import append_changes, new_files
 from lakehouse_core.planning.commit_order import needed_shift
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import is_placed
@@ -173,7 +173,8 @@ class CommitOrder:
             made = [replace(_bare(answer), new_files=answer.compact_after) for answer in answers]
             discard(self._table.store, schema, made, named_by="the commit")
             if isinstance(error, CorruptTable | TaskFailed):
-                check_new_files(self._table.store, append_changes(self._staged), folders)
+                files = tuple(new_files(append_changes(self._staged), folders))
+                check_new_files(files, self._table.store.infos(file.key for file in files))
             raise
         return {indexes[frozenset(answer.compact_before)]: answer.compact_after for answer in answers}
 

@@ -123,7 +123,10 @@ class SnapshotFiles:
         )
 
     def keep(self, new: NewSnapshot) -> None:
-        """Delete the written files that `new`, which is published, does not name."""
+        """Delete the written files that `new`, which is published, does not name; the table's reader remembers the
+        others.
+        """
+        self._table.manifests.remember(self._writer.small_files(new.file_names))
         self._writer.discard_all_but(new.file_names)
 
     def discard(self) -> None:

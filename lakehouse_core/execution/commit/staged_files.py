@@ -4,23 +4,22 @@ Rule: a file is deleted only if certainly no snapshot names it and no other call
 docs/reliability/commit.md#steps, docs/reliability/commit.md#discarding.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from lakehouse_core.errors import CommitConflict, CorruptTable
-from lakehouse_core.planning.commit.file_changes import FileChanges, new_files
-from lakehouse_core.storage.object_store import ObjectStore, StoreReader
+from lakehouse_core.storage.object_store import ObjectInfo, ObjectStore
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
-from lakehouse_core.table.file_refs import message_files
+from lakehouse_core.table.file_refs import FileRef, message_files
 from lakehouse_core.table.schema import TableSchema
 
 
-def check_new_files(store: StoreReader, changes: FileChanges, folders: DataLayout) -> None:
-    """Raise CommitConflict if a file that the changes add is missing, CorruptTable if its size is not as recorded."""
-    files = list(new_files(changes, folders))
-    infos = store.infos(file.key for file in files)
+def check_new_files(files: Iterable[FileRef], infos: Mapping[str, ObjectInfo]) -> None:
+    """Raise CommitConflict if one of the files that a commit adds is missing, CorruptTable if its size is not as
+    recorded.
+    """
     for file in files:
         if (info := infos.get(file.key)) is None:
             raise CommitConflict(

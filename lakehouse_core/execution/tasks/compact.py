@@ -15,7 +15,14 @@ from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.tasks.changelog_merge import ChangelogMerge
-from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
+from lakehouse_core.execution.tasks.merge_scan import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    BucketFiles,
+    batch_rows,
+    merged_records,
+    objects_of,
+)
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.format.rows import Rows
@@ -23,6 +30,7 @@ from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan, Merge, Upgrade
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.storage.overlap import closing_behind, reading_ahead
 from lakehouse_core.table.commit_json import messages_to_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile, FileSource
@@ -71,21 +79,26 @@ def rewrite_bucket(task: RewriteTask, runtime: TaskRuntime) -> CommitMessage:
     StorageFull, StorageUnavailable.
     """
     store, clock = runtime.open_store(task.store), runtime.clock
-    files = BucketFiles(
-        store=store,
-        folder=task.folder,
-        schemas={task.schema.id: task.schema, **task.file_schemas},
-        verify=task.schema.table_options.read_verify,
-        deletions=task.deletions,
-    )
-    output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
     made = RewriteOutput()
-    try:
-        _carry_out(task, files, output, made)
-        indexes = _marked(task, store, made, clock)
-    except BaseException:
-        clear_away(store, [f"{task.folder}/{name}" for file in made.written for name in file.all_names])
-        raise
+    with (
+        reading_ahead(store, objects_of(task.folder, task.plan.files)) as opener,
+        closing_behind(store) as sinks,
+    ):
+        files = BucketFiles(
+            store=opener,
+            folder=task.folder,
+            schemas={task.schema.id: task.schema, **task.file_schemas},
+            verify=task.schema.table_options.read_verify,
+            deletions=task.deletions,
+        )
+        output = FileOutput(store=sinks, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
+        try:
+            _carry_out(task, files, output, made)
+            sinks.settle()
+            indexes = _marked(task, store, made, clock)
+        except BaseException:
+            clear_away(sinks, [f"{task.folder}/{name}" for file in made.written for name in file.all_names])
+            raise
     return CommitMessage(
         partition=task.partition,
         bucket=task.bucket,

@@ -21,10 +21,11 @@ from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
 from lakehouse_core.merge.compact import NOWHERE, POSITION_BITS, ROW_ADDRESS
 from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
 from lakehouse_core.merge.reduce import BY_ROW
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
@@ -50,7 +51,7 @@ class BucketFiles:
     `deletions`: by file name, the location of the file's deletion vector.
     """
 
-    store: StoreReader
+    store: FileOpener
     folder: str
     schemas: Mapping[int, TableSchema]
     verify: bool = True
@@ -73,6 +74,14 @@ class BucketFiles:
                 "Restore schema files from a copy of the table."
             )
         return open_data_file(self.store, self.folder, file, schema, verify=self.verify)
+
+
+def objects_of(folder: str, files: Iterable[DataFile]) -> Iterator[tuple[str, int]]:
+    """Yield the key and the size in bytes of each file's object; none for a file that shares its object."""
+    for file in files:
+        key = f"{folder}/{file.file_name}"
+        if segment_of(key) is None:
+            yield key, file.file_size
 
 
 def merged_records(

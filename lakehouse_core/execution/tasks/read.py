@@ -6,6 +6,7 @@ Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#raw-read
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -13,14 +14,22 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lakehouse_core.data_files.file_index import indexed_rows
-from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, merged_records
+from lakehouse_core.execution.tasks.merge_scan import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    BucketFiles,
+    batch_rows,
+    merged_records,
+    objects_of,
+)
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.rows import ROW_KINDS
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.diff import differences
 from lakehouse_core.merge.key_words import fixed_values
-from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.storage.object_store import FileOpener, StoreSpec
+from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.predicate import Predicate, columns_of, only_columns, to_expression
@@ -61,8 +70,15 @@ def read_split(task: ReadTask, runtime: TaskRuntime) -> Iterator[pa.RecordBatch]
 
     Raises CorruptTable if a file is missing, or differs from its manifest entry.
     """
+    split = task.split
+    objects = objects_of(split.folder, chain(split.before or (), split.files))
+    with reading_ahead(runtime.open_store(task.store), objects) as store:
+        yield from _rows(task, store)
+
+
+def _rows(task: ReadTask, store: FileOpener) -> Iterator[pa.RecordBatch]:
     files = BucketFiles(
-        store=runtime.open_store(task.store),
+        store=store,
         folder=task.split.folder,
         schemas={task.schema.id: task.schema, **task.file_schemas},
         verify=task.schema.table_options.read_verify,

@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
-from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows
+from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, objects_of
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.storage.overlap import closing_behind, reading_ahead
 from lakehouse_core.table.commit_json import messages_to_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
@@ -51,17 +52,22 @@ def renumbered(task: RenumberTask, runtime: TaskRuntime) -> CommitMessage:
     Raises CorruptTable (also for a missing file), StorageFull, StorageUnavailable.
     """
     store, clock = runtime.open_store(task.store), runtime.clock
-    files = BucketFiles(store=store, folder=task.folder, schemas=task.file_schemas)
     names = FileNames(clock.uuid())
     made: list[DataFile] = []
-    try:
-        for file in task.message.new_files:
-            schema = task.file_schemas[file.schema_id]
-            output = FileOutput(store=store, encoding=Encoding(schema), names=names, clock=clock)
-            made.append(_shifted(task, file, files, output))
-    except BaseException:
-        clear_away(store, [f"{task.folder}/{name}" for file in made for name in file.all_names])
-        raise
+    with (
+        reading_ahead(store, objects_of(task.folder, task.message.new_files)) as opener,
+        closing_behind(store) as sinks,
+    ):
+        files = BucketFiles(store=opener, folder=task.folder, schemas=task.file_schemas)
+        try:
+            for file in task.message.new_files:
+                schema = task.file_schemas[file.schema_id]
+                output = FileOutput(store=sinks, encoding=Encoding(schema), names=names, clock=clock)
+                made.append(_shifted(task, file, files, output))
+            sinks.settle()
+        except BaseException:
+            clear_away(sinks, [f"{task.folder}/{name}" for file in made for name in file.all_names])
+            raise
     return CommitMessage(
         partition=task.message.partition,
         bucket=task.message.bucket,

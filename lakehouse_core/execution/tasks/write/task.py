@@ -16,6 +16,7 @@ from lakehouse_core.execution.tasks.write.append_writer import AppendWriter
 from lakehouse_core.execution.tasks.write.key_writer import KeyWriter
 from lakehouse_core.execution.tasks.write.rows import checked_rows
 from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.storage.overlap import closing_behind
 from lakehouse_core.table.commit_message import CommitMessage, Missing
 from lakehouse_core.table.schema import TableSchema
 
@@ -46,17 +47,19 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
     row and column, StorageFull, StorageUnavailable.
     """
     keep_freed_memory()
-    store, clock = runtime.open_store(task.store), runtime.clock
-    output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
-    writer = _writer(task, output, runtime.spill_folder)
-    try:
-        for rows in checked_rows(batches, task.schema, task.rowkind_column):
-            if rows.values.num_rows:
-                writer.write(rows)
-        writer.finish()
-    except BaseException as error:
-        writer.abort(error)
-        raise
+    clock = runtime.clock
+    with closing_behind(runtime.open_store(task.store)) as store:
+        output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
+        writer = _writer(task, output, runtime.spill_folder)
+        try:
+            for rows in checked_rows(batches, task.schema, task.rowkind_column):
+                if rows.values.num_rows:
+                    writer.write(rows)
+            writer.finish()
+            store.settle()
+        except BaseException as error:
+            writer.abort(error)
+            raise
     return writer.messages()
 
 

@@ -6,8 +6,8 @@ Source: docs/semantics/writing.md#write-path.
 from collections.abc import Iterable
 
 from lakehouse_core.execution.tasks.write.router import BucketPath
-from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.storage.overlap import Sinks
 from lakehouse_core.table.bucketing import total_buckets
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
@@ -26,7 +26,7 @@ class WrittenFiles:
         self._files.setdefault(place, []).extend(files)
         self._changelog.setdefault(place, []).extend(changelog)
 
-    def delete(self, store: ObjectStore) -> None:
+    def delete(self, store: Sinks) -> None:
         made = [*self._files.items(), *self._changelog.items()]
         names = ((place, name) for place, files in made for file in files for name in file.all_names)
         clear_away(store, [f"{place.folder}/{name}" for place, name in names])

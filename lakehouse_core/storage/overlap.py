@@ -1,0 +1,177 @@
+"""Overlap: requests of one task that need not wait for one another: objects are read ahead, and closed behind.
+
+Rule: where requests are fastest one by one (`requests_at_once` is 1, as on a disk) nothing changes: same calls, same
+order. Source: docs/decisions/0021-round-trips.md.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import IO, Final, Protocol
+
+import pyarrow as pa
+
+from lakehouse_core.storage.object_store import FileOpener, ObjectStore
+
+# Larger objects are read in ranges when they are needed, not whole and ahead.
+_LARGEST_AHEAD: Final = 32 << 20
+_MOST_BYTES_AHEAD: Final = 64 << 20
+# What an open file takes at least.
+_LEAST_HELD: Final = 64 << 10
+_MOST_BYTES_BEHIND: Final = 64 << 20
+
+
+@contextmanager
+def reading_ahead(store: FileOpener, objects: Iterable[tuple[str, int]]) -> Iterator[FileOpener]:
+    """Open objects of this store in the block; while one is read, the next ones are fetched.
+
+    `objects`: key and size in bytes of what the block opens, about in this order. Others can be opened too.
+    """
+    if store.requests_at_once == 1:
+        yield store
+        return
+    with ThreadPoolExecutor(store.requests_at_once, thread_name_prefix="ahead") as pool:
+        ahead = _Ahead(store, pool, objects)
+        try:
+            yield ahead
+        finally:
+            ahead.close()
+
+
+class _Ahead:
+    """Opens objects of `store`, the listed ones before they are asked for."""
+
+    def __init__(self, store: FileOpener, pool: ThreadPoolExecutor, objects: Iterable[tuple[str, int]]) -> None:
+        self._store = store
+        self._pool = pool
+        self._waiting = dict((key, size) for key, size in objects if size <= _LARGEST_AHEAD)
+        self._running: dict[str, tuple[Future[pa.NativeFile], int]] = {}
+        self._bytes = 0
+
+    @property
+    def requests_at_once(self) -> int:
+        return self._store.requests_at_once
+
+    def uri(self, key: str) -> str:
+        return self._store.uri(key)
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+        self._start()
+        if key not in self._running:
+            self._waiting.pop(key, None)
+            return self._store.open_read(key, size)
+        opened, held_bytes = self._running.pop(key)
+        self._bytes -= held_bytes
+        self._start()
+        return opened.result()
+
+    def close(self) -> None:
+        """Close what was opened ahead and not asked for."""
+        self._waiting.clear()
+        for opened, _ in self._running.values():
+            if not opened.cancel() and opened.exception() is None:
+                opened.result().close()
+        self._running.clear()
+
+    def _start(self) -> None:
+        while self._waiting:
+            key, size = next(iter(self._waiting.items()))
+            held_bytes = max(size, _LEAST_HELD)
+            if self._running and self._bytes + held_bytes > _MOST_BYTES_AHEAD:
+                return
+            del self._waiting[key]
+            self._running[key] = self._pool.submit(self._store.open_read, key, size), held_bytes
+            self._bytes += held_bytes
+
+
+class Sinks(Protocol):
+    """Where a task writes its files. They exist once `settle` has returned."""
+
+    def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        """As `ObjectStore.open_write`; the object may appear later than the end of the block, or not at all."""
+        ...
+
+    def write(self, key: str, data: bytes) -> None:
+        """As `ObjectStore.write`; the object may appear later, or not at all."""
+        ...
+
+    def settle(self) -> None:
+        """Wait until all objects exist. Raises the first error of a write; then some may exist."""
+        ...
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        """As `ObjectStore.delete`, also for objects that are still being written."""
+        ...
+
+
+@contextmanager
+def closing_behind(store: ObjectStore) -> Iterator[Sinks]:
+    """Write objects of this store in the block; while one is sent, the next ones are written. Call `settle` at the
+    end.
+    """
+    if store.requests_at_once == 1:
+        yield DirectSinks(store)
+        return
+    with ThreadPoolExecutor(store.requests_at_once, thread_name_prefix="behind") as pool:
+        yield _Behind(store, pool)
+
+
+class DirectSinks:
+    """Sinks whose objects exist when their block has ended."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        return self._store.open_write(key)
+
+    def write(self, key: str, data: bytes) -> None:
+        self._store.write(key, data)
+
+    def settle(self) -> None:
+        """Return at once."""
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        return self._store.delete(keys)
+
+
+class _Behind:
+    """Sinks that threads of `pool` close."""
+
+    def __init__(self, store: ObjectStore, pool: ThreadPoolExecutor) -> None:
+        self._store = store
+        self._pool = pool
+        self._closing: deque[tuple[Future[None], int]] = deque()
+        self._bytes = 0
+
+    @contextmanager
+    def open_write(self, key: str) -> Iterator[IO[bytes]]:
+        with ExitStack() as stack:
+            sink = stack.enter_context(self._store.open_write(key))
+            yield sink
+            size = sink.tell()
+            self._send(stack.pop_all().close, size)
+
+    def write(self, key: str, data: bytes) -> None:
+        self._send(lambda: self._store.write(key, data), len(data))
+
+    def settle(self) -> None:
+        wait([closed for closed, _ in self._closing])
+        while self._closing:
+            self._end_first()
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        wait([closed for closed, _ in self._closing])
+        return self._store.delete(keys)
+
+    def _send(self, close: Callable[[], None], size: int) -> None:
+        while self._closing and self._bytes + size > _MOST_BYTES_BEHIND:
+            self._end_first()
+        self._closing.append((self._pool.submit(close), size))
+        self._bytes += size
+
+    def _end_first(self) -> None:
+        closed, size = self._closing.popleft()
+        self._bytes -= size
+        closed.result()
