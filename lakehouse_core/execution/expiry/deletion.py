@@ -237,7 +237,7 @@ def _unreachable_files(
     while True:
         roots = collect_roots(table.store, boundary=boundary)
         manifests = ManifestReader(table.store, table.layout, Missing.NOT_FOUND)
-        named_files = NamedFiles(manifests, DataLayout(schema))
+        named_files = NamedFiles(manifests, DataLayout(schema), at_once=table.store.requests_at_once)
         dead = unlinked_files(named_files, due)
         try:
             live = reachable_among(

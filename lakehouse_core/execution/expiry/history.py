@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, read_root, resume
+from lakehouse_core.execution.expiry.unlinking import deleting, existing_roots, interrupted, resume
 from lakehouse_core.metadata.ids import changelog_ids
 from lakehouse_core.planning.expiry.retention import Retention, asked_ids
 from lakehouse_core.planning.timestamps import Dated, believed
@@ -52,10 +52,7 @@ def resume_interrupted(table: TableContext, *, dry_run: bool) -> Resumed:
     """
     plans = interrupted(table)
     left = {
-        root.key: (plan, root, data)
-        for plan in plans
-        for root in plan.roots
-        if (data := read_root(table.store, root)) is not None
+        root.key: (plan, root, data) for plan in plans for root, data in existing_roots(table.store, plan.roots).items()
     }
     made = {
         root.snapshot_id: parse_snapshot(data, key)
@@ -95,7 +92,9 @@ def _read_history(table: TableContext, snapshots: Retention, changelogs: Retenti
     consumers, unreadable = _consumers(store, layout)
     # The result names the first and the last snapshot that stay.
     ends = {*ids[:1], *ids[-1:]}
-    read = {id: _read(store, layout.snapshot(id)) for id in {*asked_ids(ids, latest_id, snapshots), *ends}}
+    read = _read(store, {id: layout.snapshot(id) for id in {*asked_ids(ids, latest_id, snapshots), *ends}})
+    asked = {id: layout.changelog(id) for id in asked_ids(kept_changelog_ids, latest_id, changelogs)}
+    there = _read(store, {id: key for id, key in asked.items() if id not in made})
     return History(
         layout=layout,
         boundary=boundary,
@@ -103,17 +102,16 @@ def _read_history(table: TableContext, snapshots: Retention, changelogs: Retenti
         snapshots=read,
         latest=read.get(latest_id),
         changelog_ids=kept_changelog_ids,
-        changelogs={
-            id: made[id] if id in made else _read(store, layout.changelog(id))
-            for id in asked_ids(kept_changelog_ids, latest_id, changelogs)
-        },
+        changelogs={id: made[id] if id in made else there[id] for id in asked},
         consumers=consumers,
         unreadable_consumer=unreadable,
     )
 
 
-def _read(store: StoreReader, key: str) -> Snapshot:
-    return parse_snapshot(store.read(key), key)
+def _read(store: StoreReader, keys: Mapping[int, str]) -> dict[int, Snapshot]:
+    """Return the snapshots of these files by id. Raises NotFound if one is missing."""
+    files = zip(keys.items(), store.read_all(keys.values()), strict=True)
+    return {id: parse_snapshot(data, key) for (id, key), data in files}
 
 
 def _consumers(store: StoreReader, layout: TableLayout) -> tuple[dict[str, int], str | None]:
@@ -122,14 +120,13 @@ def _consumers(store: StoreReader, layout: TableLayout) -> tuple[dict[str, int],
     """
     found: dict[str, int] = {}
     unreadable = None
-    for file in store.children(layout.consumer_folder).files:
-        if file.startswith(CONSUMER_PREFIX):
-            name = file.removeprefix(CONSUMER_PREFIX)
-            key = layout.consumer(name)
-            try:
-                found[name] = parse_consumer(store.read(key), key)
-            except CorruptTable as error:
-                unreadable = str(error)
+    files = store.children(layout.consumer_folder).files
+    names = [file.removeprefix(CONSUMER_PREFIX) for file in files if file.startswith(CONSUMER_PREFIX)]
+    for name, data in zip(names, store.read_all(map(layout.consumer, names)), strict=True):
+        try:
+            found[name] = parse_consumer(data, layout.consumer(name))
+        except CorruptTable as error:
+            unreadable = str(error)
     return found, unreadable
 
 

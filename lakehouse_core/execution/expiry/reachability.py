@@ -4,10 +4,12 @@ Rule: one root that cannot be read stops the deletion. An error never counts as 
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.metadata.manifest_reader import ManifestReader
+from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan
@@ -30,11 +32,13 @@ R = TypeVar("R")
 class NamedFiles:
     """The files that lists, manifests and index manifests name; `manifests` raises NotFound for a missing file.
 
-    Each list is decoded once and kept, because several roots and plans need the same lists.
+    Each list is decoded once and kept, because several roots and plans need the same lists. `at_once`: the number of
+    requests that the store answers in the time of one.
     """
 
-    def __init__(self, manifests: ManifestReader, folders: DataLayout) -> None:
+    def __init__(self, manifests: ManifestReader, folders: DataLayout, *, at_once: int) -> None:
         self._manifests = manifests
+        self._at_once = at_once
         self._folders = folders
         self._lists: dict[tuple[str, str | None], list[ManifestFile]] = {}
 
@@ -50,6 +54,19 @@ class NamedFiles:
         if key not in self._lists:
             self._lists[key] = self._manifests.listed(named.name, named.size, named.checksum)
         return self._lists[key]
+
+    def load(self, lists: Iterable[ManifestListRef]) -> None:
+        """Read these lists together; `manifests` raises NotFound later for those that are missing."""
+        unknown = {(named.name, named.checksum): named for named in lists}
+        unknown = {key: named for key, named in unknown.items() if key not in self._lists}
+        for _ in in_order(partial(_missing_is_none, self.manifests), unknown.values(), at_once=self._at_once):
+            pass
+
+    def each(
+        self, manifests: Iterable[ManifestFile], read: Callable[[ManifestFile], list[R]]
+    ) -> Iterator[tuple[ManifestFile, list[R]]]:
+        """Yield each manifest with the result of `read`, in order; several are read at once."""
+        return in_order(lambda manifest: (manifest, read(manifest)), manifests, at_once=self._at_once)
 
     def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         return self._manifests.entries(manifest)
@@ -76,6 +93,8 @@ def unlinked_files(named_files: NamedFiles, plans: Iterable[DeletionPlan]) -> di
     An earlier attempt deleted missing files: it deletes lists after their manifests, and manifests after their files.
     """
     found: dict[str, FileRef] = {}
+    plans = list(plans)
+    named_files.load(named for plan in plans for root in plan.roots for named in root.lists)
     for plan in plans:
         for root in plan.roots:
             found.update((file.key, file) for file in _dead_metadata(named_files, root))
@@ -118,15 +137,15 @@ def _dead_data(named_files: NamedFiles, plan: DeletionPlan) -> Iterator[FileRef]
 def _named_data(
     named_files: NamedFiles, lists: Iterable[ManifestListRef | None], kinds: Container[EntryKind], kind: FileKind
 ) -> Iterator[FileRef]:
-    for named in lists:
-        if named is None:
-            continue
-        for manifest in _missing_is_none(named_files.manifests, named):
-            for entry in _missing_is_none(named_files.entries, manifest):
-                if entry.kind in kinds:
-                    yield from named_files.data_files(
-                        entry.partition, entry.bucket, entry.file, kind=kind, named_by=manifest.file_name
-                    )
+    there = [named for named in lists if named is not None]
+    named_files.load(there)
+    manifests = (manifest for named in there for manifest in _missing_is_none(named_files.manifests, named))
+    for manifest, entries in named_files.each(manifests, partial(_missing_is_none, named_files.entries)):
+        for entry in entries:
+            if entry.kind in kinds:
+                yield from named_files.data_files(
+                    entry.partition, entry.bucket, entry.file, kind=kind, named_by=manifest.file_name
+                )
 
 
 def _missing_is_none(read: Callable[[T], list[R]], what: T) -> list[R]:
@@ -149,6 +168,7 @@ def reachable_among(
     """
     search = _Search(named_files, candidates)
     reduced = [needed(root, delta_is_changelog=delta_is_changelog) for root in roots]
+    named_files.load(named for root in reduced for named in root.lists)
     for root in reduced:
         search.metadata(root)
     if not search.looks_for_data:
@@ -244,19 +264,12 @@ class _Search:
 
     def _entries(self, root: Root, lists: Iterable[ManifestListRef | None]) -> list[ManifestEntry]:
         """Return the entries of the lists that are about candidates."""
-        found: list[ManifestEntry] = []
-        for named in lists:
-            if named is not None:
-                for manifest in _of(root, self._named_files.manifests, named):
-                    found.extend(self._of_manifest(root, manifest))
-        return found
-
-    def _of_manifest(self, root: Root, manifest: ManifestFile) -> list[ManifestEntry]:
-        key = manifest.file_name, manifest.checksum
-        if key not in self._found:
-            entries = _of(root, self._named_files.entries, manifest)
-            self._found[key] = [entry for entry in entries if self._concerns(entry)]
-        return self._found[key]
+        there = [named for named in lists if named is not None]
+        manifests = [manifest for named in there for manifest in _of(root, self._named_files.manifests, named)]
+        unknown = [manifest for manifest in manifests if _identity(manifest) not in self._found]
+        for manifest, entries in self._named_files.each(unknown, lambda one: _of(root, self._named_files.entries, one)):
+            self._found[_identity(manifest)] = [entry for entry in entries if self._concerns(entry)]
+        return [entry for manifest in manifests for entry in self._found[_identity(manifest)]]
 
     def _concerns(self, entry: ManifestEntry) -> bool:
         return object_name(entry.file.file_name) in self._names or any(
@@ -272,6 +285,10 @@ class _Search:
     def _mark(self, file: FileRef) -> None:
         if file.key in self._candidates:
             self.live.add(file.key)
+
+
+def _identity(manifest: ManifestFile) -> tuple[str, str | None]:
+    return manifest.file_name, manifest.checksum
 
 
 def _of(root: Root, read: Callable[[T], list[R]], what: T) -> list[R]:

@@ -4,8 +4,9 @@ Rule: a root is unlinked only while its file holds the state that the plan recor
 Source: docs/reliability/deletion.md#order.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
@@ -16,6 +17,9 @@ from lakehouse_core.storage.outcomes import begun, created
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
+
+# What a store deletes in one request.
+_AT_ONCE: Final = 1_000
 
 
 def interrupted(table: TableContext) -> tuple[DeletionPlan, ...]:
@@ -39,9 +43,9 @@ def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
     REQUIRES: the ids are not forbidden yet; else readers could not read their changes meanwhile.
     """
     store = table.store
-    for root in plan.roots:
-        if root.snapshot_id in plan.made_changelog_ids and (data := read_root(store, root)) is not None:
-            _make_changelog(table, root.snapshot_id, data)
+    copied = [root for root in plan.roots if root.snapshot_id in plan.made_changelog_ids]
+    for root, data in existing_roots(store, copied).items():
+        _make_changelog(table, root.snapshot_id, data)
     if plan.made_changelog_ids:
         _write_changelog_hints(table, first_kept_id=0)
 
@@ -53,26 +57,28 @@ def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], No
     REQUIRES: the changelogs of the plan are made. `unlinked` is called after each deleted root.
     """
     store = table.store
-    there = [root for root in plan.roots if read_root(store, root) is not None]
+    there = list(existing_roots(store, plan.roots))
     # An earlier run may have ended before its deletions were durable.
     store.make_last([root.key for root in plan.roots if root not in there])
     if plan.kind is RootKind.CHANGELOG:
         _write_changelog_hints(table, first_kept_id=plan.first_kept_id)
-    for root in there:
-        delete_all(store, [root.key])
-        if unlinked is not None:
-            unlinked(1)
+    # The first one by itself: without it the unlinking is known to have begun.
+    for some in (there[:1], *(there[at : at + _AT_ONCE] for at in range(1, len(there), _AT_ONCE))):
+        delete_all(store, [root.key for root in some])
+        if unlinked is not None and some:
+            unlinked(len(some))
 
 
-def read_root(store: StoreReader, root: Root) -> bytes | None:
-    """Return the content of the file of `root`, None if the file is deleted or holds another state."""
-    try:
-        data = store.read(root.key)
-    except NotFound:
-        return None
+def existing_roots(store: StoreReader, roots: Sequence[Root]) -> dict[Root, bytes]:
+    """Return the contents of the files of those roots whose file exists and holds the state of the root, in order."""
+    found = store.read_found(root.key for root in roots)
+    return {root: found[root.key] for root in roots if root.key in found and _is_root(found[root.key], root)}
+
+
+def _is_root(data: bytes, root: Root) -> bool:
     is_tag = root.kind is RootKind.TAG
     snapshot = parse_tag(data, root.key).snapshot if is_tag else parse_snapshot(data, root.key)
-    return data if root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root else None
+    return root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root
 
 
 def is_unlinking(store: StoreReader, plan: DeletionPlan, boundary: int) -> bool:
@@ -83,7 +89,7 @@ def is_unlinking(store: StoreReader, plan: DeletionPlan, boundary: int) -> bool:
         return False
     if plan.kind is RootKind.SNAPSHOT:
         return plan.first_kept_id <= boundary
-    return read_root(store, plan.roots[0]) is None
+    return not existing_roots(store, plan.roots[:1])
 
 
 def is_covered(table: TableContext, plan: DeletionPlan, boundary: int) -> bool:
