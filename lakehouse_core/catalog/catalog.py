@@ -41,6 +41,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.execution.context import TableContext, table_context
 from lakehouse_core.execution.engine import Engine
+from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
@@ -154,7 +155,10 @@ class Catalog:
             raise self._no_database(database)
         folder = _folder(database)
         names = self._store.children(folder).folders
-        return sorted(name for name in names if self._has_schema(f"{folder}/{name}"))
+        are_tables = in_order(
+            lambda name: self._has_schema(f"{folder}/{name}"), names, ahead=1, at_once=self._store.requests_at_once
+        )
+        return sorted(name for name, is_table in zip(names, are_tables, strict=True) if is_table)
 
     def create_table(
         self,

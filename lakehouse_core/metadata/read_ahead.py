@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -31,8 +31,8 @@ def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int = _RE
     ahead = max(ahead, at_once)
     rest = iter(items)
     first = list(islice(rest, few + 1))
-    if len(first) <= few:
-        yield from map(function, first)
+    if len(first) <= few or ahead == 1:
+        yield from map(function, chain(first, rest))
         return
     with ThreadPoolExecutor(ahead, thread_name_prefix="metadata") as pool:
         running = [pool.submit(function, item) for item in (*first, *islice(rest, max(0, ahead - few)))]

@@ -45,7 +45,10 @@ class _Ahead:
     def __init__(self, store: FileOpener, pool: ThreadPoolExecutor, objects: Iterable[tuple[str, int]]) -> None:
         self._store = store
         self._pool = pool
-        self._waiting = dict((key, size) for key, size in objects if size <= _LARGEST_AHEAD)
+        self._objects = ((key, size) for key, size in objects if size <= _LARGEST_AHEAD)
+        self._next = next(self._objects, None)
+        # What was asked for before its turn.
+        self._opened: set[str] = set()
         self._running: dict[str, tuple[Future[pa.NativeFile], int]] = {}
         self._bytes = 0
 
@@ -59,7 +62,7 @@ class _Ahead:
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         self._start()
         if key not in self._running:
-            self._waiting.pop(key, None)
+            self._opened.add(key)
             return self._store.open_read(key, size)
         opened, held_bytes = self._running.pop(key)
         self._bytes -= held_bytes
@@ -68,21 +71,22 @@ class _Ahead:
 
     def close(self) -> None:
         """Close what was opened ahead and not asked for."""
-        self._waiting.clear()
+        self._next = None
         for opened, _ in self._running.values():
             if not opened.cancel() and opened.exception() is None:
                 opened.result().close()
         self._running.clear()
 
     def _start(self) -> None:
-        while self._waiting:
-            key, size = next(iter(self._waiting.items()))
+        while self._next is not None:
+            key, size = self._next
             held_bytes = max(size, _LEAST_HELD)
             if self._running and self._bytes + held_bytes > _MOST_BYTES_AHEAD:
                 return
-            del self._waiting[key]
-            self._running[key] = self._pool.submit(self._store.open_read, key, size), held_bytes
-            self._bytes += held_bytes
+            if key not in self._opened and key not in self._running:
+                self._running[key] = self._pool.submit(self._store.open_read, key, size), held_bytes
+                self._bytes += held_bytes
+            self._next = next(self._objects, None)
 
 
 class Sinks(Protocol):

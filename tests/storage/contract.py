@@ -108,6 +108,7 @@ class StoreContract:
                 ask(key)
         assert store.read_versioned(key) is None
         assert store.infos([key]) == {}
+        assert store.read_found([key, "a/b/c"]) == {"a/b/c": b"x"}
 
     def test_several_objects_are_read_and_sized_in_the_order_asked_for(self, store: ObjectStore) -> None:
         store.write_all({"a/1": b"one", "a/2": b"", "b": b"three"})
@@ -115,7 +116,13 @@ class StoreContract:
         assert list(store.read_all(["b", "a/1", "b"])) == [b"three", b"one", b"three"]
         assert [*store.infos(["b", "a/nothing", "a/1", "a", "a/2"])] == ["b", "a/1", "a/2"]
         assert {info.key: info for info in store.list("")} == store.infos(["a/1", "a/2", "b"])
+        assert [*store.read_found(["b", "a/nothing", "a/2", "a/1"]).items()] == [
+            ("b", b"three"),
+            ("a/2", b""),
+            ("a/1", b"one"),
+        ]
         assert list(store.read_all([])) == []
+        assert store.read_found([]) == {}
         assert store.infos([]) == {}
 
     def test_a_sink_appears_only_when_its_block_ends(self, store: ObjectStore) -> None:
@@ -291,6 +298,7 @@ class StoreContract:
             lambda: store.read(key),
             lambda: store.open_read(key),
             lambda: [*store.read_all([key])],
+            lambda: store.read_found([key]),
             lambda: store.infos([key]),
             lambda: store.create_new(key, b""),
             lambda: store.write(key, b""),

@@ -22,11 +22,19 @@ from lakehouse_core.execution.read.increments import (
     schemas_of,
 )
 from lakehouse_core.execution.read.state import expiry_behind
-from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_schema, read_split
+from lakehouse_core.execution.tasks.read import (
+    ROW_KIND_COLUMN,
+    ReadTask,
+    read_schema,
+    read_split,
+    split_objects,
+    split_rows,
+)
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, IncrementalMode
 from lakehouse_core.planning.read.scope import ScanScope
+from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.split import Split
 
@@ -98,14 +106,24 @@ def plan_diff(table: TableContext, after: int | str, until: int | str) -> Increm
 
 def change_batches(plan: IncrementalPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
     """Yield the changes, snapshot by snapshot. Raises SnapshotExpired if a file was deleted with its snapshot."""
-    for task in plan.tasks:
-        yield from task_changes(task, plan, table)
+    if not plan.tasks:
+        return
+    with reading_ahead(table.runtime.open_store(plan.tasks[0].store), split_objects(plan.splits)) as store:
+        for task in plan.tasks:
+            yield from _explained(split_rows(task, store), task, plan, table)
 
 
 def task_changes(task: ReadTask, plan: IncrementalPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
     """Yield the changes of one task of the plan. Raises as `change_batches` does."""
+    yield from _explained(read_split(task, table.runtime), task, plan, table)
+
+
+def _explained(
+    rows: Iterator[pa.RecordBatch], task: ReadTask, plan: IncrementalPlan, table: TableContext
+) -> Iterator[pa.RecordBatch]:
+    """Yield `rows` of a task. Raises SnapshotExpired if a file is missing because its snapshot expired meanwhile."""
     try:
-        yield from read_split(task, table.runtime)
+        yield from rows
     except (NotFound, CorruptTable) as error:
         if plan.tags and (gone := expiry_behind(table, plan.tags, 0)) is not None:
             raise gone from error

@@ -5,13 +5,15 @@ bucket by bucket, without the files that both have.
 Source: docs/semantics/reading.md#increments.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, LakehouseError, NotFound, SnapshotExpired
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.state import expiry_behind
+from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.snapshot_search import earliest_and_latest, newest_snapshot_until
@@ -112,10 +114,12 @@ def increment_splits(table: TableContext, schema: TableSchema, increment: Increm
 def _splits(table: TableContext, schema: TableSchema, increment: Increment, scope: ScanScope) -> list[Split]:
     match increment:
         case SnapshotRange():
+            added = partial(_added_by, table, from_changelog=increment.from_changelog)
+            ids = range(increment.after + 1, increment.until + 1)
             return [
-                file_split(entry, schema, snapshot_id=snapshot.id)
-                for snapshot in _snapshots(table, increment.after, increment.until)
-                for entry in _added(table, _manifests(table, snapshot, from_changelog=increment.from_changelog))
+                file_split(entry, schema, snapshot_id=snapshot_id)
+                for snapshot_id, entries in in_order(added, ids, at_once=table.store.requests_at_once)
+                for entry in entries
                 if scope.partition(entry.partition) is not None
             ]
         case StateDiff(before=before, after=after):
@@ -148,8 +152,8 @@ def _expiry_behind(table: TableContext, increment: Increment) -> LakehouseError 
     match increment:
         case SnapshotRange():
             try:
-                for _ in _snapshots(table, increment.after, increment.until):
-                    continue
+                for snapshot_id in range(increment.after + 1, increment.until + 1):
+                    _snapshot(table, snapshot_id)
             except SnapshotExpired as expired:
                 return expired
             return None
@@ -227,18 +231,17 @@ def _to_auto_tag(table: TableContext, schema: TableSchema, name: str) -> StateDi
     return None if name not in tags or before is None else diff_of_tags(table, before, name)
 
 
-def _snapshots(table: TableContext, after: int, until: int) -> Iterator[Snapshot]:
-    """Yield the snapshots; for an expired one its long-lived changelog."""
-    for snapshot_id in range(after + 1, until + 1):
+def _snapshot(table: TableContext, snapshot_id: int) -> Snapshot:
+    """Return the snapshot; for an expired one its long-lived changelog."""
+    try:
+        return table.snapshots.snapshot(snapshot_id)
+    except SnapshotExpired as expired:
         try:
-            yield table.snapshots.snapshot(snapshot_id)
-        except SnapshotExpired as expired:
-            try:
-                yield table.changelogs.changelog(snapshot_id)
-            except NotFound:
-                ids = table.changelogs.ids()
-                kept = f"Changelogs are kept from {ids[0]} on." if ids else "No changelogs are kept."
-                raise SnapshotExpired(f"{expired} {kept}") from expired
+            return table.changelogs.changelog(snapshot_id)
+        except NotFound:
+            ids = table.changelogs.ids()
+            kept = f"Changelogs are kept from {ids[0]} on." if ids else "No changelogs are kept."
+            raise SnapshotExpired(f"{expired} {kept}") from expired
 
 
 def _manifests(table: TableContext, snapshot: Snapshot, *, from_changelog: bool) -> Sequence[ManifestFile]:
@@ -247,6 +250,8 @@ def _manifests(table: TableContext, snapshot: Snapshot, *, from_changelog: bool)
     return table.manifests.delta(snapshot) if snapshot.commit_kind is CommitKind.APPEND else []
 
 
-def _added(table: TableContext, manifests: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
-    for entries in table.manifests.entries_of_each(manifests):
-        yield from (entry for entry in entries if entry.kind is EntryKind.ADD)
+def _added_by(table: TableContext, snapshot_id: int, *, from_changelog: bool) -> tuple[int, list[ManifestEntry]]:
+    """Return the files that the snapshot adds to the table, or to its changelog."""
+    manifests = _manifests(table, _snapshot(table, snapshot_id), from_changelog=from_changelog)
+    read = table.manifests.entries_of_each(manifests)
+    return snapshot_id, [entry for entries in read for entry in entries if entry.kind is EntryKind.ADD]

@@ -17,7 +17,7 @@ from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, Unsupp
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
 from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_at
-from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
+from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split, split_objects, split_rows
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.options import SCAN_KEYS
@@ -37,6 +37,7 @@ from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.storage import StoreSpec
+from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import live_rows
 from lakehouse_core.table.predicate import Predicate, columns_of, without_columns
@@ -239,9 +240,9 @@ def explain_missing_files(rows: Iterator[R], table: TableContext, plan: ScanPlan
 
 
 def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
-    runtime = table.runtime
-    for task in _tasks(plan):
-        yield from explain_missing_files(read_split(task, runtime), table, plan)
+    with reading_ahead(table.runtime.open_store(plan.store), split_objects(plan.splits)) as store:
+        for task in _tasks(plan):
+            yield from explain_missing_files(split_rows(task, store), table, plan)
 
 
 def _empty_plan(table: TableContext, schema: TableSchema, request: ReadRequest) -> ScanPlan:

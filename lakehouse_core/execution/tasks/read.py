@@ -4,7 +4,7 @@ Rule: conditions on value columns apply after the merge, because an older versio
 Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#raw-reads.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
@@ -70,13 +70,18 @@ def read_split(task: ReadTask, runtime: TaskRuntime) -> Iterator[pa.RecordBatch]
 
     Raises CorruptTable if a file is missing, or differs from its manifest entry.
     """
-    split = task.split
-    objects = objects_of(split.folder, chain(split.before or (), split.files))
-    with reading_ahead(runtime.open_store(task.store), objects) as store:
-        yield from _rows(task, store)
+    with reading_ahead(runtime.open_store(task.store), split_objects([task.split])) as store:
+        yield from split_rows(task, store)
 
 
-def _rows(task: ReadTask, store: FileOpener) -> Iterator[pa.RecordBatch]:
+def split_objects(splits: Iterable[Split]) -> Iterator[tuple[str, int]]:
+    """Yield the key and the size in bytes of each object that reading the splits opens."""
+    for split in splits:
+        yield from objects_of(split.folder, chain(split.before or (), split.files))
+
+
+def split_rows(task: ReadTask, store: FileOpener) -> Iterator[pa.RecordBatch]:
+    """Yield the rows as `read_split` does; `store` opens the files."""
     files = BucketFiles(
         store=store,
         folder=task.split.folder,

@@ -1,0 +1,198 @@
+"""Requests of one task at once: objects are read ahead and closed behind, and fail as they do one by one."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+import pyarrow as pa
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.errors import NotFound, StorageFull
+from lakehouse_core.storage import MemoryStore
+from lakehouse_core.storage.overlap import closing_behind, reading_ahead
+
+AT_ONCE = 4
+
+
+class Wide(MemoryStore):
+    """A store that answers four requests in the time of one. `before_write(key)` runs before an object appears."""
+
+    before_write: Callable[[str], None] = staticmethod(lambda key: None)
+
+    @property
+    def requests_at_once(self) -> int:
+        return AT_ONCE
+
+    def at(self, prefix: str) -> "Wide":
+        deeper = Wide(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
+        deeper.before_write = self.before_write
+        return deeper
+
+    @contextmanager
+    def open_write(self, key: str) -> Iterator[IO[bytes]]:
+        with super().open_write(key) as sink:
+            yield sink
+            self.before_write(key)
+
+
+def filled(count: int) -> tuple[Wide, list[tuple[str, int]]]:
+    store = Wide()
+    store.write_all({f"{number}": b"%d" % number for number in range(count)})
+    return store, [(info.key, info.size) for info in sorted(store.list(""), key=lambda info: int(info.key))]
+
+
+@pytest.mark.parametrize(
+    "order", [range(9), range(8, -1, -1), [4, 0, 8, 4, 4, 1]], ids=["in order", "reversed", "some"]
+)
+def test_objects_are_opened_in_any_order_once_or_more_often(order: Sequence[int]) -> None:
+    store, objects = filled(9)
+    with reading_ahead(store, objects) as ahead:
+        assert [ahead.open_read(f"{number}").read() for number in order] == [b"%d" % number for number in order]
+
+
+def test_an_object_that_is_missing_is_told_when_it_is_opened_and_the_others_are_read() -> None:
+    store, objects = filled(5)
+    store.delete(["2"])
+    with reading_ahead(store, objects) as ahead:
+        assert ahead.open_read("1").read() == b"1"
+        with pytest.raises(NotFound):
+            ahead.open_read("2")
+        assert ahead.open_read("4").read() == b"4"
+
+
+def test_what_was_fetched_and_never_asked_for_is_closed() -> None:
+    opened: list[pa.NativeFile] = []
+
+    class Watched(Wide):
+        def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+            opened.append(super().open_read(key, size))
+            return opened[-1]
+
+    store = Watched()
+    store.write_all({f"{number}": b"x" for number in range(6)})
+    with reading_ahead(store, [(f"{number}", 1) for number in range(6)]) as ahead, ahead.open_read("3"):
+        pass
+    assert opened
+    assert all(file.closed for file in opened)
+
+
+def test_few_bytes_wait_to_be_asked_for() -> None:
+    fetched: list[str] = []
+
+    class Watched(Wide):
+        def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+            fetched.append(key)
+            return super().open_read(key, size)
+
+    store = Watched()
+    store.write_all({f"{number}": b"x" for number in range(9)})
+    mebibytes = 30 << 20
+    with reading_ahead(store, [(f"{number}", mebibytes) for number in range(9)]) as ahead:
+        ahead.open_read("0").close()
+    assert len(fetched) <= 3
+    with reading_ahead(store, [("1", 33 << 20)]) as ahead:
+        fetched.clear()
+        ahead.open_read("2").close()
+    assert fetched == ["2"]
+
+
+def test_sinks_are_closed_at_once_and_all_objects_exist_when_they_have_settled() -> None:
+    store = Wide()
+    together = threading.Barrier(AT_ONCE, timeout=20)
+    store.before_write = lambda key: (together.wait(), None)[1]
+    with closing_behind(store) as sinks:
+        for number in range(AT_ONCE):
+            with sinks.open_write(f"{number}") as sink:
+                sink.write(b"%d" % number)
+        sinks.settle()
+        assert {info.key: store.read(info.key) for info in store.list("")} == {
+            f"{number}": b"%d" % number for number in range(AT_ONCE)
+        }
+
+
+def test_a_block_that_fails_sends_nothing() -> None:
+    store = Wide()
+    with closing_behind(store) as sinks:
+        with suppress(ZeroDivisionError), sinks.open_write("a") as sink:
+            sink.write(b"half")
+            raise ZeroDivisionError
+        sinks.settle()
+    assert not list(store.list(""))
+
+
+def test_the_first_error_is_raised_when_the_sinks_settle_and_delete_waits_for_the_others() -> None:
+    store = Wide()
+
+    def full(key: str) -> None:
+        if key == "1":
+            raise StorageFull(f"{key}: no space left.")
+
+    store.before_write = full
+    with closing_behind(store) as sinks:
+        for number in range(3):
+            with sinks.open_write(f"{number}") as sink:
+                sink.write(b"x")
+        with pytest.raises(StorageFull, match="1: no space left"):
+            sinks.settle()
+        sinks.delete(["0", "1", "2"])
+    assert not list(store.list(""))
+
+
+ROWS: list[dict[str, Any]] = [{"k": key, "v": f"{key}"} for key in range(200)]
+OPTIONS = {"bucket": "6", "lakehouse.read.grace": "0 s"}
+
+
+def table_on(store: MemoryStore, **options: str) -> lc.Table:
+    catalog = Catalog(store, clock=VirtualClock())
+    catalog.create_database("db")
+    columns = {"k": "INT NOT NULL", "v": "STRING"}
+    return catalog.create_table("db.t", columns, primary_keys=["k"], options={**OPTIONS, **options})
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup", "full-compaction"])
+def test_a_table_has_the_same_life_where_requests_run_at_once(producer: str) -> None:
+    def life(store: MemoryStore) -> object:
+        table = table_on(store, **{"changelog-producer": producer})
+        for version in range(4):
+            table.write([{**row, "v": f"{version}-{row['k']}"} for row in ROWS[version * 20 :]])
+        table.compact(full=True)
+        table.write(ROWS[:5])
+        table.expire_snapshots(retain_max=2)
+        return (
+            sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["k"]),
+            table.verify().findings,
+            [(one.id, one.commit_kind, one.total_record_count) for one in table.snapshots()],
+            sorted(info.key for info in store.list("")),
+        )
+
+    assert life(Wide()) == life(MemoryStore())
+
+
+@pytest.mark.parametrize("nth", range(6))
+@pytest.mark.parametrize("verb", ["write", "compact"])
+def test_a_file_that_cannot_be_written_fails_the_verb_and_leaves_no_file(verb: str, nth: int) -> None:
+    store = Wide()
+    table_on(store).write(ROWS)
+    if verb == "compact":
+        Catalog(store, clock=VirtualClock(seed=2)).table("db.t").write(ROWS)
+    before = sorted(info.key for info in store.list(""))
+    seen = []
+    lock = threading.Lock()
+
+    def full(key: str) -> None:
+        with lock:
+            seen.append(key)
+            if len(seen) == nth + 1:
+                raise StorageFull(f"{key}: no space left.")
+
+    store.before_write = full
+    table = Catalog(store, clock=VirtualClock(seed=3)).table("db.t")
+    with pytest.raises(StorageFull, match="no space left"):
+        table.write(ROWS) if verb == "write" else table.compact(full=True)
+
+    assert len(seen) > nth
+    assert sorted(info.key for info in store.list("")) == before
