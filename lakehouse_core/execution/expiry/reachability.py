@@ -59,14 +59,15 @@ class NamedFiles:
         """Read these lists together; `manifests` raises NotFound later for those that are missing."""
         unknown = {(named.name, named.checksum): named for named in lists}
         unknown = {key: named for key, named in unknown.items() if key not in self._lists}
-        for _ in in_order(partial(_missing_is_none, self.manifests), unknown.values(), at_once=self._at_once):
+        read = partial(_missing_is_none, self.manifests)
+        for _ in in_order(read, unknown.values(), ahead=1, at_once=self._at_once):
             pass
 
     def each(
         self, manifests: Iterable[ManifestFile], read: Callable[[ManifestFile], list[R]]
     ) -> Iterator[tuple[ManifestFile, list[R]]]:
         """Yield each manifest with the result of `read`, in order; several are read at once."""
-        return in_order(lambda manifest: (manifest, read(manifest)), manifests, at_once=self._at_once)
+        return in_order(lambda manifest: (manifest, read(manifest)), manifests, ahead=1, at_once=self._at_once)
 
     def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
         return self._manifests.entries(manifest)
