@@ -11,7 +11,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Feed
-from lakehouse_dagster.specs import TableSpec
+from lakehouse_dagster.specs import TableSpec, misfit_error
 from lakehouse_dagster.translator import LakehouseTranslator, TableFacts
 
 
@@ -24,7 +24,8 @@ class Lake:
     begins the names of its jobs, schedules and sensors; None means the name of the lake. `translator` says how its
     tables appear: keys, groups, owners, tags, kinds, descriptions. `followed` names tables of the warehouse that are
     defined elsewhere, and whose changes its tables may take. Raises InvalidRequest when two tables have one name
-    or one key, or when a specification names a feed or table that the lake lacks.
+    or one key, and when a specification names a feed or table that the lake lacks, or asks for news of a feed without
+    `delivered`.
     """
 
     name: str
@@ -47,6 +48,10 @@ class Lake:
                     f"lake {self.name}: {table.identifier} is fed by {table.feed.source!r}, expected one of "
                     f"{', '.join(self.feeds) or 'no feeds'}. Add the feed, or change feed.source."
                 )
+            if table.feed is not None and self.feeds[table.feed.source].delivered is None:
+                fault = table.fault_of_news(f"the feed {table.feed.source!r}, which has no `delivered`,")
+                if fault is not None:
+                    raise misfit_error(table, fault)
             if table.changes_of is not None:
                 self.followed_key(table.changes_of.table)
         keys: dict[dg.AssetKey, TableSpec] = {}

@@ -44,7 +44,7 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
     waits = now - behind.since if behind.since is not None and count else timedelta()
     fail_after = limits.fail_after or (FAIL_AFTER if spec.ingest.takes_news else None)
     is_old = fail_after is not None and waits > fail_after
-    is_late = count > limits.fail_above or (count > limits.warn_above and is_old)
+    is_late = count > limits.fail_above or is_old
     limit = f"warns above {limits.warn_above}, fails above {limits.fail_above}"
     description = f"behind by {behind.text}" if count else f"has all of {behind.source}"
     if behind.since is not None and count:
@@ -54,7 +54,7 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
     return dg.AssetCheckResult(
         asset_key=key,
         check_name=INPUTS_CURRENT,
-        passed=not behind.fault and count <= limits.warn_above,
+        passed=not behind.fault and not is_late and count <= limits.warn_above,
         severity=dg.AssetCheckSeverity.ERROR if behind.fault or is_late else dg.AssetCheckSeverity.WARN,
         description=description,
         metadata={

@@ -1,7 +1,7 @@
 """Specifications: one YAML file a table, read by one model."""
 
 from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec, IngestSpec
-from lakehouse_dagster.specs.loading import checked_spec, load_specs, parse_spec
+from lakehouse_dagster.specs.loading import checked_spec, load_specs, misfit_error, parse_spec
 from lakehouse_dagster.specs.models import (
     ROW_KINDS,
     SOURCES,
@@ -42,6 +42,7 @@ __all__ = [
     "WriteMode",
     "checked_spec",
     "load_specs",
+    "misfit_error",
     "nearest",
     "parse_spec",
 ]

@@ -89,6 +89,16 @@ def checked_spec(content: object, file: str, root: yaml.Node) -> TableSpec:
         raise lc.InvalidRequest("\n".join(faults)) from error
 
 
+def misfit_error(spec: TableSpec, fault: Misfit) -> lc.InvalidRequest:
+    """Return a fault of a specification as an error that names the file and line, or the table without a file."""
+    where = spec.identifier
+    if spec.path is not None and spec.path.is_file():
+        root = yaml.compose(spec.path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        assert root is not None
+        where = f"{spec.file}:{_line(root, fault.place)}"
+    return lc.InvalidRequest(f"{where}: {fault}.")
+
+
 def _fault(file: str, root: yaml.Node, detail: ErrorDetails) -> str:
     loc, kind = detail["loc"], detail["type"]
     cause = detail.get("ctx", {}).get("error")

@@ -414,8 +414,8 @@ class TableSpec(StrictModel):
         silent = next((name for name in ("sql", "function") if getattr(self, name) is not None), None)
         if self.feed is not None and not self.feed.batches:
             silent = "a feed that is loaded whole"
-        if self.ingest.news and silent is not None:
-            raise Misfit(("ingest", "news"), f"ingest.news: {silent} does not tell what is new. Give a schedule")
+        if silent is not None and (fault := self.fault_of_news(silent)) is not None:
+            raise fault
         if self.ingest.schedule is not None and self.partitions is not None and self.partitions.multi is not None:
             raise Misfit(
                 ("ingest", "schedule"),
@@ -446,6 +446,21 @@ class TableSpec(StrictModel):
             )
         return self
 
+    def fault_of_news(self, silent: str) -> Misfit | None:
+        """Return what the specification asks of a source that does not tell what is new; None if it asks nothing.
+
+        `silent` names the source.
+        """
+        if self.ingest.news:
+            return Misfit(("ingest", "news"), f"ingest.news: {silent} does not tell what is new. Give a schedule")
+        if "behind" in self.model_fields_set:
+            return Misfit(
+                ("behind",),
+                f"behind: {silent} does not tell what is new, so there is no check inputs_current. Leave it out, or "
+                "give freshness",
+            )
+        return None
+
     @property
     def _rising_source(self) -> str | None:
         """The source that gives in each batch only what is new since the last one; None for another source."""
@@ -466,6 +481,11 @@ class TableSpec(StrictModel):
     def file(self) -> str:
         """The file that it was read from, relative to the folder that `load_specs` was told; empty without one."""
         return self._file
+
+    @property
+    def path(self) -> Path | None:
+        """The path of the file that it was read from; None without one."""
+        return self._folder / Path(self._file).name if self._file else None
 
     @property
     def files_pattern(self) -> str:

@@ -1,7 +1,9 @@
 """A lake owns the keys of its assets, and refuses tables that it cannot fill."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -16,6 +18,7 @@ from lakehouse_dagster import (
     compact_full_asset,
     expire_asset,
     ingest_asset,
+    load_specs,
     table_checks,
 )
 from lakehouse_dagster.testing import ready_lake
@@ -141,3 +144,27 @@ def test_a_translator_that_gives_two_tables_one_key_is_refused():
     assert str(refused.value) == (
         "lake mine: its translator gives sales.orders and sales.carts one key, sales. Give each table a key of its own."
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (
+            "ingest: {schedule: 0 6 * * *, news: true}",
+            "ingest.news: the feed 'shop', which has no `delivered`, does not",
+        ),
+        ("behind: {warn_above: 1}", "behind: the feed 'shop', which has no `delivered`, does not tell what is new, so"),
+        ("ingest: {schedule: 0 6 * * *}", ""),
+    ],
+)
+def test_what_a_feed_does_not_tell_is_refused_with_file_and_line(tmp_path: Path, line: str, fault: str):
+    lines = ["database: sales", "name: orders", "comment: Orders.", "columns: {id: BIGINT NOT NULL}"]
+    lines += ["write_mode: upsert", "primary_key: [id]", line, "feed: {source: shop, name: orders}"]
+    (tmp_path / "orders.yaml").write_text("\n".join(lines))
+    (spec,) = load_specs(tmp_path, root=tmp_path)
+
+    with pytest.raises(lc.InvalidRequest) if fault else nullcontext() as refused:
+        shop_lake(spec)
+
+    if refused is not None:
+        assert str(refused.value).startswith(f"orders.yaml:7: {fault}")

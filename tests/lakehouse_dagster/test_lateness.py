@@ -208,7 +208,10 @@ warn_above  fail_above  fail_after  waiting  hours  result
 0           10          1 h         11       0      ERROR
 0           10          1 h         1        2      ERROR
 0           10          1 h         1        -      WARN
-1           3           26 h        1        99     passed
+1           3           26 h        1        25     passed
+1           3           26 h        1        27     ERROR
+3           3           26 h        3        27     ERROR
+1           3           26 h        0        27     passed
 1           3           26 h        2        25     WARN
 1           3           26 h        2        27     ERROR
 0           0           1 h         1        0      ERROR

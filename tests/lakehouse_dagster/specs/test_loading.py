@@ -159,6 +159,13 @@ def test_a_specification_is_the_table_it_describes():
             "orders.yaml:12: ingest.news: a feed that is loaded whole does not tell what is new. Give a schedule",
         ),
         (
+            (
+                "feed: {source: shop, name: orders}",
+                "behind:\n  warn_above: 1\nsql: {connection: A, query: q, cursor: id}",
+            ),
+            "orders.yaml:12: behind: sql does not tell what is new, so there is no check inputs_current. Leave it out",
+        ),
+        (
             ("write_mode: merge", "write_mode: merge\ningest: {schedule: 0 25 * * *}"),
             "orders.yaml:12: ingest.schedule: found '0 25 * * *': hour '25', expected numbers from 0 to 23, as in",
         ),
