@@ -10,7 +10,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.answers import answered
-from lakehouse_dagster.page import CONTENT_AGE, INPUTS_CURRENT, report_check
+from lakehouse_dagster.page import CONTENT_AGE, INPUTS_CURRENT, latest_checks, report_check
 from lakehouse_dagster.pipeline import TableState
 from lakehouse_dagster.sources import Behind, RowSource
 from lakehouse_dagster.specs import FreshnessSpec, TableSpec
@@ -135,16 +135,15 @@ def report_lateness(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *
 
 def _is_shown(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, now: datetime) -> bool:
     assert result.asset_key is not None
-    check = dg.AssetCheckKey(result.asset_key, str(result.check_name))
-    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([check]).get(check)
-    if record is None or record.event is None or not isinstance(record.evaluation, dg.AssetCheckEvaluation):
+    latest = latest_checks(instance, result.asset_key, [str(result.check_name)]).get(str(result.check_name))
+    if latest is None:
         return False
     # Dagster takes a check for not evaluated once there is a newer event of the asset.
     table = instance.get_latest_materialization_event(result.asset_key)
-    if table is not None and table.timestamp > record.event.timestamp:
+    if table is not None and table.timestamp > latest.time:
         return False
-    shown = record.evaluation
-    is_old = now - datetime.fromtimestamp(record.event.timestamp, UTC) > _SHOW_AGAIN
+    shown = latest.evaluation
+    is_old = now - datetime.fromtimestamp(latest.time, UTC) > _SHOW_AGAIN
     is_same = (shown.passed, shown.severity) == (result.passed, result.severity) and all(
         shown.metadata.get(name) == result.metadata.get(name) for name in _SUBJECT
     )

@@ -4,7 +4,8 @@ Rule: an event is made only for what the page does not show, and each event has 
 Dagster shows the latest event alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -62,6 +63,28 @@ def report_state(
     for result in state_checks(key, state, spec.maintenance):
         report_check(instance, result)
     return state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestCheck:
+    """The latest evaluation of a check, and when it was made, in seconds."""
+
+    evaluation: dg.AssetCheckEvaluation
+    time: float
+
+
+def latest_checks(instance: dg.DagsterInstance, key: dg.AssetKey, names: Iterable[str]) -> Mapping[str, LatestCheck]:
+    """Return the latest evaluations of the checks of an asset, by their names.
+
+    A check without an evaluation is left out, and one that a run is going to evaluate.
+    """
+    keys = [dg.AssetCheckKey(key, name) for name in names]
+    records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    return {
+        check.name: LatestCheck(evaluation=record.evaluation, time=record.event.timestamp)
+        for check, record in records.items()
+        if isinstance(record.evaluation, dg.AssetCheckEvaluation) and record.event is not None
+    }
 
 
 def report_check(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, blocking: bool = False) -> None:
@@ -211,11 +234,9 @@ def verify_check(key: dg.AssetKey, table: lc.Table, progress: Callable[[lc.Progr
 
 def _evaluate_again(instance: dg.DagsterInstance, key: dg.AssetKey, names: Sequence[str], *, since: float) -> None:
     """Repeat the evaluations of checks whose subject is the same as at the time `since`, in seconds, or later."""
-    keys = [dg.AssetCheckKey(key, name) for name in names]
-    for record in instance.event_log_storage.get_latest_asset_check_execution_by_key(keys).values():
-        found = record.evaluation
-        # What a run has planned to evaluate, that run evaluates.
-        if isinstance(found, dg.AssetCheckEvaluation) and record.event is not None and record.event.timestamp >= since:
+    for latest in latest_checks(instance, key, names).values():
+        if latest.time >= since:
+            found = latest.evaluation
             result = dg.AssetCheckResult(
                 asset_key=key,
                 check_name=found.check_name,
@@ -233,11 +254,8 @@ def _is_same_content(shown: dg.AssetMaterialization | None, state: TableState) -
 
 def _are_evaluated(instance: dg.DagsterInstance, key: dg.AssetKey, *, since: float) -> bool:
     """Return whether each cheap check was evaluated at the time `since`, in seconds, or later."""
-    keys = [dg.AssetCheckKey(key, name) for name in STATE_CHECKS]
-    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-    return len(latest) == len(keys) and all(
-        record.event is not None and record.event.timestamp >= since for record in latest.values()
-    )
+    found = latest_checks(instance, key, STATE_CHECKS)
+    return len(found) == len(STATE_CHECKS) and all(check.time >= since for check in found.values())
 
 
 def _shown_position(shown: dg.AssetMaterialization | None, state: TableState) -> Mapping[str, Any]:

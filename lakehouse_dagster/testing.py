@@ -15,6 +15,7 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.definitions import lake_definitions
 from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.page import latest_checks
 from lakehouse_dagster.resources import LakehouseResource, SparkRuntime
 from lakehouse_dagster.run_tags import range_tags
 
@@ -86,9 +87,8 @@ class ReadyLake:
         key = self._key(table, None)
         graph = self.definitions.resolve_asset_graph()
         keys = [check for check in graph.asset_check_keys if check.asset_key == key]
-        latest = self.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-        evaluations = {check.name: record.evaluation for check, record in latest.items()}
-        return {name: found.passed for name, found in sorted(evaluations.items()) if found is not None}
+        latest = latest_checks(self.instance, key, [check.name for check in keys])
+        return {name: check.evaluation.passed for name, check in sorted(latest.items())}
 
     def _key(self, table: str, operation: str | None) -> dg.AssetKey:
         spec = self.lake.table(table)

@@ -19,7 +19,7 @@ from lakehouse_dagster.automation.requests import first_requests
 from lakehouse_dagster.automation.rounds import from_asset, look_at_each
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import ask_source, duration_text, inputs_check, report_lateness
-from lakehouse_dagster.page import VERIFY
+from lakehouse_dagster.page import VERIFY, latest_checks
 from lakehouse_dagster.run_tags import OPERATION, TABLE, range_tags
 from lakehouse_dagster.sources import Behind, row_source
 from lakehouse_dagster.specs import TableSpec
@@ -301,7 +301,5 @@ def _hour(time: datetime) -> datetime:
 
 def _is_sound(instance: dg.DagsterInstance, table: dg.AssetKey) -> bool:
     """Return whether the blocking check of a table has not failed."""
-    check = dg.AssetCheckKey(table, VERIFY)
-    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([check]).get(check)
-    found = None if record is None else record.evaluation
-    return not isinstance(found, dg.AssetCheckEvaluation) or found.passed
+    latest = latest_checks(instance, table, [VERIFY]).get(VERIFY)
+    return latest is None or latest.evaluation.passed

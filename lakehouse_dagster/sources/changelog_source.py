@@ -90,14 +90,11 @@ class ChangelogSource(RowSource):
         except (lc.SnapshotExpired, lc.InvalidRequest) as error:
             newest = str(followed.content_snapshot_id() or "")
             return Behind(source=self.spec.table, unit=unit, newest=newest, taken=taken, fault=str(error))
-        # A changelog is retained for longer than its snapshot.
-        times = (each.time_millis for each in (*followed.changelogs(), *followed.snapshots()) if each.id in waiting[:1])
-        millis = next(times, None)
         return Behind(
             source=self.spec.table,
             unit=unit,
             waiting=tuple(map(str, waiting)),
-            since=None if millis is None else datetime.fromtimestamp(millis / 1000, UTC),
+            since=_time(followed, waiting[0]) if waiting else None,
             newest=str(waiting[-1]) if waiting else taken,
             taken=taken,
         )
@@ -156,3 +153,13 @@ def changes_of(followed: lc.Table, snapshot_id: int, columns: Iterable[str], whi
 
 def _snapshot_batch(followed: lc.Table, snapshot_id: int) -> Batch:
     return Batch(key=f"{followed.name}@{snapshot_id}", identifier=snapshot_id)
+
+
+def _time(table: lc.Table, snapshot_id: int) -> datetime | None:
+    """Return when a snapshot was made whose changes can be read."""
+    try:
+        found = table.snapshot(snapshot_id)
+    except lc.SnapshotExpired:
+        # A changelog is retained for longer than its snapshot.
+        found = next((each for each in table.changelogs() if each.id == snapshot_id), None)
+    return None if found is None else datetime.fromtimestamp(found.time_millis / 1000, UTC)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -12,7 +13,7 @@ import pytest
 
 from lakehouse_dagster import Lake, TableSpec
 from lakehouse_dagster.lateness import content_age_check, duration_text, inputs_check, last_deadline
-from lakehouse_dagster.sources import Behind
+from lakehouse_dagster.sources import Behind, row_source
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
 from tests.lakehouse_dagster.page_location import DailyFeed
@@ -128,6 +129,26 @@ def test_changes_that_expired_unread_fail_the_check_with_the_reason(ready: Ready
     (found, *_) = evaluations(ready, OPEN)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert str(found.description).startswith("sales.orders: Snapshot 3 is expired. The earliest available is 5.")
+
+
+@pytest.mark.dagster
+def test_changes_wait_since_their_snapshot_also_when_only_its_changelog_is_left():
+    kept = {"changelog.num-retained.min": "10", "changelog.num-retained.max": "10", "changelog.time-retained": "1 d"}
+    followed = orders(options={**FOLLOWED.options, **kept})
+    with ready_lake(shop_lake(followed, followers()), resources={"shop": ShopFeed()}) as ready:
+        ready.ingest("2013-01-01")
+        for number in range(3):
+            ready.table(ORDERS).write([{"id": 100 + number}])
+        waits_since = ready.table(ORDERS).snapshot(2).time_millis
+        ready.table(ORDERS).expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta())
+        assert [each.id for each in ready.table(ORDERS).snapshots()] == [4]
+
+        resources = SimpleNamespace(**(ready.definitions.resources or {}))
+        source = row_source(ready.lake, ready.lake.table(OPEN))
+        behind = source.behind(ready.table(OPEN), resources, ready.instance)
+
+    assert behind.waiting == ("2", "3", "4")
+    assert behind.since == datetime.fromtimestamp(waits_since / 1000, UTC)
 
 
 @pytest.mark.dagster
