@@ -63,7 +63,7 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
                 expected, through = source.expected_rows(opened, context.resources)
                 yield _source_row_count(opened, key, expected, through)
             if INPUTS_CURRENT in wanted:
-                behind = ask_source(source, opened, context.resources, context.instance)
+                behind = ask_source(source, key, opened, context.resources, context.instance)
                 yield inputs_check(key, table, behind, now=datetime.now(UTC))
             if freshness is not None and CONTENT_AGE in wanted:
                 yield content_age_check(key, freshness, state, now=datetime.now(UTC))

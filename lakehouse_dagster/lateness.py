@@ -3,6 +3,7 @@
 Rule: a source that cannot be asked fails the check of its table alone.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,24 +20,41 @@ from lakehouse_dagster.specs import FreshnessSpec, TableSpec
 FAIL_AFTER = timedelta(hours=1)
 # While a table is late, its page shows for how long, this often.
 _SHOW_AGAIN = timedelta(minutes=10)
+# The oldest batch that waits, and since when.
+_OLDEST, _SINCE = "paimon/input_oldest", "paimon/behind_since"
 # What makes an evaluation another one: the time alone does not.
-_SUBJECT = ("paimon/behind", "paimon/input_newest", "paimon/input_taken", "paimon/limit")
+_SUBJECT = ("paimon/behind", _OLDEST, "paimon/input_newest", "paimon/input_taken", "paimon/limit")
 _FIRST_DEADLINE, _DEADLINE_FORMAT = "2000-01-01-00:00", "%Y-%m-%d-%H:%M"
 
 
-def ask_source(source: RowSource, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
-    """Return what a table has not taken of its source; a source that fails to answer is a fault of the answer."""
+def ask_source(
+    source: RowSource, key: dg.AssetKey, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance
+) -> Behind:
+    """Return what a table has not taken of its source; a source that fails to answer is a fault of the answer.
+
+    `key` is the asset of the table. Where the source does not tell since when its oldest batch waits, it waits since
+    the check `inputs_current` saw it first.
+    """
     try:
-        return answered(("behind", source.key), lambda: source.behind(table, resources, instance))
+        behind = answered(("behind", source.key), lambda: source.behind(table, resources, instance))
     except Exception as error:  # The feeds of teams may raise any error, and other tables must be looked at too.
         fault = f"{source.label} cannot be asked: {type(error).__name__}: {error}"
         return Behind(source=source.label, unit="batch", fault=fault)
+    if not behind.waiting or behind.since is not None:
+        return behind
+    latest = latest_checks(instance, key, [INPUTS_CURRENT]).get(INPUTS_CURRENT)
+    seen = {} if latest is None else latest.evaluation.metadata
+    since = seen.get(_SINCE)
+    is_seen = seen.get(_OLDEST) == dg.MetadataValue.text(behind.waiting[0])
+    if is_seen and isinstance(since, dg.TimestampMetadataValue):
+        return replace(behind, since=datetime.fromtimestamp(since.value, UTC))
+    return replace(behind, since=datetime.now(UTC))
 
 
 def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: datetime) -> dg.AssetCheckResult:
     """Evaluate the check `inputs_current` of a table: a warning up to the limits of its specification, then an error.
 
-    Where the source does not tell when its batches came, their number alone counts.
+    Where it is not known since when the batches wait, their number alone counts.
     """
     limits = spec.behind
     count = len(behind.waiting)
@@ -64,6 +82,8 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
             "paimon/input": dg.MetadataValue.text(behind.source),
             "paimon/input_newest": dg.MetadataValue.text(behind.newest),
             "paimon/input_taken": dg.MetadataValue.text(behind.taken),
+            _OLDEST: dg.MetadataValue.text(behind.waiting[0] if count else ""),
+            **({_SINCE: dg.MetadataValue.timestamp(behind.since)} if behind.since is not None and count else {}),
             "paimon/limit": dg.MetadataValue.text(
                 limit if fail_after is None else f"{limit} or after {duration_text(fail_after)}"
             ),

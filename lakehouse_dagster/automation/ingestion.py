@@ -95,7 +95,7 @@ def _news_sensor(lake: Lake, job: AssetJob, feed: str, specs: Sequence[TableSpec
 
         def look(key: dg.AssetKey, table: lc.Table | None) -> str:
             spec, now = taking[key], datetime.now(UTC)
-            behind = ask_source(row_source(lake, spec), table, context.resources, context.instance)
+            behind = ask_source(row_source(lake, spec), key, table, context.resources, context.instance)
             if behind.fault:
                 context.log.warning(f"{spec.identifier}: {behind.fault}")
             if feed and table is not None:
@@ -215,7 +215,7 @@ def scheduled(context: dg.ScheduleEvaluationContext, lake: Lake, spec: TableSpec
     if record is not None and not record.dagster_run.is_finished:
         return f"run {record.dagster_run.run_id[:8]} loads it"
     if source.tells_news:
-        behind = ask_source(source, table, context.resources, context.instance)
+        behind = ask_source(source, lake.table_key(spec), table, context.resources, context.instance)
         if behind.fault or not behind.waiting:
             return behind.fault or f"has all of {behind.source}"
         return _load(spec, behind.partitions, "due by its schedule", waiting=behind.waiting)

@@ -40,7 +40,7 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
             found = report_state(context.instance, lake, spec, table, done="found by the sensor")
             now = datetime.now(UTC)
             if (source := told.get(table.name)) is not None:
-                behind = ask_source(source, table, context.resources, context.instance)
+                behind = ask_source(source, key, table, context.resources, context.instance)
                 report_lateness(context.instance, inputs_check(key, spec, behind, now=now), now=now)
             if spec.freshness is not None:
                 report_lateness(context.instance, content_age_check(key, spec.freshness, found, now=now), now=now)

@@ -72,12 +72,14 @@ def test_a_table_11_snapshots_behind_is_not_green_and_says_how_far_and_how_long(
     shown = figures(found)
     waited = shown.pop("behind_seconds")
     oldest = ready.table(ORDERS).snapshot(3).time_millis / 1000
+    assert shown.pop("behind_since") == oldest
     assert 0 <= waited <= datetime.now(UTC).timestamp() - oldest
     assert shown == {
         "behind": 11,
         "input": ORDERS,
         "input_newest": "13",
         "input_taken": "2",
+        "input_oldest": "3",
         "limit": "warns above 0, fails above 10 or after 1 h",
     }
 
@@ -177,19 +179,26 @@ def put(path: Path, *ids: int) -> None:
 
 
 @pytest.mark.dagster
-def test_delivered_batches_that_are_not_loaded_are_counted_without_a_time():
+def test_delivered_batches_that_are_not_loaded_wait_since_the_check_saw_the_oldest():
     with ready_lake(DELIVERED, resources={"shop": DailyFeed()}) as ready:
         ready.ingest("2013-01-01")
         assert ready.checks(ORDERS)["inputs_current"]
-        ready.instance.add_dynamic_partitions("shop_batches", ["2013-01-02", "2013-01-03", "tomorrow"])
+        ready.instance.add_dynamic_partitions("shop_batches", ["2013-01-02", "tomorrow"])
+        tick(ready, "shop_news")
+        (first, *_) = evaluations(ready, ORDERS)
+        ready.instance.add_dynamic_partitions("shop_batches", ["2013-01-03"])
 
         tick(ready, "shop_news")
 
         (found, *_) = evaluations(ready, ORDERS)
-        assert found.description == "behind by 2 batches of feed orders"
+        assert str(found.description).startswith("behind by 2 batches of feed orders; the oldest waits for ")
         assert (figures(found)["input_newest"], figures(found)["input_taken"]) == ("2013-01-03", "2013-01-01")
-        # No feed tells since when its batches wait: 0 would be wrong.
-        assert "behind_seconds" not in figures(found)
+        assert figures(found)["input_oldest"] == "2013-01-02"
+        assert figures(found)["behind_since"] == figures(first)["behind_since"]
+        ready.ingest("2013-01-02")
+        (later, *_) = evaluations(ready, ORDERS)
+        assert figures(later)["input_oldest"] == "2013-01-03"
+        assert figures(later)["behind_since"] > figures(first)["behind_since"]
 
 
 class BrokenFeed(DailyFeed):

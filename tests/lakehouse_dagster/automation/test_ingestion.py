@@ -401,7 +401,7 @@ def news(ready: ReadyLake, table: str, *, hours: int = 0) -> ingestion.Load | st
     """Ask for the load of a table, so many hours from now."""
     spec, resources = ready.lake.table(table), SimpleNamespace(**(ready.definitions.resources or {}))
     opened = open_table(resources.lakehouse.local_catalog(), table)
-    behind = ask_source(row_source(ready.lake, spec), opened, resources, ready.instance)
+    behind = ask_source(row_source(ready.lake, spec), ready.lake.table_key(spec), opened, resources, ready.instance)
     return ingestion.news_of(ready.instance, ready.lake, spec, behind, now=datetime.now(UTC) + timedelta(hours=hours))
 
 
