@@ -17,7 +17,7 @@ from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.frames import Read, Values, is_spark, loader_of, parted, rows_of
 from lakehouse_dagster.instance.dagster_internals import add_input_metadata
-from lakehouse_dagster.lineage import Step, StepLineage, emitted_lineage, table_dataset
+from lakehouse_dagster.lineage import Dataset, Step, StepLineage, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import Metadata, batch_metadata, commit_metadata, read_metadata, state_metadata
 from lakehouse_dagster.partition_maps import (
     PartitionMap,
@@ -104,7 +104,7 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             table = self._table(context.asset_key, definition, catalog)
             with self._told(context, table) as lineage:
                 for name, snapshot_id in _tables_read(context, self.lakehouse.name) if self.lakehouse.lineage else ():
-                    lineage.reads(partial(table_dataset, self.lakehouse.uri, catalog.table(name), snapshot_id))
+                    lineage.reads(partial(self._dataset_read, catalog, name, snapshot_id))
                 parts = _output_parts(context, table, _plain(definition), rows)
                 committed, state = self._write(context, table, parts, _plain(definition).get("rowkind_column"))
                 reports = [part.report for part in committed if part.report is not None and not part.is_replay]
@@ -124,6 +124,9 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             f"{own}/<database>/<table>. Change the key, take the IO manager of the right lake, or name the table: "
             f"table_metadata(lake={own!r}, table='database.table')."
         )
+
+    def _dataset_read(self, catalog: lc.Catalog, name: str, snapshot_id: int) -> Dataset:
+        return table_dataset(self.lakehouse.uri, catalog.table(name), snapshot_id)
 
     def _told(self, context: dg.OutputContext, table: lc.Table) -> AbstractContextManager[StepLineage]:
         run = context.step_context.dagster_run

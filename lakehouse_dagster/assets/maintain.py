@@ -105,7 +105,7 @@ def position_version(state: TableState) -> str:
 def write_page(folder: str, name: str, text: Callable[[], str], warn: Callable[[str], None]) -> dict[str, Any]:
     """Write a page into the folder of pages, and return its path as metadata; nothing without a folder.
 
-    A folder that cannot be written is a warning: the operation is done.
+    A page that cannot be made or written is a warning: the operation is done.
     """
     if not folder:
         return {}
@@ -113,8 +113,9 @@ def write_page(folder: str, name: str, text: Callable[[], str], warn: Callable[[
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text(), encoding="utf-8")
-    except OSError as error:
-        warn(f"{name}: its health page {page} cannot be written ({error.strerror or error}).")
+    except (OSError, lc.LakehouseError) as error:
+        told = error.strerror if isinstance(error, OSError) and error.strerror else error
+        warn(f"{name}: its health page {page} cannot be written ({told}).")
         return {}
     # Not a link: browsers follow none from a web page to a file.
     return {"paimon/health_page": dg.MetadataValue.path(str(page))}

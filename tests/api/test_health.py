@@ -1,5 +1,6 @@
 """The health page: the figures of tables as one document that loads nothing, with every text of a table escaped."""
 
+import json
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -94,6 +95,37 @@ def test_what_an_expiry_would_take_is_due_until_it_has_run(catalog):
     table.expire_snapshots()
 
     assert table.health().due == ()
+
+
+@pytest.mark.damage
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("schema/schema-0", {"snapshot.expire.limit": "0"}, "At most 0 may expire in one run"),
+        (
+            "schema/schema-0",
+            {"snapshot.num-retained.min": "9", "snapshot.num-retained.max": "2"},
+            "set 1 <= min <= max",
+        ),
+        ("consumer/consumer-mart", "not a consumer", "a consumer that cannot be read protects everything: "),
+    ],
+)
+def test_the_page_tells_what_keeps_a_table_from_expiring(catalog, tmp_path, file, content, told):
+    table = table_of(catalog, "t")
+    table.write([{"dt": "a", "id": 1}])
+    path = tmp_path / "db.db" / "t" / file
+    path.parent.mkdir(exist_ok=True)
+    if isinstance(content, dict):  # As another writer may have set them.
+        schema = json.loads(path.read_text())
+        del schema["lakehouseCrc32"]
+        content = json.dumps({**schema, "options": {**schema["options"], **content}})
+    path.write_text(content)
+
+    health = catalog.table("db.t").health()
+
+    assert [line for line in health.due if line.startswith("expire: ") and told in line]
+    assert health.row_count == 1
+    assert told in text(lc.health_page([health]))
 
 
 def test_the_page_of_a_table_has_its_figures_and_what_is_due(catalog):

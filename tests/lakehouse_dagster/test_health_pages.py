@@ -5,7 +5,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+import lakehouse_core as lc
 from lakehouse_dagster import LakehouseResource, SparkRuntime, lake_definitions
+from lakehouse_dagster.assets.maintain import write_page
 from tests.lakehouse_dagster.shop import ShopFeed, shop_lake
 
 pytestmark = pytest.mark.dagster
@@ -42,3 +44,13 @@ def test_without_a_folder_there_is_no_page_and_a_bad_one_fails_no_run(tmp_path, 
         assert "paimon/health_page" not in maintained(tmp_path / "bad", instance, str(tmp_path / "a file")).metadata
 
     assert "sales.orders: its health page " in capfd.readouterr().err
+
+
+def test_a_page_that_cannot_be_made_of_a_table_fails_no_step(tmp_path):
+    warnings = []
+
+    def text():
+        raise lc.CorruptTable("manifest-1: cut off")
+
+    assert write_page(str(tmp_path), "sales.orders", text, warnings.append) == {}
+    assert [line.endswith("cannot be written (manifest-1: cut off).") for line in warnings] == [True]

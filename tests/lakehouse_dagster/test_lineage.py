@@ -239,6 +239,30 @@ def test_what_an_io_manager_writes_is_told_with_the_tables_that_the_step_read(in
     assert written == [[1], [1], []]
 
 
+def test_an_input_that_was_dropped_meanwhile_is_missing_in_the_events_and_its_rows_are_written(
+    instance, tmp_path, capfd
+):
+    lake = Lake(instance, tmp_path, file := tmp_path / "events.jsonl", others=(orders(name="copies"),))
+    lake.run("ingest", day="2013-01-01")
+    source = dg.AssetKey(["mine", "sales", "orders"])
+
+    @dg.asset(
+        key=["mine", "sales", "copies"], ins={"rows": dg.AssetIn(source)}, metadata=table_metadata(write_mode="upsert")
+    )
+    def copies(rows: pa.Table) -> pa.Table:
+        lc.connect(lake.warehouse).drop_table("sales.orders")
+        return rows.slice(0, 1)
+
+    assets = [copies, dg.AssetSpec(source).with_io_manager_key("io_manager")]
+    resources = {"io_manager": LakehouseIOManager(lakehouse=lake.definitions.resources["lakehouse"])}
+
+    assert dg.materialize(assets, selection=[copies], instance=instance, resources=resources).success
+
+    end = events(file)[-1]
+    assert (end["eventType"], end["inputs"], len(end["outputs"])) == ("COMPLETE", [], 1)
+    assert "A dataset is missing in the OpenLineage events of this step: " in capfd.readouterr().err
+
+
 def test_a_lake_without_a_receiver_has_no_sensor_of_lineage(instance, tmp_path):
     names = {each.name for each in Lake(instance, tmp_path, "").definitions.get_repository_def().sensor_defs}
 

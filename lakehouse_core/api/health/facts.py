@@ -10,7 +10,7 @@ from typing import Final
 
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.record_building import bucket_records
-from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.expire import expiry_outlook
 from lakehouse_core.execution.read.state import ReadState, read_at
@@ -116,9 +116,11 @@ def _due_expiry(table: TableContext) -> tuple[str, ...]:
     """Return a sentence if an expiry by the table's options would unlink something, or cannot be planned."""
     try:
         outlook = expiry_outlook(table)
-    except UnsupportedFeature as error:
+    except LakehouseError as error:  # The page shows what is wrong with a table, and so must not need a sound one.
         return (f"expire: it cannot be planned: {error}",)
     plan = outlook.plan
+    if outlook.history.unreadable_consumer is not None:
+        return (f"expire: {plan.reason}",)
     counts = (
         (len(plan.snapshot_ids), "snapshot"),
         (len(plan.changelog_ids), "changelog"),
