@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 # A tick must end within 60 s, and it asks several sources.
@@ -21,28 +21,27 @@ class _Question:
     since: datetime
 
 
-_waiting: dict[Hashable, _Question] = {}
+_asked: dict[Hashable, _Question] = {}
+_lock = Lock()
 
 
 def answered(question: Hashable, ask: Callable[[], R]) -> R:
     """Return what `ask` returns, or raise what it raises. `question` tells it from others of this process.
 
-    Raises TimeoutError without an answer in time, and at once while an earlier one of this question is waited for.
+    A question that another thread has just asked has the same answer. Raises TimeoutError without an answer in time.
     """
-    earlier = _waiting.get(question)
-    if earlier is None or earlier.answer.done():
-        earlier = _waiting[question] = _Question(answer=Future(), since=datetime.now(UTC))
-        Thread(target=_answer, args=(earlier.answer, ask), daemon=True).start()
-        wait = LONGEST_WAIT_SECONDS
-    else:
-        wait = 0
+    with _lock:
+        asked = _asked.get(question)
+        if asked is None or asked.answer.done():
+            asked = _asked[question] = _Question(answer=Future(), since=datetime.now(UTC))
+            Thread(target=_answer, args=(asked.answer, ask), daemon=True).start()
+    left = LONGEST_WAIT_SECONDS - (datetime.now(UTC) - asked.since).total_seconds()
     try:
-        found: R = earlier.answer.result(timeout=wait)
+        found: R = asked.answer.result(timeout=max(0.0, left))
     except TimeoutError:
-        if earlier.answer.done():
+        if asked.answer.done():
             raise
-        raise TimeoutError(f"no answer since {earlier.since:%Y-%m-%d %H:%M:%S} UTC") from None
-    del _waiting[question]
+        raise TimeoutError(f"no answer since {asked.since:%Y-%m-%d %H:%M:%S} UTC") from None
     return found
 
 

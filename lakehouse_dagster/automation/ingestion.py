@@ -179,9 +179,7 @@ def _ingest_schedule(lake: Lake, job: AssetJob, feed: str, specs: Sequence[Table
             # A run without partitions finds out by itself what is new.
             is_whole = not sources[key].batching
             loads += [Load(spec=lake.table(tables[key]), partitions=None, reason=_UNASKED)] if is_whole else []
-            lines += (
-                f"\n{tables[key]}: {_UNASKED if is_whole else 'the tick has no time left, and takes it the next time'}"
-            )
+            lines += f"\n{tables[key]}: {_UNASKED if is_whole else _UNREACHED}"
         context.log.info(lines)
         return list(run_requests(lake, loads, context.repository_def, now=now)) or dg.SkipReason(lines)
 

@@ -498,25 +498,6 @@ def test_a_feed_that_cannot_start_or_answer_stops_neither_pages_nor_other_tables
             OVER.set()
 
 
-def test_one_thread_waits_for_a_source_that_hangs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(answers, "LONGEST_WAIT_SECONDS", 0.01)
-    asked, over = [], Event()
-
-    def ask() -> int:
-        asked.append(1)
-        over.wait()
-        return len(asked)
-
-    for _ in range(3):
-        with pytest.raises(TimeoutError, match="no answer since "):
-            answers.answered("shop", ask)
-    assert len(asked) == 1
-    over.set()
-    answers._waiting["shop"].answer.result(timeout=10)
-    monkeypatch.setattr(answers, "LONGEST_WAIT_SECONDS", 10)
-    assert answers.answered("shop", ask) == 2
-
-
 def test_a_schedule_loads_tables_unasked_when_its_tick_has_no_time_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
