@@ -63,7 +63,8 @@ def refuse_gap(
     new = [batch for batch in batches if done is None or batch.identifier > done]
     ready = without_gap(new, last, is_gap)
     if len(ready) < len(new):
-        raise lc.InvalidRequest(f"{table.name}: {gap_reason(new[len(ready)], ready[-1].key if ready else last)}")
+        reason = gap_reason(new[len(ready)], ready[-1].key if ready else last, is_committed=not ready)
+        raise lc.InvalidRequest(f"{table.name}: {reason}")
 
 
 def without_gap(
@@ -81,11 +82,12 @@ def without_gap(
     return batches
 
 
-def gap_reason(batch: Batch, last: str | None) -> str:
-    """Return why a batch cannot be taken after the batch `last`."""
+def gap_reason(batch: Batch, last: str | None, *, is_committed: bool = True) -> str:
+    """Return why a batch cannot be taken after the batch `last`, which is committed, or taken by the same run."""
+    before = "last committed batch" if is_committed else "batch before it"
     return (
-        f"found batch {batch.key}, but the last committed batch is {last or 'none'}, and batches are taken in order. "
-        "Load the batches between first."
+        f"found batch {batch.key}, but the {before} is {last or 'none'}, and batches are taken in order. Load the "
+        "batches between first."
     )
 
 

@@ -565,6 +565,28 @@ def test_a_schedule_continues_after_the_last_window_that_is_loaded(tmp_path: Pat
         assert on_time(ready) == []
 
 
+class NoLine(ShopFeed):
+    def version(self) -> str:
+        raise KeyError("line")
+
+
+# The feed of the shop → the days that are due after the first two.
+@pytest.mark.parametrize(
+    ("shop", "due"), [(ShopFeed(), [["03", "10"]]), (ShopFeed(release="v2"), [["01", "10"]]), (NoLine(), [])]
+)
+def test_a_schedule_loads_all_that_a_table_lacks_of_the_present_version_of_a_feed(
+    tmp_path: Path, shop: ShopFeed, due: list[list[str]]
+):
+    lake = shop_lake(orders(ingest=DAILY))
+    with stored(lake, tmp_path, shop=ShopFeed()) as first:
+        first.ingest("2013-01-01", "2013-01-02")
+        resources = {**(first.definitions.resources or {}), "shop": shop}
+
+        found = on_time(replace(first, definitions=lake_definitions(lake, resources=resources)))
+
+    assert [days(request) for request in found] == due
+
+
 def test_tables_of_one_time_are_one_schedule_that_is_on_and_requests_only_what_is_new(tmp_path: Path):
     berlin = DAILY | {"timezone": "Europe/Berlin"}
     tables = files("returns", tmp_path, ingest=DAILY), files("visits", tmp_path, ingest=DAILY)

@@ -54,5 +54,7 @@ def test_a_run_over_batches_with_one_missing_between_them_is_refused(tmp_path: P
         refuse_gap(table, batches, FEED, is_gap, commit_user=user("v1"))
 
     ingest(1, 2, 3)
-    with pytest.raises(lc.InvalidRequest, match=r"found batch 2013-01-04, but the last committed batch is 2013-01-02"):
+    with pytest.raises(lc.InvalidRequest, match=r"found batch 2013-01-04, but the batch before it is 2013-01-02"):
         ingest(1, 2, 4)
+    with pytest.raises(lc.InvalidRequest, match=r"found batch 2013-01-04, but the last committed batch is 2013-01-01"):
+        ingest(4)
