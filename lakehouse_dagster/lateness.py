@@ -64,6 +64,9 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
     is_old = fail_after is not None and waits > fail_after
     is_late = count > limits.fail_above or is_old
     limit = f"warns above {limits.warn_above}, fails above {limits.fail_above}"
+    # What a source that cannot be asked has is not known: a figure would be wrong.
+    figures = {"paimon/behind": count, "paimon/behind_seconds": int(waits.total_seconds())}
+    known = figures if is_known else {"paimon/behind": count}
     description = f"behind by {behind.text}" if count else f"has all of {behind.source}"
     if behind.since is not None and count:
         description += f"; the oldest waits for {duration_text(waits)}"
@@ -76,8 +79,7 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
         severity=dg.AssetCheckSeverity.ERROR if behind.fault or is_late else dg.AssetCheckSeverity.WARN,
         description=description,
         metadata={
-            "paimon/behind": dg.MetadataValue.int(count),
-            **({"paimon/behind_seconds": dg.MetadataValue.int(int(waits.total_seconds()))} if is_known else {}),
+            **{name: dg.MetadataValue.int(number) for name, number in known.items() if count or not behind.fault},
             # Texts: as numbers Dagster would plot them.
             "paimon/input": dg.MetadataValue.text(behind.source),
             "paimon/input_newest": dg.MetadataValue.text(behind.newest),

@@ -98,7 +98,7 @@ def _news_sensor(lake: Lake, job: AssetJob, feed: str, specs: Sequence[TableSpec
             behind = ask_source(row_source(lake, spec), key, table, context.resources, context.instance)
             if behind.fault:
                 context.log.warning(f"{spec.identifier}: {behind.fault}")
-            if feed and table is not None:
+            if feed:
                 report_lateness(context.instance, inputs_check(key, spec, behind, now=now), now=now)
             found = news_of(context.instance, lake, spec, behind, now=now)
             if not isinstance(found, Load):

@@ -34,14 +34,15 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
     )
     def state(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         def report(key: dg.AssetKey, table: lc.Table | None) -> str:
-            if table is None:
-                return NOT_CREATED
-            spec = lake.table(table.name)
-            found = report_state(context.instance, lake, spec, table, done="found by the sensor")
+            spec = lake.table(tables[key])
+            done = "found by the sensor"
+            found = None if table is None else report_state(context.instance, lake, spec, table, done=done)
             now = datetime.now(UTC)
-            if (source := told.get(table.name)) is not None:
+            if (source := told.get(spec.identifier)) is not None:
                 behind = ask_source(source, key, table, context.resources, context.instance)
                 report_lateness(context.instance, inputs_check(key, spec, behind, now=now), now=now)
+            if found is None:
+                return NOT_CREATED
             if spec.freshness is not None:
                 report_lateness(context.instance, content_age_check(key, spec.freshness, found, now=now), now=now)
             return "no snapshot" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"

@@ -7,7 +7,7 @@ So a run that was killed continues with the same files under the same number.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from glob import glob
+from glob import glob, has_magic
 from os import stat_result
 from pathlib import Path
 
@@ -77,6 +77,11 @@ def find_files(pattern: str) -> list[FoundFile]:
         except FileNotFoundError:
             continue
     return sorted(found, key=lambda file: (file.modified, file.path))
+
+
+def fixed_folder(pattern: str) -> Path:
+    """Return the deepest folder that each file of a pattern is in."""
+    return next(folder for folder in Path(pattern).parents if not has_magic(str(folder)))
 
 
 def recorded_files(catalog: lc.Catalog, table: lc.Table) -> list[RecordedFile]:

@@ -62,12 +62,14 @@ class AssetSource(RowSource):
 
     def behind(self, table: lc.Table | None, resources: Any, instance: dg.DagsterInstance) -> Behind:
         """Return what the events of Dagster show: the version of the asset that the table was not made of, or the
-        partitions, which are those of the same keys.
+        partitions, which are those of the same keys. A table that is not there was made of none.
         """
         if self.partitions is None:
-            return self._whole(instance)
+            return self._whole(instance, is_there=table is not None)
         keys = self.partitions.definition.get_partition_keys(dynamic_partitions_store=instance)
         made, ingested, loaded = (_latest(instance, key) for key in (self.upstream, self.ingest, self.table))
+        if table is None:
+            loaded = {}
         # Without partitions of its own, the asset is a new value for each.
         whole = 0 if made else _storage_id(instance, self.upstream)
         waits = {
@@ -86,14 +88,14 @@ class AssetSource(RowSource):
             taken=next((key for key in reversed(keys) if key in loaded and key not in waits), ""),
         )
 
-    def _whole(self, instance: dg.DagsterInstance) -> Behind:
+    def _whole(self, instance: dg.DagsterInstance, *, is_there: bool) -> Behind:
         record = instance.get_latest_data_version_record(self.upstream)
         event = None if record is None else record.asset_materialization or record.asset_observation
         version = ((event and event.tags) or {}).get(DATA_VERSION, "")
         taken = _tag(instance, self.ingest, input_version(self.upstream))
         pointer = _tag(instance, self.table, input_pointer(self.ingest))
         is_loaded = pointer.isdigit() and int(pointer) >= _storage_id(instance, self.ingest)
-        is_current = record is None or (taken == version and is_loaded)
+        is_current = record is None or (is_there and taken == version and is_loaded)
         last = _tag(instance, self.ingest, input_pointer(self.upstream))
         return Behind(
             source=self.label,
@@ -101,7 +103,7 @@ class AssetSource(RowSource):
             waiting=() if is_current else (version,),
             since=None if is_current else _first_since(instance, self.upstream, int(last) if last.isdigit() else 0),
             newest=version,
-            taken=taken if is_loaded else "",
+            taken=taken if is_loaded and is_there else "",
         )
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:

@@ -20,6 +20,8 @@ from lakehouse_dagster.specs import ChangesSpec
 
 # Row kinds of the changes that are kept or taken away; -U only repeats what was there before.
 ROWKIND = "rowkind"
+# The first part of the commit users. Stored in snapshots: never change it.
+_CHANGES = "changes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,13 @@ class ChangelogSource(RowSource):
         followed = open_table(lakehouse.local_catalog(), self.spec.table)
         unit = "snapshot"
         if followed is None:
-            return Behind(source=self.spec.table, unit=unit)
+            if table is None or not (users := _followed_so_far(self.spec.table, table)):
+                return Behind(source=f"{self.spec.table}, which is not created yet", unit=unit)
+            fault = (
+                f"{table.name}: found changes of {users[-1]}, but the table {self.spec.table} is not there any more. "
+                f"Make it again, and drop {table.name}: a run makes it anew."
+            )
+            return Behind(source=self.spec.table, unit=unit, fault=fault)
         user = changes_user(followed, self.key)
         done = None if table is None else committed_identifier(table, user)
         taken = "" if done is None else str(done)
@@ -102,7 +110,7 @@ class ChangelogSource(RowSource):
 
 def changes_user(followed: lc.Table, key: dg.AssetKey) -> str:
     """Return the commit user of the changes for the table of asset `key`: the same in each run."""
-    return f"changes/{followed.name}@{incarnation(followed)}/{'/'.join(key.path)}"
+    return f"{_CHANGES}/{followed.name}@{incarnation(followed)}/{'/'.join(key.path)}"
 
 
 def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -> list[Batch]:
@@ -114,8 +122,7 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
     """
     done = 0
     if table is not None:
-        same_table = commit_user.partition("@")[0] + "@"
-        others = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_table)]
+        others = _followed_so_far(followed.name, table)
         if others and commit_user not in others:
             raise lc.InvalidRequest(
                 f"{table.name}: found changes of {others[-1]}, but {followed.name} is another table now "
@@ -124,6 +131,11 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
         done = committed_identifier(table, commit_user) or 0
     plan = followed.changes(after=done).plan()
     return [_snapshot_batch(followed, each) for each in sorted({split.snapshot_id for split in plan.splits})]
+
+
+def _followed_so_far(name: str, table: lc.Table) -> list[str]:
+    """Return the commit users of the changes that `table` has of tables with a name: a table made again has another."""
+    return [each.commit_user for each in table.committers() if each.commit_user.startswith(f"{_CHANGES}/{name}@")]
 
 
 def pending_changes(followed: lc.Table, table: lc.Table, *, commit_user: str) -> list[Batch]:

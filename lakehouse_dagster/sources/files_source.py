@@ -21,6 +21,7 @@ from lakehouse_dagster.pipeline import (
     RecordedFile,
     committed_identifier,
     find_files,
+    fixed_folder,
     incarnation,
     record_delivery,
     recorded_files,
@@ -168,6 +169,9 @@ class FilesSource(RowSource):
         done = None if table is None else committed_identifier(table, delivery_user(_KIND, table, self.key))
         # A delivery without rows leaves no commit.
         with_rows = {each.delivery for each in recorded if each.row_count > 0}
+        if not (folder := fixed_folder(self.pattern)).is_dir():
+            fault = f"{self.spec.path}: found no folder {folder}. Make it, or correct the path: no file can be loaded."
+            return Behind(source=self.spec.path, unit="file", fault=fault)
         found = find_files(self.pattern)
         left = [each.file for each in recorded if each.delivery in with_rows and (done is None or each.delivery > done)]
         waiting = [*left, *_new(found, recorded)]

@@ -174,6 +174,68 @@ def test_files_that_are_not_loaded_are_counted_from_when_they_came(tmp_path: Pat
         assert figures(found)["behind_seconds"] < 60
 
 
+@pytest.mark.dagster
+def test_a_followed_table_that_was_dropped_fails_the_check_until_the_table_is_made_anew(ready: ReadyLake):
+    ready.catalog.drop_table(ORDERS)
+
+    tick(ready)
+
+    (found, *_) = evaluations(ready, OPEN)
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert str(found.description).endswith(
+        "is not there any more. Make it again, and drop sales.open_orders: a run makes it anew."
+    )
+    assert "behind" not in figures(found)
+
+    ready.catalog.drop_table(OPEN)
+    tick(ready)
+
+    assert evaluations(ready, OPEN)[0].description == "has all of sales.orders, which is not created yet"
+
+
+@pytest.mark.dagster
+def test_a_folder_of_files_that_is_missing_fails_the_check_of_a_table_that_is_not_created_yet(tmp_path: Path):
+    fields: dict[str, Any] = {"primary_key": (), "options": {}, "write_mode": "append", "feed": None}
+    spec = orders(**fields, files={"path": str(tmp_path / "incoming" / "*" / "*.csv")})
+    with ready_lake(Lake(name="mine", tables=(spec,)), resources={}) as ready:
+        tick(ready)
+        (found, *_) = evaluations(ready, ORDERS)
+        assert found.severity == dg.AssetCheckSeverity.ERROR
+        assert f"found no folder {tmp_path}/incoming. Make it, or correct the path" in str(found.description)
+        assert "behind" not in figures(found)
+        (tmp_path / "incoming" / "monday").mkdir(parents=True)
+        put(tmp_path / "incoming" / "monday" / "a.csv", 1)
+
+        tick(ready)
+
+        (found, *_) = evaluations(ready, ORDERS)
+        assert (found.passed, figures(found)["behind"]) == (False, 1)
+
+
+@pytest.mark.dagster
+@pytest.mark.parametrize("partitions", [None, {"static": {"keys": ["a", "b"], "column": "id"}}])
+def test_a_table_of_an_asset_that_was_dropped_is_behind(partitions: Any):
+    spec = orders(
+        columns={"id": "STRING NOT NULL"},
+        primary_key=(),
+        options={},
+        partition_by=("id",),
+        write_mode="overwrite",
+        feed=None,
+        asset={"key": "raw"},
+        partitions=partitions,
+    )
+    raw = dg.AssetKey("raw")
+    with ready_lake(Lake(name="mine", tables=(spec,)), resources={}) as ready:
+        source = row_source(ready.lake, ready.lake.table(ORDERS))
+        keys = [None] if partitions is None else partitions["static"]["keys"]
+        for key in (raw, ready.lake.operation_key(spec, "ingest"), ready.lake.table_key(spec)):
+            for partition in keys:
+                ready.instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=partition))
+
+        assert len(source.behind(None, None, ready.instance).waiting) == len(keys)
+
+
 def put(path: Path, *ids: int) -> None:
     path.write_text("id\n" + "".join(f"{id}\n" for id in ids))
 
