@@ -13,6 +13,7 @@ from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.reports import CompactionReport, ExpiryReport, ManifestReport, TagReport, VerifyReport, timed
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests as rewrite_manifests
+from lakehouse_core.execution.compaction.compact import WhyNot
 from lakehouse_core.execution.compaction.compact import compact as compact_buckets
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.context import TableContext
@@ -37,7 +38,7 @@ def compact(
     dry_run: bool,
     properties: Mapping[str, str] | None,
     progress: Listener | None,
-    most_bytes: int | None = None,
+    why_not: WhyNot | None = None,
 ) -> CompactionReport:
     before = table.snapshots.latest_id()
     result = compact_buckets(
@@ -49,7 +50,7 @@ def compact(
         full=full,
         dry_run=dry_run,
         properties=mapping_of("properties", properties),
-        most_bytes=most_bytes,
+        why_not=why_not,
         watch=Watch("compact", table.name, progress),
     )
     return answers.compaction_report(table.name, result, before, dry_run=dry_run)

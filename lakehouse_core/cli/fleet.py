@@ -1,7 +1,6 @@
 """fleet plan, fleet run: spend a budget of maintenance on many tables."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -111,12 +110,11 @@ def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> 
         raise InvalidRequest("--plan is given, and the plan has its tables and its budget. Leave the others out.")
     else:
         made = _stored(stored)
-    # The budget is one: each warehouse has what the others left.
-    codes, left = [0], made.budget
+    codes, left = [0], made
     for warehouse in made.warehouses:
         with progress_bar(context) as progress:
-            done = catalog_of(warehouse).maintain(replace(made, budget=left), progress=progress)
-        left = left.without(done.cost)
+            done = catalog_of(warehouse).maintain(left, progress=progress)
+        left = left.after(done.warehouse, done.cost)
         if is_json(context):
             print_json(done.to_dict())
         else:

@@ -5,7 +5,7 @@ Rule: the plan is a value; its JSON holds all of it, so that one process may pla
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, get_args
 
 from lakehouse_core.display import count_text, size_text
@@ -15,7 +15,7 @@ from lakehouse_core.planning.fleet.choice import Refused
 from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
 
 # In plans that users store. Raise it when a field gets another meaning.
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class MaintenanceChoice:
 
     `bytes` are rewritten; `seconds` are estimated from bytes and requests. `saved_seconds` are those of reading that
     the operation saves each day, with what freed bytes are worth. The other figures are the difference that it makes to
-    one read. `incarnation` is the creation time of the table.
+    one read. `incarnation` is the creation time of the table, `snapshot_id` its latest snapshot when it was surveyed.
     """
 
     warehouse: str
@@ -32,6 +32,7 @@ class MaintenanceChoice:
     operation: Operation
     partition: Mapping[str, str | None] | None
     incarnation: int
+    snapshot_id: int | None
     bytes: int
     requests: int
     seconds: float
@@ -83,7 +84,8 @@ class MaintenanceRefusal:
 class MaintenancePlan:
     """How a budget is spent on the tables of a warehouse, or of several.
 
-    `choices` are in the order of their execution, `refusals` the most valuable first. `tables`, `files` and `bytes`
+    `choices` are in the order of their execution, `refusals` the most valuable first. `reserve`: of the refused
+    operations, those that a run carries out with what the choices leave of the budget. `tables`, `files` and `bytes`
     count what the pass found. `time_millis` is the time of the plan.
     """
 
@@ -96,11 +98,17 @@ class MaintenancePlan:
     duration_seconds: float
     choices: tuple[MaintenanceChoice, ...]
     refusals: tuple[MaintenanceRefusal, ...]
+    reserve: tuple[MaintenanceChoice, ...] = ()
 
     @property
     def cost(self) -> Cost:
         """What all choices take together; within the budget."""
         return sum((choice.cost for choice in self.choices), NOTHING)
+
+    def after(self, warehouse: str, cost: Cost) -> "MaintenancePlan":
+        """Return what is left of the plan, and of its budget, after a run in one of its warehouses that took `cost`."""
+        choices = tuple(choice for choice in self.choices if choice.warehouse != warehouse)
+        return replace(self, budget=self.budget.without(cost), choices=choices)
 
     @property
     def saved_seconds(self) -> float:
@@ -125,6 +133,7 @@ class MaintenancePlan:
             "budget": asdict(self.budget),
             "choices": [_plain(choice) for choice in self.choices],
             "refusals": [_plain(refusal) for refusal in self.refusals],
+            "reserve": [_plain(choice) for choice in self.reserve],
         }
 
     def to_json(self) -> str:
@@ -144,14 +153,15 @@ class MaintenancePlan:
             values["warehouses"] = tuple(map(str, values["warehouses"]))
             values["budget"] = Budget(**values["budget"])
             values["choices"] = tuple(_choice(each) for each in values["choices"])
+            values["reserve"] = tuple(_choice(each) for each in values["reserve"])
             values["refusals"] = tuple(MaintenanceRefusal(**each) for each in values["refusals"])
             return MaintenancePlan(**values)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidRequest(f"{shown(text)}: expected a plan as to_json returns it ({error}).") from error
 
 
-def choice_of(candidate: Candidate, incarnation: int) -> MaintenanceChoice:
-    """Return a chosen candidate as users see it."""
+def choice_of(candidate: Candidate, incarnation: int, snapshot_id: int | None) -> MaintenanceChoice:
+    """Return a chosen candidate as users see it. The figures of its table are those of the survey."""
     benefit, cost = candidate.benefit, candidate.cost
     urgent = "" if candidate.urgent is None else f"urgent: {candidate.urgent}; "
     return MaintenanceChoice(
@@ -160,6 +170,7 @@ def choice_of(candidate: Candidate, incarnation: int) -> MaintenanceChoice:
         operation=candidate.operation,
         partition=candidate.partition,
         incarnation=incarnation,
+        snapshot_id=snapshot_id,
         bytes=cost.bytes,
         requests=cost.requests,
         seconds=round(cost.seconds, 6),

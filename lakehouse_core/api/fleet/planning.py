@@ -57,7 +57,7 @@ def plan_fleet(
     started = clock.monotonic_seconds()
     candidates: list[Candidate] = []
     refusals: list[MaintenanceRefusal] = []
-    incarnations: dict[tuple[str, str], int] = {}
+    states: dict[tuple[str, str], tuple[int, int | None]] = {}
     files = size = surveyed = 0
     for done, table in enumerate(tables):
         Watch("plan_maintenance", table.name, progress).at("surveying the tables", done, len(tables), "tables")
@@ -68,7 +68,7 @@ def plan_fleet(
             continue
         surveyed += 1
         files, size = files + found.file_count, size + found.size_bytes
-        incarnations[table.warehouse, table.name] = found.incarnation
+        states[table.warehouse, table.name] = found.incarnation, found.snapshot_id
         of_table = list(candidates_of(found, wanted, reads_per_day=per_day.get(table.name, 1.0)))
         candidates += of_table
         refusals += _refusals(found, wanted, {each.operation for each in of_table})
@@ -81,7 +81,8 @@ def plan_fleet(
         files=files,
         bytes=size,
         duration_seconds=clock.monotonic_seconds() - started,
-        choices=tuple(choice_of(each, incarnations[each.warehouse, each.table]) for each in choice.chosen),
+        choices=tuple(choice_of(each, *states[each.warehouse, each.table]) for each in choice.chosen),
+        reserve=tuple(choice_of(each, *states[each.warehouse, each.table]) for each in choice.reserve),
         refusals=(*map(refusal_of, choice.refused), *refusals),
     )
 

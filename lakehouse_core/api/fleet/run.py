@@ -1,10 +1,10 @@
 """Run of a maintenance plan: each choice at most once, by the verbs of its table, until the budget is spent.
 
-Rule: a table that changed, failed or is gone is an outcome with its reason, never the end of the run. The bytes and the
-time are those really spent; requests are those of the plan.
+Rule: a table that changed, failed or is gone is an outcome with its reason, never the end of the run. One figure
+decides: what is left of the budget, after what was done, found done, or begun before it failed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,16 @@ from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan
 from lakehouse_core.api.reports import CompactionReport, Report, outcome
 from lakehouse_core.clock import Clock
 from lakehouse_core.display import count_text
-from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, shown
+from lakehouse_core.errors import CommitConflict, InvalidRequest, LakehouseError, NotFound, SnapshotExpired, shown
+from lakehouse_core.execution.compaction.plan import BucketCompaction
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.fleet.since import compacted_since
 from lakehouse_core.planning.commit.checks import check_properties
+from lakehouse_core.planning.fleet.candidates import COMPACTIONS, compaction_cost
 from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
-from lakehouse_core.progress import Listener, Watch
+from lakehouse_core.planning.fleet.survey import work_of
+from lakehouse_core.progress import Listener, Progress, Watch
+from lakehouse_core.table.schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +61,9 @@ class MaintenanceOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceReport:
-    """What a run of a plan did: an outcome for each choice of the warehouse, in their order, and the cost of all."""
+    """What a run of a plan did: an outcome for each choice of the warehouse, in their order, then for what it carried
+    out of the reserve. `cost`: what counts against the budget.
+    """
 
     warehouse: str
     budget: Budget
@@ -103,60 +110,138 @@ def run_plan(
             "again."
         )
     check_properties(mapping_of("properties", properties))
+    run = _Run(plan.budget, open_table, clock, mapping_of("properties", properties), progress)
     choices = [choice for choice in plan.choices if choice.warehouse == warehouse]
-    started = clock.monotonic_seconds()
-    spent, outcomes = NOTHING, []
     for done, choice in enumerate(choices):
         Watch("maintain", choice.table, progress).at("carrying out the plan", done, len(choices), "operations")
-        if exceeded := plan.budget.exceeded_by(spent + choice.cost):
-            reason = f"{spent} of the budget of {plan.budget} are spent, and {choice.cost} more exceed its "
-            outcomes.append(MaintenanceOutcome(choice=choice, skipped=f"{reason}{', '.join(exceeded)}"))
-            continue
-        left = None if plan.budget.bytes is None else plan.budget.bytes - spent.bytes
-        ended = _carried_out(choice, open_table, left, properties, progress)
-        outcomes.append(ended)
-        spent = Cost(
-            bytes=spent.bytes + _rewritten(ended),
-            requests=spent.requests + (0 if ended.skipped else choice.requests),
-            seconds=clock.monotonic_seconds() - started,
-        )
-    return MaintenanceReport(warehouse=warehouse, budget=plan.budget, cost=spent, outcomes=tuple(outcomes))
+        run.carry_out(choice)
+    # The choices of other warehouses come before any reserve.
+    run.hold_back(sum((choice.cost for choice in plan.choices if choice.warehouse != warehouse), NOTHING))
+    for choice in plan.reserve:
+        if choice.warehouse == warehouse and run.left.holds(choice.cost):
+            run.carry_out(choice)
+    return MaintenanceReport(warehouse=warehouse, budget=plan.budget, cost=run.spent, outcomes=tuple(run.outcomes))
 
 
-def _carried_out(
-    choice: MaintenanceChoice,
-    open_table: Callable[[str], TableContext],
-    most_bytes: int | None,
-    properties: Mapping[str, str] | None,
-    progress: Listener | None,
-) -> MaintenanceOutcome:
-    try:
-        table = open_table(choice.table)
-        if table.schemas.all()[0].time_millis != choice.incarnation:
-            return MaintenanceOutcome(
-                choice=choice, skipped="the table was dropped, and another one of its name was created. Plan again"
+class _Run:
+    """A run of a plan: its outcomes so far, and what is left of the budget."""
+
+    def __init__(
+        self,
+        budget: Budget,
+        open_table: Callable[[str], TableContext],
+        clock: Clock,
+        properties: Mapping[str, str],
+        progress: Listener | None,
+    ) -> None:
+        self._budget = budget
+        self._open = open_table
+        self._clock = clock
+        self._started = clock.monotonic_seconds()
+        self._properties = properties
+        self._progress = progress
+        self._taken = self._held = NOTHING
+        self.outcomes: list[MaintenanceOutcome] = []
+
+    @property
+    def spent(self) -> Cost:
+        """What counts against the budget: bytes and requests of what was done, and the time since the run began."""
+        return self._taken + Cost(seconds=self._clock.monotonic_seconds() - self._started)
+
+    @property
+    def left(self) -> Budget:
+        return self._budget.without(self.spent + self._held)
+
+    def hold_back(self, cost: Cost) -> None:
+        """Leave so much of the budget to others."""
+        self._held = cost
+
+    def carry_out(self, choice: MaintenanceChoice) -> None:
+        """Carry out a choice if the rest of the budget holds it, and add its outcome."""
+        spent = self.spent
+        if exceeded := self._budget.exceeded_by(spent + choice.cost):
+            reason = f"{spent} of the budget of {self._budget} are spent, and {choice.cost} more exceed its "
+            self.outcomes.append(MaintenanceOutcome(choice=choice, skipped=f"{reason}{', '.join(exceeded)}"))
+            return
+        meter = _Meter(choice, self.left, self._progress)
+        outcome = self._outcome(choice, meter)
+        self._taken += meter.spent(outcome)
+        self.outcomes.append(outcome)
+
+    def _outcome(self, choice: MaintenanceChoice, meter: "_Meter") -> MaintenanceOutcome:
+        try:
+            table = self._open(choice.table)
+            if reason := _why_skipped(table, choice, meter):
+                return MaintenanceOutcome(choice=choice, skipped=reason)
+            return MaintenanceOutcome(choice=choice, report=_verb(table, choice, meter, self._properties))
+        except NotFound as gone:
+            return MaintenanceOutcome(choice=choice, skipped=str(gone))
+        except CommitConflict as conflict:
+            return MaintenanceOutcome(choice=choice, skipped=f"overtaken by another commit: {conflict}")
+        except LakehouseError as error:
+            return MaintenanceOutcome(choice=choice, error=error)
+
+
+class _Meter:
+    """What a choice takes: its cost as its verb finds it, and how far the verb has come. It is a `Listener`."""
+
+    def __init__(self, choice: MaintenanceChoice, left: Budget, listener: Listener | None) -> None:
+        self._cost = choice.cost
+        self._left = left
+        self._listener = listener
+        self._sizes: Sequence[int] = ()
+        self._finished = 0
+        self.was_done = False
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.unit == "tasks":
+            self._finished = progress.done
+        if self._listener is not None:
+            self._listener(progress)
+
+    def why_not(self, buckets: Sequence[BucketCompaction], schema: TableSchema) -> str | None:
+        """Return why the compaction exceeds the rest of the budget, None: it does not."""
+        self._cost = compaction_cost(work_of([one.plan for one in buckets], schema))
+        self._sizes = [one.rewritten_bytes for one in buckets]
+        if exceeded := self._left.exceeded_by(self._cost):
+            return (
+                f"it would take {self._cost} now, and of the budget {self._left} are left: too few "
+                f"{' and '.join(exceeded)}"
             )
-        return MaintenanceOutcome(choice=choice, report=_verb(table, choice, most_bytes, properties, progress))
-    except NotFound as gone:
-        return MaintenanceOutcome(choice=choice, skipped=str(gone))
-    except LakehouseError as error:
-        return MaintenanceOutcome(choice=choice, error=error)
+        return None
+
+    def spent(self, outcome: MaintenanceOutcome) -> Cost:
+        """Return the bytes and requests of what was done; of an earlier run also the seconds."""
+        if self.was_done:
+            return self._cost
+        if isinstance(outcome.report, CompactionReport):
+            requests = self._cost.requests if outcome.is_done else 0
+            return Cost(bytes=outcome.report.bytes_rewritten, requests=requests)
+        if outcome.is_done:
+            return Cost(bytes=self._cost.bytes, requests=self._cost.requests)
+        # It failed or was overtaken: the tasks that had finished, the largest first, have rewritten their buckets.
+        size = sum(self._sizes[: self._finished])
+        return Cost(bytes=size, requests=self._cost.requests if size else 0)
 
 
-def _rewritten(ended: MaintenanceOutcome) -> int:
-    """Return the bytes that an operation rewrote. One that failed may have rewritten all before it failed."""
-    if isinstance(ended.report, CompactionReport):
-        return ended.report.bytes_rewritten
-    return ended.choice.bytes if ended.is_done or ended.error is not None else 0
+def _why_skipped(table: TableContext, choice: MaintenanceChoice, meter: _Meter) -> str | None:
+    """Return why the plan does not fit the table any more. Raises NotFound, CorruptTable, StorageUnavailable."""
+    if table.schemas.all()[0].time_millis != choice.incarnation:
+        return "the table was dropped, and another one of its name was created. Plan again"
+    if choice.operation not in COMPACTIONS or choice.snapshot_id is None:
+        return None
+    try:
+        found = compacted_since(table, choice.snapshot_id, choice.partition)
+    except SnapshotExpired as expired:
+        return f"whether it was done since the plan is not known any more: {expired} Plan again"
+    if found is None:
+        return None
+    # A plan that is run again spends its budget once.
+    meter.was_done = True
+    return f"snapshot {found} has compacted it since the plan, which counts as spent"
 
 
-def _verb(
-    table: TableContext,
-    choice: MaintenanceChoice,
-    most_bytes: int | None,
-    properties: Mapping[str, str] | None,
-    progress: Listener | None,
-) -> Report:
+def _verb(table: TableContext, choice: MaintenanceChoice, meter: _Meter, properties: Mapping[str, str]) -> Report:
     match choice.operation:
         case "compact" | "compact_full":
             return table_maintenance.compact(
@@ -166,12 +251,12 @@ def _verb(
                 partition_idle=None,
                 dry_run=False,
                 properties=properties,
-                progress=progress,
-                most_bytes=most_bytes,
+                progress=meter,
+                why_not=meter.why_not,
             )
         case "compact_manifests":
             return table_maintenance.compact_manifests(table, dry_run=False, properties=properties)
         case "expire":
             return table_maintenance.expire_snapshots(
-                table, retain_max=None, retain_min=None, older_than=None, dry_run=False, progress=progress
+                table, retain_max=None, retain_min=None, older_than=None, dry_run=False, progress=meter
             )

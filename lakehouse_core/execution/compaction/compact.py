@@ -3,10 +3,10 @@
 Buckets with a conflict are left out of the commit; the compaction is applied in the others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from lakehouse_core.display import size_text
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
@@ -33,8 +33,11 @@ from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Commit
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+
+WhyNot: TypeAlias = Callable[[Sequence[BucketCompaction], TableSchema], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +65,14 @@ def compact(
     properties: Mapping[str, str] | None = None,
     identity: tuple[str, int] | None = None,
     emits_changelog: bool = True,
-    most_bytes: int | None = None,
+    why_not: WhyNot | None = None,
     watch: Watch = NOBODY,
 ) -> CompactionResult:
     """Compact the buckets in `scope`.
 
     `full`: rewrite each bucket as one sorted run; else carry out one plan of the compaction strategy per bucket.
     `identity`: the user and identifier of the commit; None: a fresh user. `emits_changelog`: write the changelog of the
-    table's producer. `most_bytes`: do nothing if more bytes are to be rewritten.
+    table's producer. `why_not` is given what is planned, and returns why nothing is done, or None.
     Raises CommitConflict when every bucket has a conflict with another commit, InvalidRequest, UnsupportedFeature,
     CorruptTable, TaskFailed.
     """
@@ -87,9 +90,7 @@ def compact(
     )
     if dry_run or not buckets:
         return planned
-    rewritten = sum(one.rewritten_bytes for one in buckets)
-    if most_bytes is not None and rewritten > most_bytes:
-        reason = f"it would rewrite {size_text(rewritten)}, and at most {size_text(most_bytes)} may be rewritten"
+    if why_not is not None and (reason := why_not(buckets, base.schema)):
         return replace(planned, buckets=(), noop_reason=reason)
     messages, conflicts = _rewrite(table, base, buckets, watch=watch)
     watch.at("committing the compaction")

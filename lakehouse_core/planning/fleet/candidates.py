@@ -13,6 +13,7 @@ from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Cost, Rates, kept
 from lakehouse_core.planning.fleet.reading import Reading
 from lakehouse_core.planning.fleet.survey import (
     CompactionOutlook,
+    CompactionWork,
     ExpirySurvey,
     ManifestSurvey,
     PartitionSurvey,
@@ -95,7 +96,7 @@ def candidates_of(
     for partition in survey.partitions:
         # A full compaction that does what the strategy's pick does is one operation.
         outlooks = {
-            (each.rewritten_bytes, each.after): each for each in partition.compactions if _verb(each) in possible
+            (each.work.rewritten_bytes, each.after): each for each in partition.compactions if _verb(each) in possible
         }
         for outlook in outlooks.values():
             yield _compaction(survey, partition, outlook, reads_per_day, rates)
@@ -122,13 +123,7 @@ def _compaction(
     survey: TableSurvey, partition: PartitionSurvey, outlook: CompactionOutlook, reads: float, rates: Rates
 ) -> Candidate:
     now, after = partition.now, outlook.after
-    cost = operation_cost(
-        rewritten_bytes=outlook.rewritten_bytes,
-        read_bytes=outlook.looked_up_bytes,
-        # Files that only rise to another level are not opened.
-        requests=(outlook.files + outlook.written_files if outlook.rewritten_bytes else 0) + COMMIT_REQUESTS,
-        rates=rates,
-    )
+    cost = compaction_cost(outlook.work, rates)
     freed = max(now.bytes - after.bytes, 0)
     kept = kept_seconds(freed, rates=rates)
     saved = max(now.seconds(rates) - after.seconds(rates), 0.0) * reads + kept
@@ -148,10 +143,21 @@ def _compaction(
         ),
         sentence=(
             f"{outlook.reason} in {outlook.buckets} of {count_text(partition.buckets, 'bucket')}: rewrites "
-            f"{size_text(outlook.rewritten_bytes)} of {count_text(outlook.files, 'file')}; a read then "
+            f"{size_text(outlook.work.rewritten_bytes)} of {count_text(outlook.work.files, 'file')}; a read then "
             f"{_reads(now, after)}"
         ),
         urgent=partition.urgent,
+    )
+
+
+def compaction_cost(work: CompactionWork, rates: Rates = RATES) -> Cost:
+    """Return the cost of a compaction of one partition."""
+    return operation_cost(
+        rewritten_bytes=work.rewritten_bytes,
+        read_bytes=work.looked_up_bytes,
+        # Files that only rise to another level are not opened.
+        requests=(work.files + work.written_files if work.rewritten_bytes else 0) + COMMIT_REQUESTS,
+        rates=rates,
     )
 
 

@@ -1,7 +1,7 @@
 """Choice: the candidates on which a budget is spent, and the reason for each that is left out.
 
-Rule: the sum of the chosen costs is within the budget. What is urgent is chosen first; then the seconds that readers
-save for each part of the budget decide. Of the compactions of one partition at most one is chosen.
+Rule: the sum of the chosen costs is within the budget. The least that helps each urgent partition is chosen first; then
+the seconds that readers save for each part of the budget decide. Of the compactions of a partition one is chosen.
 Source: docs/decisions/0019-value-of-maintenance.md.
 """
 
@@ -17,6 +17,7 @@ from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
 DAYS_TO_PAY: Final = 30.0
 
 _Group: TypeAlias = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
+_Groups: TypeAlias = Mapping[_Group, Sequence[Candidate]]
 _Taken: TypeAlias = dict[_Group, Candidate]
 
 
@@ -30,10 +31,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The chosen candidates in the order of their execution, and the refused ones, the most valuable first."""
+    """The chosen candidates in the order of their execution, and the refused ones, the most valuable first.
+
+    `reserve`: of the refused ones, those that would be chosen if the budget were there once more.
+    """
 
     chosen: tuple[Candidate, ...]
     refused: tuple[Refused, ...]
+    reserve: tuple[Candidate, ...] = ()
 
     @property
     def cost(self) -> Cost:
@@ -54,10 +59,8 @@ def choose(candidates: Iterable[Candidate], budget: Budget, *, only_urgent: bool
             refused.append(Refused(candidate=each, reason=reason))
         else:
             fitting[_group(each)].append(each)
-    urgent = {group: found for group, found in fitting.items() if found[0].urgent is not None}
-    others = {group: found for group, found in fitting.items() if found[0].urgent is None}
-    taken = _best(urgent, budget, {})
-    taken = _best(others, budget, taken)
+    taken = _chosen(fitting, budget)
+    spare = _chosen({group: found for group, found in fitting.items() if group not in taken}, budget)
     left = total(taken.values())
     for group, found in fitting.items():
         chosen = taken.get(group)
@@ -65,17 +68,36 @@ def choose(candidates: Iterable[Candidate], budget: Budget, *, only_urgent: bool
             if each is not chosen and not _is_surpassed(each, chosen):
                 refused.append(Refused(candidate=each, reason=_why_left(each, chosen, budget, left)))
     refused.sort(key=lambda one: (-one.candidate.benefit.seconds_per_day, _name(one.candidate)))
-    return Choice(chosen=_in_order(taken.values(), budget), refused=tuple(refused))
+    return Choice(
+        chosen=_in_order(taken.values(), budget), refused=tuple(refused), reserve=_in_order(spare.values(), budget)
+    )
 
 
-def _best(groups: Mapping[_Group, Sequence[Candidate]], budget: Budget, before: _Taken) -> _Taken:
+def _chosen(groups: _Groups, budget: Budget) -> _Taken:
+    """Return what is chosen of `groups`: the least that helps each urgent one, then what saves most with the rest."""
+    taken: _Taken = {}
+    spent = NOTHING
+    urgent = [each for found in groups.values() for each in found if each.urgent is not None]
+    for each in sorted(urgent, key=lambda one: (budget.share(one.cost), -_value(one), _name(one))):
+        if _group(each) not in taken and budget.holds(spent + each.cost):
+            taken[_group(each)], spent = each, spent + each.cost
+    return _best(groups, budget, taken)
+
+
+def _best(groups: _Groups, budget: Budget, before: _Taken) -> _Taken:
     """Return `before` and the choice of `groups`: the greedy one, or the single most valuable candidate and then the
     greedy one. Either may be poor, the better of both is at least half of the highest value.
     """
     spent = total(before.values())
     greedy = _greedy(groups, budget, before)
     single = max(
-        (each for found in groups.values() for each in found if budget.holds(spent + each.cost)),
+        (
+            each
+            for group, found in groups.items()
+            if group not in before
+            for each in found
+            if budget.holds(spent + each.cost)
+        ),
         key=_value,
         default=None,
     )
@@ -85,7 +107,7 @@ def _best(groups: Mapping[_Group, Sequence[Candidate]], budget: Budget, before: 
     return max(greedy, other, key=lambda taken: sum(map(_value, taken.values())))
 
 
-def _greedy(groups: Mapping[_Group, Sequence[Candidate]], budget: Budget, before: _Taken) -> _Taken:
+def _greedy(groups: _Groups, budget: Budget, before: _Taken) -> _Taken:
     """Return `before` and what is chosen of `groups` step by step, the step of the highest value for its share of the
     budget first. A step takes a group's first candidate, or a more costly one in place of it.
     """
@@ -95,8 +117,7 @@ def _greedy(groups: Mapping[_Group, Sequence[Candidate]], budget: Budget, before
         (
             (-_worth(now, then, budget), _name(then), group, now, then)
             for group, found in groups.items()
-            if group not in before
-            for now, then in _steps(found, budget)
+            for now, then in _steps(found, budget, before.get(group))
         ),
         key=lambda step: step[:2],
     )
@@ -115,17 +136,20 @@ def _greedy(groups: Mapping[_Group, Sequence[Candidate]], budget: Budget, before
     return taken
 
 
-def _steps(found: Sequence[Candidate], budget: Budget) -> list[tuple[Candidate | None, Candidate]]:
-    """Return the steps from nothing to a group's most valuable candidate, each of less worth than the one before."""
+def _steps(
+    found: Sequence[Candidate], budget: Budget, first: Candidate | None
+) -> list[tuple[Candidate | None, Candidate]]:
+    """Return the steps from `first` to a group's most valuable candidate, each of less worth than the one before."""
     by_share = sorted(found, key=lambda each: (budget.share(each.cost), -_value(each)))
     hull: list[Candidate] = []
     for each in by_share:
-        if hull and _value(each) <= _value(hull[-1]):
+        last = hull[-1] if hull else first
+        if last is not None and _value(each) <= _value(last):
             continue
-        while hull and _worth(hull[-2] if len(hull) > 1 else None, hull[-1], budget) <= _worth(hull[-1], each, budget):
+        while hull and _worth(hull[-2] if len(hull) > 1 else first, hull[-1], budget) <= _worth(hull[-1], each, budget):
             hull.pop()
         hull.append(each)
-    return [*zip([None, *hull[:-1]], hull, strict=True)]
+    return [(now, then) for now, then in zip([first, *hull], hull, strict=False)]
 
 
 def _worth(now: Candidate | None, then: Candidate, budget: Budget) -> float:

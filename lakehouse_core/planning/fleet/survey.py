@@ -35,19 +35,27 @@ class BucketState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionOutlook:
-    """What a compaction of a partition would do: `full`, or one pick of the strategy in each bucket.
-
-    `looked_up_bytes` are read and not rewritten. `after`: a read of the partition afterwards. `reason` is that of most
-    buckets.
+class CompactionWork:
+    """What compactions of buckets take: `files` are replaced by `written_files`, `looked_up_bytes` read and not
+    rewritten.
     """
 
-    full: bool
-    buckets: int
     files: int
     rewritten_bytes: int
     looked_up_bytes: int
     written_files: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOutlook:
+    """What a compaction of a partition would do: `full`, or one pick of the strategy in each bucket.
+
+    `after`: a read of the partition afterwards. `reason` is that of most buckets.
+    """
+
+    full: bool
+    buckets: int
+    work: CompactionWork
     after: Reading
     reason: str
 
@@ -219,17 +227,28 @@ def _outlook(
     if not plans:
         return None
     after = sum((after for _, _, after in planned), NO_READING)
-    untouched = sum((now.files for plan, now, _ in planned if plan is None), 0)
-    replaced = sum(now.files - len(plan.files) for plan, now, _ in planned if plan is not None)
+    stay = sum(now.files - (0 if plan is None else len(plan.files)) for plan, now, _ in planned)
     return CompactionOutlook(
         full=full,
         buckets=len(plans),
+        work=_work(plans, after.files - stay),
+        after=after,
+        reason=Counter(str(plan.reason) for plan in plans).most_common(1)[0][0],
+    )
+
+
+def work_of(plans: Sequence[CompactionPlan | AppendCompactionPlan], schema: TableSchema) -> CompactionWork:
+    """Return what the compactions of these buckets take, if no row is dropped."""
+    written = (reading_after(plan.files, plan, schema, marked=NOTHING_MARKED).files for plan in plans)
+    return _work(plans, sum(written))
+
+
+def _work(plans: Sequence[CompactionPlan | AppendCompactionPlan], written_files: int) -> CompactionWork:
+    return CompactionWork(
         files=sum(len(plan.files) for plan in plans),
         rewritten_bytes=sum(plan.rewritten_bytes for plan in plans),
         looked_up_bytes=sum(_looked_up(plan) for plan in plans),
-        written_files=max(after.files - untouched - replaced, 0),
-        after=after,
-        reason=Counter(str(plan.reason) for plan in plans).most_common(1)[0][0],
+        written_files=written_files,
     )
 
 

@@ -58,7 +58,7 @@ def test_a_plan_is_the_same_after_json(lake: Lake) -> None:
     ("change", "message"),
     [
         (lambda document: "[]", "expected a plan as to_json returns it"),
-        (lambda document: json.dumps({**document, "version": 2}), "version 2: expected 1. Plan again"),
+        (lambda document: json.dumps({**document, "version": 1}), "version 1: expected 2. Plan again"),
         (lambda document: json.dumps({**document, "choices": [{}]}), "expected a plan"),
         (
             lambda document: json.dumps(

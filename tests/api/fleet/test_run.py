@@ -42,8 +42,9 @@ def test_a_plan_is_carried_out_by_the_verbs_of_its_tables_and_changes_no_row(lak
     assert names(lake.plan(operations=["compact", "compact_full", "compact_manifests"])) == []
     again = lake.maintain(plan)
     assert [each.is_done for each in again.outcomes] == [False] * 4
-    assert again.outcomes[0].report is not None
-    assert again.to_dict()["outcomes"][0]["report"]["noop_reason"].startswith("the strategy finds every bucket")
+    assert again.outcomes[0].skipped == "snapshot 7 has compacted it since the plan, which counts as spent"
+    assert again.outcomes[2].report is not None
+    assert again.to_dict()["outcomes"][2]["report"]["noop_reason"]
 
 
 def test_the_figures_of_a_plan_are_those_of_its_execution(lake: Lake) -> None:
@@ -121,7 +122,8 @@ def test_a_partition_that_grew_since_the_plan_is_not_compacted_beyond_the_budget
     report = lake.maintain(plan)
 
     assert report.cost.bytes <= plan.cost.bytes
-    assert "it would rewrite" in str(report.outcomes[1])
+    assert "KB, 35 requests, 0.0572 s now, and of the budget 8." in str(report.outcomes[1])
+    assert str(report.outcomes[1]).endswith("are left: too few bytes")
     assert [each.is_done for each in report.outcomes] == [True, False]
 
 
@@ -148,6 +150,111 @@ def test_a_run_stops_where_the_budget_is_spent(
 
     assert [each.is_done for each in report.outcomes] == [True, False]
     assert str(report.outcomes[1].skipped).endswith(f"more exceed its {exceeded}")
+
+
+@pytest.mark.parametrize("unit", ["requests", "seconds"])
+def test_a_partition_that_grew_is_not_compacted_beyond_any_limit(lake: Lake, unit: str) -> None:
+    table = lake.key_table(runs=6)
+    plan = lake.plan(operations=["compact"])
+    plan = replace(plan, budget=lc.Budget(**{unit: getattr(plan.choices[0], unit)}))
+    for _ in range(40):
+        table.write([{"dt": dt, "id": number, "v": "more"} for dt in "ab" for number in range(9)])
+
+    report = lake.maintain(plan)
+
+    assert [each.is_done for each in report.outcomes] == [False, False]
+    assert all(str(each).endswith(f"are left: too few {unit}") for each in report.outcomes)
+    assert (report.cost.bytes, report.cost.requests) == (0, 0)
+
+
+@pytest.mark.damage
+def test_what_a_failing_table_leaves_of_the_budget_goes_to_the_next_best(lake: Lake) -> None:
+    bad = lake.key_table("bad", runs=8)
+    lake.key_table("good", runs=6)
+    size = sum(choice.bytes for choice in lake.plan(operations=["compact"]).choices if choice.table == "db.bad")
+    for file in bad.files():
+        lake.store.write(f"db.db/bad/{file.path}", b"PAR1 is not enough PAR1")
+    plan = lake.plan(operations=["compact"], budget=lc.Budget(bytes=size + 10))
+    assert {choice.table for choice in plan.choices} == {"db.bad"}
+    assert {choice.table for choice in plan.reserve} == {"db.good"}
+
+    report = lake.maintain(lc.MaintenancePlan.from_json(plan.to_json()))
+
+    told = [(each.choice.table, each.is_done, each.error is not None) for each in report.outcomes]
+    assert told == [*[("db.bad", False, True)] * 2, *[("db.good", True, False)] * 2]
+    assert report.cost.bytes == sum(choice.bytes for choice in plan.reserve)
+
+
+def test_the_reserve_of_a_lake_leaves_the_choices_of_the_others_their_share() -> None:
+    lakes = Lake(), Lake()
+    for lake in lakes:
+        lake.key_table(runs=6)
+    one = lakes[0].plan(operations=["compact"]).choices[0]
+    plan = lakes[0].plan(operations=["compact"], also=[lakes[1]], budget=lc.Budget(bytes=2 * one.bytes))
+    mine = [choice for choice in plan.choices if choice.warehouse == lakes[0].uri]
+    first, second = lakes if mine else lakes[::-1]
+    # Nothing is left to do for the first choice of the plan, so its share is free.
+    first.table("db.t").overwrite([], partition=dict(plan.choices[0].partition or {}))
+
+    ran = first.maintain(plan)
+    rest = plan.after(ran.warehouse, ran.cost)
+
+    assert all(each.is_done for each in second.maintain(rest).outcomes)
+    assert {choice.warehouse for choice in rest.choices} <= {second.uri}
+
+
+def test_a_plan_that_is_run_again_spends_its_budget_once(lake: Lake) -> None:
+    table = lake.create_table(
+        "db.t",
+        {"id": "INT NOT NULL", "v": "STRING"},
+        options={"write-only": "true", "bucket": "2", "bucket-key": "id"},
+    )
+    for number in range(9):
+        table.write([{"id": number * 100 + row, "v": f"{number * row}"} for row in range(100)])
+    lake.key_table("u", runs=6)
+    planned = lake.plan(operations=["compact"])
+    budget = lc.Budget(bytes=max(choice.bytes for choice in planned.choices))
+    plan = lake.plan(operations=["compact"], budget=budget, reads={"db.t": 1e6})
+
+    first = lake.maintain(plan)
+    table.write([{"id": 1, "v": "more"}])
+    second = lake.maintain(plan)
+
+    assert any(each.is_done for each in first.outcomes)
+    assert not any(each.is_done for each in second.outcomes)
+    assert "has compacted it since the plan, which counts as spent" in str(second.outcomes[0])
+    assert second.cost.bytes >= first.cost.bytes
+
+
+def test_a_choice_whose_base_has_expired_is_skipped(lake: Lake) -> None:
+    table = lake.key_table(runs=6)
+    plan = lake.plan(operations=["compact"])
+    for number in range(2):
+        table.write([{"dt": "a", "id": number, "v": "x"}])
+    lake.clock.advance(2 * HOUR)
+    table.write([{"dt": "a", "id": 2, "v": "x"}])
+    table.expire_snapshots()
+
+    report = lake.maintain(plan)
+
+    assert all("is not known any more" in str(each.skipped) for each in report.outcomes)
+    assert len(table.files()) == 15
+
+
+def test_a_choice_that_another_writer_overtakes_is_skipped(lake: Lake) -> None:
+    table = lake.key_table(runs=6)
+    plan = lake.plan(operations=["compact"])
+
+    def overtake(progress: lc.Progress) -> None:
+        if progress.phase == "committing the compaction" and len(table.snapshots()) == 6:
+            table.overwrite([{"dt": "a", "id": 1, "v": "z"}], partition={"dt": "a"})
+
+    report = lake.maintain(plan, progress=overtake)
+
+    assert str(report.outcomes[0].skipped).startswith("overtaken by another commit: ")
+    assert report.outcomes[0].error is None
+    assert report.outcomes[1].is_done
+    assert report.cost.bytes == plan.cost.bytes
 
 
 def test_each_lake_carries_out_its_own_choices() -> None:

@@ -164,6 +164,25 @@ def test_what_is_urgent_comes_first_also_if_it_does_not_pay() -> None:
     assert [one.reason for one in only.refused] == ["it is not urgent"]
 
 
+def test_each_urgent_partition_is_helped_before_one_is_compacted_in_full() -> None:
+    candidates = [
+        candidate("db.a", size=10, saved=5.0, urgent="writers wait"),
+        candidate("db.a", "compact_full", size=100, saved=1000.0, urgent="writers wait"),
+        candidate("db.b", size=50, saved=0.001, urgent="writers wait"),
+    ]
+
+    assert names(choose(candidates, lc.Budget(bytes=100))) == ["db.a compact", "db.b compact"]
+    # What is left pays for the difference.
+    assert names(choose(candidates, lc.Budget(bytes=150))) == ["db.a compact --full", "db.b compact"]
+
+
+def test_the_reserve_is_what_the_same_budget_would_buy_once_more() -> None:
+    choice = choose([candidate(partition=str(number), saved=9.0 - number) for number in range(5)], lc.Budget(bytes=200))
+
+    assert [each.name for each in choice.reserve] == ["compact dt=2", "compact dt=3"]
+    assert {one.candidate.name for one in choice.refused} == {"compact dt=2", "compact dt=3", "compact dt=4"}
+
+
 @pytest.mark.parametrize(
     ("saved", "reason"),
     [

@@ -14,7 +14,7 @@ from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.planning.compaction.append import MarkedRows
 from lakehouse_core.planning.fleet.reading import Reading
-from lakehouse_core.planning.fleet.survey import BucketState, survey_partition
+from lakehouse_core.planning.fleet.survey import BucketState, CompactionWork, survey_partition
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.schema import TableSchema, new_schema
 
@@ -119,6 +119,10 @@ def test_rows_that_readers_skip_until_they_are_compacted_count_as_merged() -> No
     assert figures(found.now) == "3 3 210 110"
 
 
+def work(*, files: int, rewritten: int, written: int) -> CompactionWork:
+    return CompactionWork(files=files, rewritten_bytes=rewritten, looked_up_bytes=0, written_files=written)
+
+
 def test_the_figures_of_a_partition_are_those_of_its_buckets_together() -> None:
     table = schema(**{"num-sorted-run.stop-trigger": "5"})
     runs = " ".join(["0:1-9*10-1"] * 6)
@@ -127,8 +131,8 @@ def test_the_figures_of_a_partition_are_those_of_its_buckets_together() -> None:
     assert (found.buckets, found.most_sorted_runs, found.small_file_count) == (2, 6, 8)
     assert (found.deleted_row_count, found.newest_millis) == (6, 5)
     full, minor = found.compactions
-    assert (full.full, full.buckets, full.files, full.rewritten_bytes, full.written_files) == (True, 2, 8, 90, 2)
-    assert (minor.full, minor.buckets, minor.files, minor.rewritten_bytes, minor.written_files) == (False, 1, 6, 60, 1)
+    assert (full.full, full.buckets, full.work) == (True, 2, work(files=8, rewritten=90, written=2))
+    assert (minor.full, minor.buckets, minor.work) == (False, 1, work(files=6, rewritten=60, written=1))
     assert found.urgent == (
         "a bucket has 6 sorted runs, and from 5 on (num-sorted-run.stop-trigger) writers should wait"
     )
