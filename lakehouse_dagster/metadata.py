@@ -271,6 +271,7 @@ def fleet_metadata(plan: lc.MaintenancePlan, outcomes: Sequence[lc.MaintenanceOu
         "paimon/operations_urgent": sum(each.urgent is not None for each in plan.choices),
         "paimon/operations_done": sum(each.is_done for each in outcomes),
         "paimon/operations_failed": sum(each.error is not None for each in outcomes),
+        "paimon/operations_skipped": sum(each.skipped is not None for each in outcomes),
         "paimon/operations_refused": len(plan.refusals),
         "paimon/bytes_planned": plan.cost.bytes,
         "paimon/requests_planned": plan.cost.requests,
@@ -278,7 +279,10 @@ def fleet_metadata(plan: lc.MaintenancePlan, outcomes: Sequence[lc.MaintenanceOu
         "paimon/seconds_saved": _number(plan.saved_seconds),
         "paimon/choices": records(
             ("table", "operation", "bytes", "why", "outcome"),
-            ((each.table, each.name, each.bytes, each.reason, told.get(id(each), "")) for each in plan.choices),
+            (
+                (each.table, each.name, each.bytes, each.reason, told.get(id(each), ""))
+                for each in (*plan.choices, *(choice for choice in plan.reserve if id(choice) in told))
+            ),
         ),
         "paimon/refusals": records(
             ("table", "operation", "why not"), ((each.table, each.name, each.reason) for each in plan.refusals)

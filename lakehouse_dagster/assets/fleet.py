@@ -3,7 +3,10 @@
 Rule: every operation is shown where a run of its own would show it. A table that fails stops no other.
 """
 
-from collections.abc import Sequence
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -16,7 +19,7 @@ from lakehouse_dagster.assets.maintain import position_version, show_reports, wr
 from lakehouse_dagster.event_tags import DATA_VERSION
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import fleet_metadata
-from lakehouse_dagster.pipeline import RUN_ID, open_table, read_state
+from lakehouse_dagster.pipeline import RUN_ID, TableState, open_table, read_state
 from lakehouse_dagster.resources import LakehouseResource
 
 # The strategy's compaction is shown with the full one.
@@ -59,6 +62,8 @@ def fleet_asset(lake: Lake, budget: lc.Budget) -> dg.AssetsDefinition:
         required_resource_keys={lake.resource},
     )
     def fleet(context: dg.AssetExecutionContext, config: FleetConfig) -> dg.MaterializeResult[Any]:
+        # A limit of time is one of the run, its plan included.
+        started = time.monotonic()
         lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
         catalog = lakehouse.local_catalog()
         names = _created(catalog, lake, config.tables)
@@ -72,25 +77,20 @@ def fleet_asset(lake: Lake, budget: lc.Budget) -> dg.AssetsDefinition:
         page = write_page(lakehouse.health_pages, "fleet", lambda: lc.maintenance_page(plan), context.log.warning)
         if config.dry_run:
             return observed(context, lake.fleet_key, [(None, f"dry run: {plan}", {**fleet_metadata(plan, []), **page})])
-        outcomes: list[lc.MaintenanceOutcome] = []
-        problems: list[str] = []
-        left = plan.budget
-        for (name, operation), choices in groupby(plan.choices, key=lambda each: (each.table, _shown_as(each))):
-            assets = TableAssets(lake=lake, spec=lake.table(name))
+        before = _states(catalog, (*plan.choices, *plan.reserve))
+        outcomes = _carry_out(context, lake, begun(plan, time.monotonic() - started))
+        problems = [f"failed: {each}" for each in outcomes if each.error is not None]
+        for name, of_table in groupby(sorted(outcomes, key=_table), key=_table):
             try:
-                done = _carry_out(context, assets, operation, replace(plan, budget=left, choices=tuple(choices)))
+                _show(context, lake, name, before.get(name), list(of_table))
             except lc.LakehouseError as error:
-                # The other tables need not wait for a table that cannot be read.
-                problems.append(f"{name}: {operation}: {error}")
-                continue
-            left = left.without(done.cost)
-            outcomes += done.outcomes
-            problems += [str(each) for each in done.outcomes if each.error is not None]
+                # What was done is done, and the other tables are shown.
+                problems.append(f"not shown: {name}: {error}")
         metadata = {**fleet_metadata(plan, outcomes), **page}
         if problems:
             context.log_event(dg.AssetObservation(lake.fleet_key, metadata=metadata))
             raise dg.Failure(
-                description=f"{len(problems)} of {len(plan.choices)} operations failed: {'; '.join(problems[:3])}",
+                description=f"{len(problems)} problems in {len(outcomes)} operations: {'; '.join(problems[:3])}",
                 # The next run plans again, without what is done.
                 allow_retries=False,
             )
@@ -105,33 +105,79 @@ def _created(catalog: lc.Catalog, lake: Lake, names: Sequence[str]) -> list[str]
     return [name for name in wanted if open_table(catalog, name) is not None]
 
 
-def _carry_out(
-    context: dg.AssetExecutionContext, assets: TableAssets, operation: str, plan: lc.MaintenancePlan
-) -> lc.MaintenanceReport:
-    """Carry out a plan of one operation of one table, and show it on the pages of the operation and of the table."""
-    catalog = assets.catalog(context)
-    with assets.lineage(context, operation) as lineage:
-        table = open_table(catalog, assets.spec.identifier)
-        before = None if table is None else read_state(table)
-        done = catalog.maintain(plan, properties={RUN_ID: context.run.run_id})
+def begun(plan: lc.MaintenancePlan, seconds: float) -> lc.MaintenancePlan:
+    """Return a plan of whose time so many seconds are spent already."""
+    if plan.budget.seconds is None:
+        return plan
+    return replace(plan, budget=replace(plan.budget, seconds=max(plan.budget.seconds - seconds, 0.0)))
+
+
+def _states(catalog: lc.Catalog, choices: Iterable[lc.MaintenanceChoice]) -> dict[str, TableState]:
+    """Return the present states of the tables of some choices, without those that cannot be read."""
+    found = {}
+    for name in dict.fromkeys(choice.table for choice in choices):
+        with suppress(lc.LakehouseError):
+            if (table := open_table(catalog, name)) is not None:
+                found[name] = read_state(table)
+    return found
+
+
+def _carry_out(context: dg.AssetExecutionContext, lake: Lake, plan: lc.MaintenancePlan) -> list[lc.MaintenanceOutcome]:
+    """Carry out a plan, each choice where its table runs, and the reserve with what the choices leave."""
+    outcomes: list[lc.MaintenanceOutcome] = []
+    left = plan.budget
+
+    def engine(choice: lc.MaintenanceChoice) -> bool:
+        return TableAssets(lake=lake, spec=lake.table(choice.table)).in_spark
+
+    parts = [
+        *(replace(plan, choices=tuple(part), reserve=()) for _, part in groupby(plan.choices, key=engine)),
+        *(replace(plan, choices=(), reserve=tuple(part)) for _, part in groupby(plan.reserve, key=engine)),
+    ]
+    for part in parts:
+        assets = TableAssets(lake=lake, spec=lake.table((*part.choices, *part.reserve)[0].table))
+        done = assets.catalog(context).maintain(replace(part, budget=left), properties={RUN_ID: context.run.run_id})
+        left = left.without(done.cost)
+        outcomes += done.outcomes
         for each in done.outcomes:
             context.log.info(str(each))
-        reports = [each.report for each in done.outcomes if each.report is not None]
-        if table is None or before is None or not reports:
-            return done
-        lineage.reads(lambda: assets.dataset(context, table, before))
-        metadata, after = show_reports(context, assets, operation, table, before=before, reports=reports)
-        if any(report.snapshot_id is not None for report in reports):
-            lineage.writes(lambda: assets.dataset(context, table, after, reports))
-    context.log_event(
-        dg.AssetMaterialization(
-            assets.operation(operation),
-            description=f"by {assets.lake.fleet_key.to_user_string()}",
-            metadata=metadata,
-            tags={DATA_VERSION: position_version(after)},
+    return outcomes
+
+
+def _show(
+    context: dg.AssetExecutionContext,
+    lake: Lake,
+    name: str,
+    before: TableState | None,
+    outcomes: Sequence[lc.MaintenanceOutcome],
+) -> None:
+    """Show what was done to a table on the pages of the operations and of the table."""
+    reports: dict[str, list[lc.Report]] = defaultdict(list)
+    for each in outcomes:
+        if each.report is not None:
+            reports[_shown_as(each.choice)].append(each.report)
+    assets = TableAssets(lake=lake, spec=lake.table(name))
+    table = open_table(assets.catalog(context), name)
+    if table is None or before is None or not reports:
+        return
+    shown, after = show_reports(context, assets, table, before=before, reports=reports)
+    for operation, found in reports.items():
+        with assets.lineage(context, operation) as lineage:
+            lineage.reads(lambda: assets.dataset(context, table, before))
+            if any(report.snapshot_id is not None for report in found):
+                lineage.writes(lambda found=found: assets.dataset(context, table, after, found))  # type: ignore[misc]
+        context.log_event(
+            dg.AssetMaterialization(
+                assets.operation(operation),
+                description=f"by {lake.fleet_key.to_user_string()}",
+                metadata=shown[operation],
+                tags={DATA_VERSION: position_version(after)},
+            )
         )
-    )
-    return done
+
+
+def _table(outcome: lc.MaintenanceOutcome) -> str:
+    return outcome.choice.table
 
 
 def _shown_as(choice: lc.MaintenanceChoice) -> str:

@@ -1,6 +1,6 @@
 """Maintenance step: run the verb, and show its outcome on its own page and on the page of the table."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,23 +52,23 @@ def maintain(
             description = f"dry run: {report.noop_reason or 'nothing was done; the metadata are the plan'}"
             context.log.info(f"{spec.identifier}: {operation}: {description}")
             return observed(context, assets.operation(operation), [(None, description, plan_metadata(report))])
-        metadata, after = show_reports(context, assets, operation, table, before=before, reports=[report])
+        shown, after = show_reports(context, assets, table, before=before, reports={operation: [report]})
         if report.snapshot_id is not None:
             lineage.writes(lambda: assets.dataset(context, table, after, [report]))
         context.log.info(f"{spec.identifier}: {operation}: {_summary(report, before, after)}")
-        return dg.MaterializeResult(data_version=dg.DataVersion(position_version(after)), metadata=metadata)
+        return dg.MaterializeResult(data_version=dg.DataVersion(position_version(after)), metadata=shown[operation])
 
 
 def show_reports(
     context: dg.AssetExecutionContext,
     assets: TableAssets,
-    operation: str,
     table: lc.Table,
     *,
     before: TableState,
-    reports: Sequence[lc.Report],
-) -> tuple[dict[str, Any], TableState]:
-    """Show on the page of the table what an operation did; return what its own page shows, and the state after it.
+    reports: Mapping[str, Sequence[lc.Report]],
+) -> tuple[dict[str, dict[str, Any]], TableState]:
+    """Show on the page of the table what its operations did; return what the page of each shows, and the state after
+    them.
 
     Shown also when there was nothing to do: another process may have changed the table meanwhile.
     """
@@ -77,24 +77,25 @@ def show_reports(
         assets.lake,
         assets.spec,
         table,
-        done=f"{operation} by run {context.run.run_id[:8]}",
-        outcomes={operation: outcome(*reports)},
+        done=f"{', '.join(reports)} by run {context.run.run_id[:8]}",
+        outcomes={operation: outcome(*found) for operation, found in reports.items()},
     )
-    if any(report.noop_reason is None for report in reports):
-        # Of the files that the operation has made and deleted.
+    if any(report.noop_reason is None for found in reports.values() for report in found):
+        # Of the files that the operations have made and deleted.
         check = verify_check(assets.key, table, logged_progress(context.log.info))
         report_check(context.instance, check, blocking=True)
-    metadata = {
-        OUTCOME: outcome(*reports),
-        **details(*reports),
-        **report_metadata(reports),
+    common = {
         **before_and_after(before, after),
         **state_metadata(after),
         **_health_page(assets.lakehouse(context).health_pages, table, context.log.warning),
         "paimon/spark_app_id": spark_app_id(),
         **input_snapshots([(assets.key.to_user_string(), before.content_version, before.snapshot_id or 0)]),
     }
-    return metadata, after
+    shown = {
+        operation: {OUTCOME: outcome(*found), **details(*found), **report_metadata(found), **common}
+        for operation, found in reports.items()
+    }
+    return shown, after
 
 
 def position_version(state: TableState) -> str:

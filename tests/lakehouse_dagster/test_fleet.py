@@ -13,6 +13,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster import LakehouseResource, SparkRuntime, lake_definitions
+from lakehouse_dagster.assets.fleet import begun
 from lakehouse_dagster.automation.fleet import urgent_requests
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
 
@@ -105,8 +106,17 @@ def test_a_budget_is_spent_and_every_operation_is_shown_where_its_own_run_would_
         assert {snapshot.run_id for snapshot in snapshots[-2:]} == {result.run_id}
         checks = [dg.AssetCheckKey(LAKE.table_key(table), "verify")]
         (check,) = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks).values()
+        # Once after all operations of the table, not after each.
+        assert len(instance.event_log_storage.get_asset_check_execution_history(checks[0], limit=9)) == 1
         assert check.evaluation is not None
         assert check.evaluation.passed
+
+
+def test_the_time_of_the_plan_counts_against_the_limit_of_the_run(warehouse: Path) -> None:
+    plan = lc.connect(warehouse).plan_maintenance(budget=lc.Budget(bytes=9, seconds=60))
+
+    assert [begun(plan, seconds).budget.seconds for seconds in (20.0, 90.0)] == [40.0, 0.0]
+    assert begun(plan, 20.0).budget.bytes == 9
 
 
 def test_an_operation_has_the_metadata_of_a_run_of_its_own(warehouse: Path, instance: dg.DagsterInstance) -> None:
@@ -143,12 +153,15 @@ def test_a_table_that_fails_fails_the_run_after_the_others_were_maintained(
     failure = next(event for event in result.all_events if event.is_step_failure)
     assert failure.step_failure_data.error is not None
     told = failure.step_failure_data.error.message
-    assert "3 of 6 operations failed: sales.orders: compact" in told
+    assert "2 problems in 6 operations: failed: sales.orders: compact" in told
+    assert "not shown: sales.orders: " in told
     assert shown(instance, LAKE.table_key(TABLES[1]))["paimon/files_total"] == 1
     (record,) = instance.fetch_observations(LAKE.fleet_key, limit=1).records
     observation = record.event_log_entry.asset_observation
     assert observation is not None
-    assert observation.metadata["paimon/operations_done"].value == 3
+    # A page that cannot be written takes nothing from what was done.
+    assert observation.metadata["paimon/operations_done"].value == 5
+    assert observation.metadata["paimon/operations_failed"].value == 1
 
 
 def test_a_table_that_is_not_created_yet_is_left_out_and_one_of_another_lake_is_refused(
