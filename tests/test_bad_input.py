@@ -208,7 +208,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: lc.connect(f"file://{__file__}/below"), INVALID, "is a file. Expected a folder"),
         (lambda w: lc.connect("file://host/x"), INVALID, "found the host 'host', expected a file URI without one"),
         (lambda w: lc.connect("file:x"), INVALID, "expected an absolute path"),
-        (lambda w: lc.connect("s3://b/wh"), UNSUPPORTED, "stores of s3: are not supported yet"),
+        (lambda w: lc.connect("gs://b/wh"), UNSUPPORTED, "stores of gs: are not supported yet"),
         (lambda w: lc.connect("/x", storage={"secret_key": "hidden"}), INVALID, "has the settings ['secret_key'], but"),
         (lambda w: lc.connect("/x", metastore="postgresql://x"), UNSUPPORTED, "SQL catalogs"),
         (

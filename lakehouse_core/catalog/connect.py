@@ -16,6 +16,7 @@ from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.format.stored import is_broken
 from lakehouse_core.storage import StoreSpec, open_store, parse_location
+from lakehouse_core.storage.s3_settings import with_storage
 
 # Named for the reader: this module must not know Spark.
 SparkSession: TypeAlias = Any
@@ -28,10 +29,13 @@ def connect(
     storage: Mapping[str, str] | None = None,
     metastore: str | None = None,
 ) -> Catalog:
-    """Open the catalog of a warehouse: a file path (`~` is the home folder) or a file:// URI, which need not exist yet.
+    """Open the catalog of a warehouse: a file path (`~` is the home folder), a file:// URI, or s3://bucket/prefix. It
+    need not exist yet.
 
-    `spark` is a session, or a function that makes one at the first task: tasks then run on Spark, otherwise in this
-    process. Raises InvalidRequest, UnsupportedFeature.
+    `storage`: how an S3-compatible store is reached (endpoint, region, path-style, allow-http, timeout in seconds,
+    connections), and access-key, secret-key and session-token where they are not in the environment. `spark` is a
+    session, or a function that makes one at the first task: tasks then run on Spark, otherwise in this process.
+    Raises InvalidRequest, UnsupportedFeature.
     """
     if isinstance(warehouse, PurePath):
         warehouse = str(warehouse)
@@ -39,18 +43,27 @@ def connect(
         raise InvalidRequest(f"Warehouse {shown(warehouse)}: expected a file path or a file:// URI.")
     if metastore is not None:
         raise UnsupportedFeature("connect: SQL catalogs (metastore=…) are not supported yet. Leave metastore out.")
-    if mapping_of("connect: storage", storage):
-        raise InvalidRequest(
-            f"connect: storage has the settings {shown(list(storage or ()))}, but the store of {warehouse} takes "
-            "none. Leave storage out."
-        )
+    location = location_of(warehouse, mapping_of("connect: storage", storage))
     if spark is not None and not _is_session_or_function(spark):
         raise InvalidRequest(
             f"connect: spark={shown(spark)} is not a Spark session. Pass a SparkSession, or a function that "
             "returns one, as in spark=SparkSession.builder.getOrCreate."
         )
     engine = None if spark is None else cache(lambda: spark_engine(spark))
-    return catalog_at(parse_location(warehouse), engine=engine)
+    return catalog_at(location, engine=engine)
+
+
+def location_of(warehouse: str, storage: Mapping[str, str]) -> StoreSpec:
+    """Return the address of a warehouse whose store is reached as `storage` says. Raises as `connect` does."""
+    location = parse_location(warehouse)
+    if location.scheme == "s3":
+        return with_storage(location, storage)
+    if storage:
+        raise InvalidRequest(
+            f"connect: storage has the settings {shown(list(storage))}, but the store of {warehouse} takes none. Leave "
+            "storage out."
+        )
+    return location
 
 
 def catalog_at(location: StoreSpec, *, engine: Callable[[], Engine] | None = None) -> Catalog:

@@ -12,10 +12,10 @@ from rich.progress import Progress as Bar
 
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.catalog.connect import catalog_at
+from lakehouse_core.catalog.connect import catalog_at, location_of
 from lakehouse_core.errors import InvalidRequest, NotFound
 from lakehouse_core.progress import Listener, Progress
-from lakehouse_core.storage import is_there, parse_location
+from lakehouse_core.storage import is_there
 
 
 def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog:
@@ -30,7 +30,7 @@ def catalog_of(warehouse: str | None, *, may_be_new: bool = False) -> Catalog:
     """Return the catalog of a warehouse; its tasks run in this process. Raises as `open_catalog` does."""
     if not warehouse:
         raise InvalidRequest("No warehouse is given. Pass -w WAREHOUSE before the verb, or set LAKEHOUSE_WAREHOUSE.")
-    location = parse_location(warehouse)
+    location = location_of(warehouse, {})
     if not may_be_new and not is_there(location):
         raise NotFound(
             f"Warehouse {location.root} does not exist. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with "

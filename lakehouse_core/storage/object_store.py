@@ -15,10 +15,14 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """A store's address for other processes, without clients and secrets."""
+    """A store's address for other processes, without clients and secrets.
 
-    scheme: Literal["file", "memory"]
+    `root`: a path, or bucket and prefix. `settings`: how a store over a network is reached, by name.
+    """
+
+    scheme: Literal["file", "memory", "s3"]
     root: str
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

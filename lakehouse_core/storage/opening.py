@@ -19,8 +19,23 @@ def open_store(spec: StoreSpec) -> ObjectStore:
         case "memory":
             name, _, prefix = spec.root.partition("/")
             return MemoryStore(name, prefix=prefix)
+        case "s3":
+            return s3_store(spec)
         case _:
             assert_never(spec.scheme)
+
+
+def s3_store(spec: StoreSpec) -> ObjectStore:
+    """Return the S3 store that `spec` describes. Raises InvalidRequest where the extra `s3` is not installed."""
+    try:
+        from lakehouse_core.storage.s3 import S3Store  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "obstore":
+            raise
+        raise InvalidRequest(
+            f"Warehouse s3://{spec.root}: the package obstore is not installed. Run pip install 'paimon-lakehouse[s3]'."
+        ) from error
+    return S3Store(spec)
 
 
 def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
@@ -45,8 +60,8 @@ def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
 
 
 def parse_location(text: str) -> StoreSpec:
-    """Return the address of a warehouse: a path (relative to the working folder; `~` is a user's home folder) or a
-    file:// URI.
+    """Return the address of a warehouse: a path (relative to the working folder; `~` is a user's home folder), a
+    file:// URI, or s3://bucket/prefix.
 
     Percent signs in a URI are not decoded, as in Hadoop's paths. Raises InvalidRequest, or UnsupportedFeature for
     schemes that are not supported yet.
@@ -58,9 +73,11 @@ def parse_location(text: str) -> StoreSpec:
         return _on_disk(text, os.path.abspath(home_expanded(text)))
     if scheme == "memory":
         return StoreSpec("memory", rest.lstrip("/"))
+    if scheme == "s3":
+        return StoreSpec("s3", rest.strip("/"))
     if scheme != "file":
         raise UnsupportedFeature(
-            f"Warehouse {shown(text)}: stores of {scheme}: are not supported yet. Use a file path."
+            f"Warehouse {shown(text)}: stores of {scheme}: are not supported yet. Use a file path, or s3://bucket/prefix."
         )
     path = rest
     if rest.startswith("//"):

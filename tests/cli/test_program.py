@@ -106,7 +106,7 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
         (["read", "sales.order"], 2, "Table 'sales.order' does not exist. Did you mean 'orders'?"),
         (["read", "sales.orders", "--where", "id >"], 2, "is not SQL at character 4"),
         (["read", "sales.orders", "-o", "rows.txt"], 2, "rows.txt: expected a name that ends with one of .parquet"),
-        (["-w", "s3://bucket/wh", "tables"], 6, "stores of s3: are not supported yet"),
+        (["-w", "gs://bucket/wh", "tables"], 6, "stores of gs: are not supported yet"),
         (
             ["-w", "", "tables"],
             2,

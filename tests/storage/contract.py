@@ -1,4 +1,4 @@
-"""What every store promises. A store's tests subclass this and give it a `store` fixture."""
+"""What every store promises. A store's tests subclass one of the classes and give it a `store` fixture."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ class Interrupted(Exception):
 
 
 def folders_of(store: ObjectStore) -> FolderStore:
-    """Return the store as one with folders, which every store of today has."""
+    """Return the store as one with folders."""
     folders = store.folders
     assert folders is not None
     return folders
@@ -232,17 +232,6 @@ class StoreContract:
         assert store.create_new("a", b"2")
         assert store.read("a") == b"2"
 
-    def test_only_empty_folders_go(self, store: ObjectStore) -> None:
-        store.write("t/dt=1/bucket-0/data", b"")
-        store.write("t/dt=2/bucket-0/data", b"")
-        store.delete(["t/dt=1/bucket-0/data"])
-        folders = folders_of(store)
-        folders.delete_empty_folders("t")
-        folders.delete_empty_folders("nowhere")
-
-        assert store.children("t").folders == ("dt=2",)
-        assert store.read("t/dt=2/bucket-0/data") == b""
-
     def test_a_folder_is_deleted_with_all_that_lies_in_it(self, store: ObjectStore) -> None:
         for key in ("db/t/a", "db/t/b/c", "db/t/.a.0.tmp", "db/tt/a"):
             store.write(key, b"")
@@ -257,17 +246,6 @@ class StoreContract:
         store.make_last(["t/a", "t/gone", "nowhere/gone"])
 
         assert store.read("t/a") == b"x"
-
-    def test_a_folder_moves_whole_and_never_onto_another(self, store: ObjectStore) -> None:
-        store.write("db/a/x/1", b"1")
-        store.write("db/b/y", b"2")
-        folders = folders_of(store)
-
-        assert not folders.rename_folder("db/a", "db/b")
-        assert folders.rename_folder("db/a", "new/c")
-        assert sorted(info.key for info in store.list("")) == ["db/b/y", "new/c/x/1"]
-        with pytest.raises(NotFound, match="db/a"):
-            folders.rename_folder("db/a", "db/d")
 
     def test_a_deeper_store_sees_its_part_only(self, store: ObjectStore) -> None:
         store.write("db/t/snapshot/snapshot-1", b"x")
@@ -291,7 +269,6 @@ class StoreContract:
     @pytest.mark.parametrize("key", HOSTILE_KEYS)
     def test_a_key_that_is_no_plain_relative_path_is_refused_by_every_verb(self, store: ObjectStore, key: str) -> None:
         store.write("a/b", b"x")
-        folders = folders_of(store)
         verbs = [
             lambda: store.at(key),
             lambda: store.uri(key),
@@ -310,10 +287,7 @@ class StoreContract:
             lambda: list(store.list(key)),
             lambda: store.delete([key]),
             lambda: store.delete_folder(key),
-            lambda: folders.delete_empty_folders(key),
             lambda: store.make_last([key]),
-            lambda: folders.rename_folder(key, "c"),
-            lambda: folders.rename_folder("a", key),
         ]
         for verb in verbs:
             with pytest.raises(InvalidRequest, match="Key "):
@@ -329,3 +303,44 @@ class StoreContract:
 
         assert store.read(f"{name}/bucket-0/data") == b"x"
         assert [info.key for info in store.list("")] == [f"{name}/bucket-0/data"]
+
+
+class FolderContract(StoreContract):
+    """What a store with folders promises beside."""
+
+    def test_only_empty_folders_go(self, store: ObjectStore) -> None:
+        store.write("t/dt=1/bucket-0/data", b"")
+        store.write("t/dt=2/bucket-0/data", b"")
+        store.delete(["t/dt=1/bucket-0/data"])
+        folders = folders_of(store)
+        folders.delete_empty_folders("t")
+        folders.delete_empty_folders("nowhere")
+
+        assert store.children("t").folders == ("dt=2",)
+        assert store.read("t/dt=2/bucket-0/data") == b""
+
+    def test_a_folder_moves_whole_and_never_onto_another(self, store: ObjectStore) -> None:
+        store.write("db/a/x/1", b"1")
+        store.write("db/b/y", b"2")
+        folders = folders_of(store)
+
+        assert not folders.rename_folder("db/a", "db/b")
+        assert folders.rename_folder("db/a", "new/c")
+        assert sorted(info.key for info in store.list("")) == ["db/b/y", "new/c/x/1"]
+        with pytest.raises(NotFound, match="db/a"):
+            folders.rename_folder("db/a", "db/d")
+
+    @pytest.mark.parametrize("key", HOSTILE_KEYS)
+    def test_a_folder_that_is_no_plain_relative_path_is_refused(self, store: ObjectStore, key: str) -> None:
+        store.write("a/b", b"x")
+        folders = folders_of(store)
+        verbs = [
+            lambda: folders.delete_empty_folders(key),
+            lambda: folders.rename_folder(key, "c"),
+            lambda: folders.rename_folder("a", key),
+        ]
+        for verb in verbs:
+            with pytest.raises(InvalidRequest, match="Key "):
+                verb()
+
+        assert [info.key for info in store.list("")] == ["a/b"]

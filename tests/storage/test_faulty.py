@@ -6,10 +6,10 @@ import pytest
 
 from lakehouse_core.errors import StorageFull, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore, MemoryStore, ObjectStore, ProcessDied
-from tests.storage.contract import StoreContract
+from tests.storage.contract import FolderContract
 
 
-class TestFaultyStoreWithoutFaults(StoreContract):
+class TestFaultyStoreWithoutFaults(FolderContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> ObjectStore:
         return FaultyStore(LocalStore(str(tmp_path)))

@@ -20,10 +20,10 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
 )
 from lakehouse_core.storage import LocalStore, ObjectStore, StoreSpec, child, local, system_calls
-from tests.storage.contract import HOSTILE_KEYS, StoreContract
+from tests.storage.contract import HOSTILE_KEYS, FolderContract
 
 
-class TestLocalStore(StoreContract):
+class TestLocalStore(FolderContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> ObjectStore:
         return LocalStore(str(tmp_path / "warehouse"))

@@ -5,10 +5,10 @@ import pytest
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import NotFound
 from lakehouse_core.storage import MemoryStore, ObjectStore, StoreSpec, open_store
-from tests.storage.contract import StoreContract
+from tests.storage.contract import FolderContract
 
 
-class TestMemoryStore(StoreContract):
+class TestMemoryStore(FolderContract):
     @pytest.fixture
     def store(self) -> ObjectStore:
         return MemoryStore()

@@ -1,0 +1,455 @@
+"""S3 store: objects of an S3-compatible store below a prefix of one bucket, by the package obstore.
+
+Rule: a conditional request is sent once; an answer that does not say what became of it is an unknown outcome, which
+callers resolve by reading. NotFound is raised only if the store reported a missing key; a missing bucket is none.
+Source: docs/reliability/store.md#s3-compatible-stores, docs/decisions/0022-s3-stores.md.
+"""
+
+import builtins
+import io
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from datetime import timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import IO, Any, Final, NoReturn, TypeVar, cast
+
+import obstore
+import pyarrow as pa
+from obstore import exceptions
+from obstore.store import S3Store as Client
+
+from lakehouse_core.clock import SystemClock
+from lakehouse_core.errors import (
+    InvalidRequest,
+    NotFound,
+    StorageUnavailable,
+    UnsupportedFeature,
+    WriteOutcomeUnknown,
+)
+from lakehouse_core.storage.keys import is_hidden, joined, key_parts, temp_name
+from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
+from lakehouse_core.storage.s3_settings import S3Settings, client_config, parse_s3
+
+T = TypeVar("T")
+
+# Where a machine with a role asks for its credentials, after all other places.
+_ROLE_ADDRESS: Final = "169.254.169.254"
+_CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
+_ADVICE: Final = {
+    "AccessDenied": "these credentials may not do that. Grant them reading, writing, listing and deleting here.",
+    "AllAccessDisabled": "the account is disabled. Ask its owner.",
+    "ExpiredToken": "the session token has expired. Get a new one, then connect again.",
+    "InvalidAccessKeyId": "the access key is unknown there. Check the key and the endpoint.",
+    "SignatureDoesNotMatch": "the secret key does not belong to the access key. Check both.",
+    "RequestTimeTooSkewed": "the clock of this machine differs from the store's. Set it, then try again.",
+    "PermanentRedirect": "the bucket is in another region. Give storage={'region': …}.",
+    "AuthorizationHeaderMalformed": "the bucket is in another region. Give storage={'region': …}.",
+    "SlowDown": "it is asked too often. Try again later, or give fewer connections.",
+    "ServiceUnavailable": "it is overloaded. Try again later.",
+}
+R = TypeVar("R")
+
+# Up to this size an object is read whole; a larger one in ranges.
+_WHOLE_BYTES: Final = 32 << 20
+# A larger object is uploaded in parts while it is written.
+_ONE_PART_BYTES: Final = 64 << 20
+_PART_BYTES: Final = 16 << 20
+_DELETED_AT_ONCE: Final = 1_000
+_READ_RETRIES: Final = 5
+# The processes that were forked from one that had loaded this module.
+_FORKED: Final[set[int]] = set()
+_FOUND_BUCKETS: Final[set[S3Settings]] = set()
+_PROBED: Final[dict[S3Settings, bool]] = {}
+_PROBING: Final = threading.Lock()
+
+
+class S3Store:
+    """An ObjectStore in a bucket. It has no folders: keys are all there is."""
+
+    def __init__(self, spec: StoreSpec) -> None:
+        self._settings = parse_s3(spec)
+        self._prefix = "/".join(key_parts(spec.root.partition("/")[2]))
+
+    @property
+    def spec(self) -> StoreSpec:
+        return StoreSpec("s3", joined(self._settings.bucket, self._prefix), self._settings.named)
+
+    @property
+    def folders(self) -> None:
+        return None
+
+    @property
+    def requests_at_once(self) -> int:
+        return self._settings.connections
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the address; another process opens the store with its own credentials."""
+        return S3Store, (self.spec,)
+
+    def at(self, prefix: str) -> "S3Store":
+        return S3Store(StoreSpec("s3", joined(joined(self._settings.bucket, self._prefix), prefix), self.spec.settings))
+
+    def uri(self, key: str) -> str:
+        return f"s3://{self._settings.bucket}/{self._key(key)}"
+
+    def read(self, key: str) -> bytes:
+        with self._answering(key):
+            return bytes(obstore.get(self._client(), self._key(key)).bytes())
+
+    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
+        rest = iter(keys)
+        while some := list(islice(rest, self.requests_at_once)):
+            yield from self._each(self.read, some)
+
+    def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        asked = list(keys)
+        found = zip(asked, self._each(_or_none(self.read), asked), strict=True)
+        return {key: data for key, data in found if data is not None}
+
+    def read_versioned(self, key: str) -> tuple[bytes, str] | None:
+        try:
+            with self._answering(key):
+                found = obstore.get(self._client(), self._key(key))
+                return bytes(found.bytes()), self._version(key, found.meta)
+        except NotFound:
+            return None
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+        if size is None:
+            size = self._info(key).size
+        if size <= _WHOLE_BYTES:
+            return pa.BufferReader(self.read(key))
+        with self._answering(key):
+            return pa.PythonFile(_Ranges(self, key, size), mode="r")
+
+    def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        asked = list(keys)
+        found = zip(asked, self._each(_or_none(self._info), asked), strict=True)
+        return {key: info for key, info in found if info is not None}
+
+    def children(self, prefix: str) -> Children:
+        folder = self._folder(prefix)
+        with self._answering(prefix):
+            found = obstore.list_with_delimiter(self._client(), prefix=folder or None)
+        names = (meta["path"].removeprefix(folder) for meta in found["objects"])
+        folders = (path.removeprefix(folder).rstrip("/") for path in found["common_prefixes"])
+        return Children(
+            files=tuple(sorted(name for name in names if name and not is_hidden(name))),
+            folders=tuple(sorted(name for name in folders if not is_hidden(name))),
+        )
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        folder = self._folder(prefix)
+        root = self._folder("")
+        with self._answering(prefix):
+            for page in obstore.list(self._client(), prefix=folder or None):
+                for meta in page:
+                    yield _info(meta["path"].removeprefix(root), meta)
+
+    def create_new(self, key: str, data: bytes) -> bool:
+        return self._put_if(key, data, "create")
+
+    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
+        with self._writing(key):
+            obstore.put(self._client(), self._key(key), data, use_multipart=len(data) > _ONE_PART_BYTES)
+
+    def write_all(self, objects: Mapping[str, bytes]) -> None:
+        for key in objects:
+            key_parts(key)
+        self._each(lambda item: self.write(*item), list(objects.items()))
+
+    @contextmanager
+    def open_write(self, key: str) -> Iterator[IO[bytes]]:
+        self._key(key)
+        with ExitStack() as stack:
+            sink = _Sink(lambda: stack.enter_context(self._parts(key)))
+            yield cast(IO[bytes], sink)
+            if sink.is_small:
+                self.write(key, sink.content())
+            else:
+                with self._writing(key):
+                    stack.close()
+
+    def _parts(self, key: str) -> AbstractContextManager[Any]:
+        """Begin an upload in parts. It is completed at the end of the block, and given up if an exception leaves it."""
+        return obstore.open_writer(self._client(), self._key(key), buffer_size=_PART_BYTES)
+
+    def make_last(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._key(key)
+
+    def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
+        return self._put_if(key, data, "create" if if_version is None else {"e_tag": if_version})
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        rest = iter([self._key(key) for key in keys])
+        with self._writing(""):
+            while some := list(islice(rest, _DELETED_AT_ONCE)):
+                obstore.delete(self._client(), some)
+        return ()
+
+    def delete_folder(self, prefix: str) -> Sequence[str]:
+        return self.delete([info.key for info in self.list(prefix)])
+
+    def now_millis(self) -> int:
+        key = temp_name("now", SystemClock().uuid())
+        self.write(key, b"")
+        try:
+            return self._info(key).modified_millis
+        finally:
+            self.delete([key])
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Return `length` bytes from `start` on."""
+        with self._answering(key):
+            return bytes(obstore.get_range(self._client(), self._key(key), start=start, length=length))
+
+    def _put_if(self, key: str, data: bytes, mode: Any) -> bool:
+        check_conditions(self)
+        return self.put_if(key, data, mode)
+
+    def put_if(self, key: str, data: bytes, mode: Any) -> bool:
+        """Send one conditional request; return False if the store refused it. Raises WriteOutcomeUnknown."""
+        try:
+            with self._writing(key):
+                obstore.put(self._client(retries=0), self._key(key), data, mode=mode, use_multipart=False)
+        except _Refused:
+            return False
+        return True
+
+    def _client(self, *, retries: int = _READ_RETRIES) -> Client:
+        if os.getpid() in _FORKED:
+            raise StorageUnavailable(
+                f"{self.uri('')}: this process was forked from one that may have used the store, where requests can "
+                "wait for ever. Start processes by spawn, as in multiprocessing.get_context('spawn')."
+            )
+        return _client(self._settings, retries)
+
+    def _each(self, function: Callable[[T], R], items: Sequence[T]) -> builtins.list[R]:
+        """Return the result of `function` for each item, which run at once. Raises the first failure."""
+        if len(items) < 2:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(min(len(items), self.requests_at_once), thread_name_prefix="s3") as pool:
+            return list(pool.map(function, items))
+
+    def _info(self, key: str) -> ObjectInfo:
+        try:
+            with self._answering(key):
+                return _info(key, obstore.head(self._client(), self._key(key)))
+        except NotFound:
+            if self._settings not in _FOUND_BUCKETS:
+                # The answer to HEAD does not say whether the key or the bucket is missing; that to GET does.
+                with self._answering(key):
+                    obstore.get(self._client(), self._key(key), options={"range": (0, 1)})
+            raise
+
+    def _key(self, key: str) -> str:
+        found = joined(self._prefix, key)
+        if not found.isprintable():
+            raise InvalidRequest(f"Key {key!r}: an S3 store takes printable characters only. Choose another name.")
+        return found
+
+    def _folder(self, prefix: str) -> str:
+        key = self._key(prefix)
+        return f"{key}/" if key else ""
+
+    def _version(self, key: str, meta: Any) -> str:
+        # Ceph refuses a version in quotes, others take both.
+        version = (meta["e_tag"] or "").strip('"')
+        if not version:
+            raise StorageUnavailable(f"{self.uri(key)}: the store gave no ETag, so it cannot be replaced safely.")
+        return version
+
+    @contextmanager
+    def _answering(self, key: str) -> Iterator[None]:
+        """Raise the core's errors for those of a reading request."""
+        try:
+            yield
+        except (FileNotFoundError, exceptions.NotFoundError) as error:
+            self._missing(key, error)
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            self._check_bucket(error)
+            raise StorageUnavailable(self._told(key, error)) from None
+
+    @contextmanager
+    def _writing(self, key: str) -> Iterator[None]:
+        """Raise the core's errors for those of a writing request."""
+        try:
+            yield
+        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+            raise _Refused from None
+        except (FileNotFoundError, exceptions.NotFoundError) as error:
+            self._missing(key, error)
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotSupportedError) as no:
+            raise StorageUnavailable(self._told(key, no)) from None
+        except (exceptions.BaseError, OSError) as error:
+            raise WriteOutcomeUnknown(self._told(key, error)) from None
+
+    def _check_bucket(self, error: Exception) -> None:
+        if "NoSuchBucket" in str(error):
+            raise StorageUnavailable(
+                f"s3://{self._settings.bucket}: there is no such bucket at {self._settings.endpoint or 'AWS'}. Check "
+                "its name and the endpoint, or create it."
+            ) from None
+
+    def _missing(self, key: str, error: Exception) -> NoReturn:
+        self._check_bucket(error)
+        if "NoSuchKey" in str(error):
+            _FOUND_BUCKETS.add(self._settings)
+        raise NotFound(f"{self.uri(key)}: the object does not exist. Check the name.") from None
+
+    def _told(self, key: str, error: Exception) -> str:
+        """Return what the store answered, and what to do."""
+        text = str(error)
+        if _ROLE_ADDRESS in text:
+            return (
+                f"{self.uri(key)}: no credentials were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the "
+                "environment, or give access-key and secret-key in storage=."
+            )
+        code = _CODE.search(text)
+        if code is not None and code[1] in _ADVICE:
+            return f"{self.uri(key)}: the store answers {code[1]}: {_ADVICE[code[1]]}"
+        # The further lines show the whole request.
+        return f"{self.uri(key)}: {text.splitlines()[0][:300]}"
+
+
+class _Refused(Exception):
+    """A conditional request was refused: the key is taken, or has another version."""
+
+
+class _Sink(io.RawIOBase):
+    """Holds written bytes until their block ends; more than `_ONE_PART_BYTES` of them go to the store meanwhile.
+
+    Writers may close it early, as Parquet writers do. `begin` begins the upload in parts.
+    """
+
+    def __init__(self, begin: Callable[[], Any]) -> None:
+        self._begin = begin
+        self._held: io.BytesIO | None = io.BytesIO()
+        self._parts: Any = None
+        self._written = 0
+
+    @property
+    def is_small(self) -> bool:
+        return self._held is not None
+
+    def content(self) -> bytes:
+        """REQUIRES: `is_small`."""
+        assert self._held is not None
+        return self._held.getvalue()
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        if self._held is not None:
+            self._held.write(data)
+            if self._written + size > _ONE_PART_BYTES:
+                self._parts = self._begin()
+                self._parts.write(self._held.getvalue())
+                self._held = None
+        else:
+            self._parts.write(bytes(data))
+        self._written += size
+        return size
+
+    def close(self) -> None:
+        """Do nothing: the block that opened the sink stores or drops the bytes."""
+
+
+class _Ranges(io.RawIOBase):
+    """A large object, read in ranges."""
+
+    def __init__(self, store: S3Store, key: str, size: int) -> None:
+        self._store = store
+        self._key = key
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._position)
+        length = left if size < 0 else min(size, left)
+        if not length:
+            return b""
+        data = self._store.read_range(self._key, self._position, length)
+        self._position += len(data)
+        return data
+
+
+def _or_none(read: Callable[[str], R]) -> Callable[[str], R | None]:
+    def found(key: str) -> R | None:
+        try:
+            return read(key)
+        except NotFound:
+            return None
+
+    return found
+
+
+def _info(key: str, meta: Any) -> ObjectInfo:
+    return ObjectInfo(key=key, size=meta["size"], modified_millis=int(meta["last_modified"].timestamp() * 1000))
+
+
+@lru_cache(maxsize=32)
+def _client(settings: S3Settings, retries: int) -> Client:
+    timeout = f"{settings.timeout_seconds}s"
+    return Client(
+        settings.bucket,
+        **client_config(settings),
+        client_options={"allow_http": settings.allow_http, "timeout": timeout, "connect_timeout": timeout},
+        retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=3 * settings.timeout_seconds)},
+    )
+
+
+def check_conditions(store: S3Store) -> None:
+    """Raise UnsupportedFeature if the store ignores the conditions of writes. Asks each store once in a process."""
+    settings = parse_s3(store.spec)
+    with _PROBING:
+        if settings not in _PROBED:
+            _PROBED[settings] = _honours_conditions(store)
+    if not _PROBED[settings]:
+        raise UnsupportedFeature(
+            f"s3://{settings.bucket} at {settings.endpoint or 'AWS'}: the store ignores If-None-Match or If-Match, so "
+            "two writers could overwrite each other's snapshots. Nothing was written. Use a store with conditional "
+            "writes."
+        )
+
+
+def _honours_conditions(store: S3Store) -> bool:
+    key = temp_name("probe", SystemClock().uuid())
+    try:
+        if not store.put_if(key, b"1", "create") or store.put_if(key, b"2", "create"):
+            return False
+        found = store.read_versioned(key)
+        if found is None or found[0] != b"1" or store.put_if(key, b"3", {"e_tag": "0" * 32}):
+            return False
+        return store.put_if(key, b"4", {"e_tag": found[1]}) and store.read(key) == b"4"
+    finally:
+        with suppress(StorageUnavailable):
+            store.delete([key])
+
+
+os.register_at_fork(after_in_child=lambda: _FORKED.add(os.getpid()))

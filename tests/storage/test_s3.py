@@ -1,0 +1,345 @@
+"""An S3-compatible store keeps the contract; the server is moto, in this process."""
+
+import itertools
+import multiprocessing
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+import lakehouse_core as lc
+from lakehouse_core.cli.program import run
+from lakehouse_core.errors import InvalidRequest, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, s3
+from lakehouse_core.storage.s3_settings import with_storage
+from tests.storage.contract import StoreContract
+from tests.test_documents import run_page
+
+ACCESS, SECRET = "canary-access", "canary-secret-key"
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    """Return a client of the server's own kind, as an opinion from outside."""
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
+    client = boto3.client(
+        "s3",
+        endpoint_url=f"http://{host}:{port}",
+        aws_access_key_id=ACCESS,
+        aws_secret_access_key=SECRET,
+        region_name="us-east-1",
+    )
+    client.create_bucket(Bucket="lake")
+    yield client
+    moto.stop()
+
+
+def storage_of(server: Any) -> dict[str, str]:
+    return {"endpoint": server.meta.endpoint_url, "access-key": ACCESS, "secret-key": SECRET}
+
+
+def store_at(server: Any, root: str, **settings: str) -> ObjectStore:
+    return open_store(with_storage(StoreSpec("s3", root), {**storage_of(server), **settings}))
+
+
+@pytest.fixture
+def store(server: Any) -> ObjectStore:
+    return store_at(server, f"lake/run-{next(NUMBERS)}")
+
+
+class TestS3Store(StoreContract):
+    @pytest.fixture
+    def store(self, server: Any) -> ObjectStore:
+        return store_at(server, f"lake/run-{next(NUMBERS)}")
+
+
+def test_a_missing_bucket_is_no_missing_object(server: Any) -> None:
+    store = store_at(server, "nowhere/x")
+    asks: list[Callable[[], object]] = [
+        lambda: store.infos(["a"]),
+        lambda: store.read("a"),
+        lambda: store.read_found(["a"]),
+        lambda: store.create_new("a", b""),
+        lambda: store.write("a", b""),
+        lambda: store.children(""),
+        lambda: list(store.list("")),
+    ]
+    for ask in asks:
+        with pytest.raises(
+            StorageUnavailable, match=r"s3://nowhere: there is no such bucket at http://.* Check its name"
+        ):
+            ask()
+
+
+def test_a_large_object_is_read_in_ranges(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "_WHOLE_BYTES", 1_000)
+    data = bytes(range(256)) * 40
+    store.write("large", data)
+
+    with store.open_read("large", len(data)) as file:
+        assert file.size() == len(data)
+        assert file.read_at(10, 1_500) == data[1_500:1_510]
+        file.seek(10_000)
+        assert file.read() == data[10_000:]
+        assert file.read(5) == b""
+
+
+def test_a_large_object_is_sent_in_parts_and_given_up_when_its_block_fails(
+    server: Any, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "_ONE_PART_BYTES", 1 << 20)
+    monkeypatch.setattr(s3, "_PART_BYTES", 5 << 20)
+    piece = bytes(range(256)) * (4 << 10)
+
+    def fill(count: int) -> None:
+        with store.open_write("large") as sink:
+            for _ in range(count):
+                sink.write(piece)
+            assert sink.tell() == count * len(piece)
+            sink.close()
+            if count > 12:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fill(13)
+    assert list(store.list("")) == []
+    fill(12)
+    assert store.read("large") == piece * 12
+    assert not server.list_multipart_uploads(Bucket="lake").get("Uploads")
+
+
+class Ignoring:
+    """A store that answers as if it had honoured the conditions named in `ignored`."""
+
+    def __init__(self, store: s3.S3Store, ignored: str) -> None:
+        self._store = store
+        self._ignored = ignored
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def put_if(self, key: str, data: bytes, mode: Any) -> bool:
+        if (mode == "create") == (self._ignored == "create"):
+            self._store.write(key, data)
+            return True
+        return self._store.put_if(key, data, mode)
+
+
+@pytest.mark.parametrize("ignored", ["create", "replace"])
+def test_a_store_that_ignores_conditions_is_not_written_to(server: Any, ignored: str) -> None:
+    store = store_at(server, f"lake/run-{next(NUMBERS)}", timeout=f"{100 + len(ignored)}")
+    assert isinstance(store, s3.S3Store)
+
+    for _ in range(2):
+        with pytest.raises(UnsupportedFeature, match="the store ignores If-None-Match or If-Match"):
+            s3.check_conditions(Ignoring(store, ignored))  # type: ignore[arg-type]
+    assert list(store.list("")) == []
+
+
+def test_a_store_that_does_not_answer_fails_within_its_time() -> None:
+    given = {"endpoint": "http://127.0.0.1:1", "timeout": "1", "access-key": ACCESS, "secret-key": SECRET}
+    store = open_store(with_storage(StoreSpec("s3", "lake/x"), given))
+
+    for ask in (lambda: store.read("a"), lambda: store.write("a", b""), lambda: store.create_new("a", b"")):
+        with pytest.raises(StorageUnavailable, match=r"s3://lake/x/.* sending request"):
+            ask()
+
+
+def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    store = open_store(with_storage(StoreSpec("s3", "lake/x"), {"endpoint": "http://127.0.0.1:1", "timeout": "1"}))
+
+    with pytest.raises(StorageUnavailable, match=r"no credentials were found\. Set AWS_ACCESS_KEY_ID"):
+        store.read("a")
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("AccessDenied", "Grant them reading, writing, listing and deleting"),
+        ("RequestTimeTooSkewed", "the clock of this machine"),
+        ("PermanentRedirect", "another region"),
+        ("ExpiredToken", "Get a new one"),
+    ],
+)
+def test_what_a_store_answers_comes_with_what_to_do(store: ObjectStore, code: str, advice: str) -> None:
+    assert isinstance(store, s3.S3Store)
+    error = OSError(f"Generic S3 error\n<Error><Code>{code}</Code></Error>")
+
+    assert f"the store answers {code}: " in store._told("a", error)
+    assert advice in store._told("a", error)
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "storage", "expected"),
+    [
+        ("s3://Lake_1/x", {}, "'Lake_1' is not the name of a bucket"),
+        ("s3://", {}, "'' is not the name of a bucket"),
+        ("s3://lake/x", {"endpont": "x"}, "no setting 'endpont' of an S3 store. Did you mean endpoint"),
+        ("s3://lake/x", {"endpoint": "lake.example.com"}, "expected the address of an S3 service"),
+        ("s3://lake/x", {"endpoint": "http://lake.example.com"}, "is not encrypted. Use https"),
+        ("s3://lake/x", {"endpoint": f"https://me:{SECRET}@example.com"}, "without user and password"),
+        ("s3://lake/x", {"access-key": "a"}, "access-key and secret-key belong together"),
+        ("s3://lake/x", {"session-token": "a"}, "access-key and secret-key belong together"),
+        ("s3://lake/x", {"timeout": "0"}, "timeout is '0'. Expected a whole number from 1 to 3600"),
+        ("s3://lake/x", {"connections": "many"}, "connections is 'many'. Expected a whole number from 1 to 256"),
+        ("s3://lake/x", {"path-style": "yes"}, "path-style is 'yes'. Expected true or false"),
+        ("s3://lake/x", {"region": "a", "s3.region": "b"}, "region is given twice"),
+        ("s3://lake/a//b", {}, "it has an empty part"),
+    ],
+)
+def test_a_wrong_address_or_setting_is_refused(warehouse: str, storage: dict[str, str], expected: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        lc.connect(warehouse, storage=storage)
+
+    assert expected in str(refused.value)
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "lakehouse_core.storage.s3")
+    monkeypatch.setitem(sys.modules, "obstore", None)
+
+    with pytest.raises(InvalidRequest, match=r"obstore is not installed\. Run pip install 'paimon-lakehouse\[s3\]'"):
+        lc.connect("s3://lake/x")
+
+
+def test_the_names_of_java_paimon_are_taken_too(server: Any) -> None:
+    names = {"s3.endpoint": server.meta.endpoint_url, "s3.access-key": ACCESS, "s3.secret-key": SECRET}
+
+    lc.connect("s3://lake/java", storage={**names, "s3.path.style.access": "true"}).create_database("db")
+    assert lc.connect("s3://lake/java", storage=storage_of(server)).databases() == ["db"]
+
+
+def test_the_shell_takes_endpoint_and_keys_from_the_environment(
+    server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warehouse = f"s3://lake/run-{next(NUMBERS)}"
+    catalog = lc.connect(warehouse, storage=storage_of(server))
+    catalog.create_database("db")
+    catalog.create_table("db.t", {"k": "INT"}).write([{"k": 7}])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.meta.endpoint_url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+    assert run(["-w", warehouse, "--json", "read", "db.t"]) == 0
+    assert capsys.readouterr().out == '{"k":7}\n'
+
+
+def life(catalog: lc.Catalog) -> tuple[object, ...]:
+    catalog.create_database("db")
+    options = {"bucket": "4", "changelog-producer": "lookup", "lakehouse.read.grace": "0 s"}
+    table = catalog.create_table("db.t", {"k": "INT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=options)
+    for version in range(4):
+        table.write([{"k": key, "v": f"{version}"} for key in range(version, 60, 2)])
+    table.create_tag("kept")
+    table.compact(full=True)
+    changes = table.changes(after=1).to_arrow().num_rows
+    table.expire_snapshots(retain_max=2, retain_min=1)
+    rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["k"])
+    return rows, table.lookup([{"k": 8}]).to_pylist(), changes, table.verify().findings, catalog.tables("db")
+
+
+def test_a_table_has_the_same_life_as_on_a_disk(server: Any, tmp_path: Any) -> None:
+    on_s3 = lc.connect(f"s3://lake/run-{next(NUMBERS)}", storage=storage_of(server))
+
+    assert life(on_s3) == life(lc.connect(tmp_path))
+
+
+def test_no_secret_is_in_what_leaves_the_process(server: Any) -> None:
+    catalog = lc.connect(f"s3://lake/run-{next(NUMBERS)}", storage=storage_of(server))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", {"k": "INT"})
+    table.write([{"k": 1}])
+
+    for value in (table, table.scan(), catalog):
+        assert SECRET not in repr(value)
+        assert SECRET.encode() not in pickle.dumps(value)
+    objects = server.list_objects_v2(Bucket="lake")["Contents"]
+    stored = (server.get_object(Bucket="lake", Key=found["Key"])["Body"].read() for found in objects)
+    assert not any(SECRET.encode() in data for data in stored)
+
+
+def _counted(scan: bytes, answers: Any) -> None:
+    try:
+        answers.put(pickle.loads(scan).to_arrow().num_rows)
+    except lc.LakehouseError as error:
+        answers.put(str(error))
+
+
+def test_another_process_says_that_it_has_no_keys(server: Any) -> None:
+    catalog = lc.connect(f"s3://lake/run-{next(NUMBERS)}", storage=storage_of(server))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", {"k": "INT"})
+    table.write([{"k": 1}])
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    child = context.Process(target=_counted, args=(pickle.dumps(table.scan()), answers))
+    child.start()
+
+    assert "its keys were given to connect() in another process" in answers.get(timeout=60)
+    child.join()
+
+
+def _forked(store: ObjectStore, answers: Any) -> None:
+    signal.alarm(20)
+    try:
+        answers.put(store.read("a"))
+    except StorageUnavailable as error:
+        answers.put(str(error))
+
+
+def test_a_forked_process_says_to_use_spawn_instead_of_waiting_for_ever(store: ObjectStore) -> None:
+    store.write("a", b"x")
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=_forked, args=(store, answers))
+    child.start()
+
+    assert "was forked" in answers.get(timeout=60)
+    child.join()
+    assert store.read("a") == b"x"
+
+
+def _commits(warehouse: str, storage: dict[str, str], worker: int) -> None:
+    table = lc.connect(warehouse, storage=storage).table("db.t")
+    for number in range(8):
+        table.write([{"k": worker * 100 + number}])
+
+
+@pytest.mark.slow
+def test_commits_of_processes_that_race_are_all_kept(server: Any) -> None:
+    warehouse = f"s3://lake/run-{next(NUMBERS)}"
+    catalog = lc.connect(warehouse, storage=storage_of(server))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", {"k": "INT"})
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_commits, args=(warehouse, storage_of(server), number)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    expected = [worker * 100 + number for worker in range(3) for number in range(8)]
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == expected
+    assert table.verify().findings == ()
+
+
+def test_the_code_of_the_page_runs(
+    server: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("S3_ENDPOINT", "AWS_ENDPOINT_URL"):
+        monkeypatch.setenv(name, server.meta.endpoint_url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+    run_page("object-stores.md", tmp_path, monkeypatch, capsys)
