@@ -13,13 +13,16 @@ CARRY_ON = "lakehouse/carry_on"
 def table_tags(assets: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the run tags `lakehouse/table` and `lakehouse/operation` for the tags of its assets.
 
-    A run about several tables, or about none, has neither. Several operations are joined by `+`, in the order of their
-    names; assets that are no part of a table do not count.
+    A run about several tables, or about none, has neither; an operation on a whole lake has no table. Several
+    operations are joined by `+`, in the order of their names; assets without an operation do not count.
     """
-    about = [tags for tags in assets if TABLE in tags]
-    if len({tags[TABLE] for tags in about}) != 1:
+    about = [tags for tags in assets if OPERATION in tags]
+    tables = {tags.get(TABLE) for tags in about}
+    if len(tables) != 1:
         return {}
-    return {TABLE: about[0][TABLE], OPERATION: "+".join(sorted({tags[OPERATION] for tags in about}))}
+    table = tables.pop()
+    operation = {OPERATION: "+".join(sorted({tags[OPERATION] for tags in about}))}
+    return operation if table is None else {TABLE: table, **operation}
 
 
 def range_tags(first: str, last: str) -> dict[str, str]:

@@ -126,10 +126,7 @@ class TableAssets:
         """Name the step's Spark jobs after it, let Dagster retry only transient errors, and tell of its lineage."""
         table = self.spec.identifier
         group = f"{context.run.run_id}/{table}/{operation}"
-        # Again here: an instance without our run coordinator has not tagged runs from asset pages.
-        about = table_tags(node.tags for node in context.job_def.nodes)
-        if missing := {name: value for name, value in about.items() if name not in context.run.tags}:
-            context.instance.add_run_tags(context.run.run_id, missing)
+        tag_run(context)
         with (
             retry_transient(table, operation, retry_number=context.retry_number),
             spark_job(group, f"{operation} {table}"),
@@ -162,6 +159,13 @@ class TableAssets:
     ) -> Dataset:
         """Return the table as lineage names it, at its snapshot; with the `reports` of the verbs that wrote it."""
         return table_dataset(self.lakehouse(context).uri, table, state.snapshot_id or 0, reports)
+
+
+def tag_run(context: dg.AssetExecutionContext) -> None:
+    """Tag the run of a step with what it is about, where the instance has no run coordinator that did so before."""
+    about = table_tags(node.tags for node in context.job_def.nodes)
+    if missing := {name: value for name, value in about.items() if name not in context.run.tags}:
+        context.instance.add_run_tags(context.run.run_id, missing)
 
 
 def is_shown(

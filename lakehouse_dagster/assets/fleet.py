@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.assets.context import TableAssets, defined_asset, observed
+from lakehouse_dagster.assets.context import TableAssets, defined_asset, observed, tag_run
 from lakehouse_dagster.assets.maintain import position_version, show_reports, write_page
 from lakehouse_dagster.event_tags import DATA_VERSION
 from lakehouse_dagster.lake import Lake
@@ -49,11 +49,13 @@ class FleetConfig(dg.Config):
 
 
 def fleet_asset(lake: Lake, budget: lc.Budget) -> dg.AssetsDefinition:
-    """Return the asset that spends a budget of maintenance on the tables of a lake, where it saves most reading."""
+    """Return the asset that spends a budget of maintenance on the tables of a lake, where it saves most reading.
+
+    The tables are not upstream of it: each load would make it out of date.
+    """
 
     @defined_asset(
         key=lake.fleet_key,
-        deps=[lake.table_key(table) for table in lake.tables],
         description=f"Spends {budget} of maintenance on the tables of {lake.name}, where it saves most reading.",
         group_name=f"{lake.name}__fleet",
         kinds={"paimon"},
@@ -64,6 +66,7 @@ def fleet_asset(lake: Lake, budget: lc.Budget) -> dg.AssetsDefinition:
     def fleet(context: dg.AssetExecutionContext, config: FleetConfig) -> dg.MaterializeResult[Any]:
         # A limit of time is one of the run, its plan included.
         started = time.monotonic()
+        tag_run(context)
         lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
         catalog = lakehouse.local_catalog()
         names = _created(catalog, lake, config.tables)

@@ -4,6 +4,7 @@ Rule: what a table has not taken stays to be done: a load that failed is request
 and other tables are loaded meanwhile.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,6 +32,8 @@ _UNASKED = "due by its schedule; the tick has no time left to ask what is new"
 _UNREACHED = "the tick has no time left to ask what is due; it is taken the next time"
 # Schedules may not have signs in their names.
 _WORDS = str.maketrans({"*": "any", "/": "_by_", "-": "_to_", ",": "_and_", " ": "_"})
+# The characters of names of time zones that names in Dagster do not have: Etc/GMT+5 is another than Etc/GMT-5.
+_ZONE_WORDS = str.maketrans({"/": "_", "+": "_plus_", "-": "_minus_"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,12 +153,11 @@ def ingest_schedules(lake: Lake, job: AssetJob) -> list[dg.ScheduleDefinition]:
 def _ingest_schedule(lake: Lake, job: AssetJob, feed: str, specs: Sequence[TableSpec]) -> dg.ScheduleDefinition:
     """Return the schedule of tables with one time, which take rows of one feed, or of other sources."""
     cron, timezone = str(specs[0].ingest.schedule), specs[0].ingest.timezone
-    zone = "" if timezone == "UTC" else f"_{timezone.translate(_WORDS)}"
     sources = {lake.table_key(spec): row_source(lake, spec) for spec in specs}
     tables = {lake.table_key(spec): spec.identifier for spec in specs}
 
     @dg.schedule(
-        name=lake.scoped(f"{feed and f'{feed}_'}ingest_{cron.translate(_WORDS)}{zone}"),
+        name=lake.scoped(f"{feed and f'{feed}_'}ingest_{_time_name(cron, timezone)}"),
         job=job,
         cron_schedule=cron,
         execution_timezone=timezone,
@@ -184,6 +186,14 @@ def _ingest_schedule(lake: Lake, job: AssetJob, feed: str, specs: Sequence[Table
         return list(run_requests(lake, loads, context.repository_def, now=now)) or dg.SkipReason(lines)
 
     return ingest
+
+
+def _time_name(cron: str, timezone: str) -> str:
+    """Return a time as a part of names, another for each time, such as `daily_6_30_Europe_Berlin`."""
+    # Numbers with leading zeros are another text of the same time, and have another name.
+    daily = re.fullmatch(r"(0|[1-9]\d?) (0|[1-9]\d?) \* \* \*", cron)
+    name = f"daily_{daily[2]}_{daily[1].zfill(2)}" if daily else cron.translate(_WORDS)
+    return name if timezone == "UTC" else f"{name}_{timezone.translate(_ZONE_WORDS)}"
 
 
 def news_of(instance: dg.DagsterInstance, lake: Lake, spec: TableSpec, behind: Behind, *, now: datetime) -> Load | str:

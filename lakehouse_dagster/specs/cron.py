@@ -114,4 +114,4 @@ def _number(word: str, field: _Field) -> int:
     """Return a number, or the number of a name; -1 for any other word."""
     if word.lower() in field.names:
         return field.low + field.names.index(word.lower())
-    return int(word) if word.isdecimal() else -1
+    return int(word) if word.isascii() and word.isdecimal() else -1

@@ -119,6 +119,23 @@ def test_the_time_of_the_plan_counts_against_the_limit_of_the_run(warehouse: Pat
     assert begun(plan, 20.0).budget.bytes == 9
 
 
+def test_a_run_from_the_page_of_the_asset_has_its_operation(warehouse: Path, instance: dg.DagsterInstance) -> None:
+    job = definitions(warehouse).resolve_implicit_global_asset_job_def()
+
+    ended = job.execute_in_process(instance=instance, asset_selection=[LAKE.fleet_key])
+
+    made = instance.get_run_by_id(ended.run_id)
+    assert made is not None
+    assert made.tags["lakehouse/operation"] == "fleet"
+    assert "lakehouse/table" not in made.tags
+
+
+def test_no_load_can_put_the_asset_out_of_date(tmp_path: Path) -> None:
+    graph = definitions(tmp_path).resolve_asset_graph()
+
+    assert graph.get(LAKE.fleet_key).parent_keys == set()
+
+
 def test_an_operation_has_the_metadata_of_a_run_of_its_own(warehouse: Path, instance: dg.DagsterInstance) -> None:
     run(warehouse, instance, tables=["sales.orders"])
     first, second = (LAKE.operation_key(table, "compact_full") for table in TABLES)

@@ -27,6 +27,8 @@ CASES = {
         {"lakehouse/table": "sales.a", "lakehouse/operation": "ingest"},
     ),
     "two tables": ([asset("sales.a", "ingest"), asset("sales.b", "ingest")], {}),
+    "a whole lake": ([FEED, {"lakehouse/operation": "fleet"}], {"lakehouse/operation": "fleet"}),
+    "a whole lake and a table": ([{"lakehouse/operation": "fleet"}, asset("sales.a", "ingest")], {}),
     "no table": ([FEED], {}),
     "nothing": ([], {}),
 }

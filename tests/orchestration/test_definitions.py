@@ -80,7 +80,7 @@ def test_only_what_starts_no_maintenance_is_on_before_somebody_starts_it():
     repository = defs.get_repository_def()
 
     assert {s.name: s.default_status for s in repository.schedule_defs} == {
-        "lake_flights_ingest_0_6_any_any_any": dg.DefaultScheduleStatus.RUNNING,
+        "lake_flights_ingest_daily_6_00": dg.DefaultScheduleStatus.RUNNING,
         "lake_nightly_maintenance": dg.DefaultScheduleStatus.STOPPED,
         "lake_nightly_fleet": dg.DefaultScheduleStatus.STOPPED,
     }

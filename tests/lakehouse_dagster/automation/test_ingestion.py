@@ -597,11 +597,25 @@ def test_tables_of_one_time_are_one_schedule_that_is_on_and_requests_only_what_i
 
         assert request.tags["lakehouse/table"] == "sales.visits"
         names = {s.name: s.default_status for s in ready.definitions.get_repository_def().schedule_defs}
-        assert names["mine_ingest_0_6_any_any_any"] == dg.DefaultScheduleStatus.RUNNING
+        assert names["mine_ingest_daily_6_00"] == dg.DefaultScheduleStatus.RUNNING
     other = lake_definitions(shop_lake(orders(ingest=berlin)), resources=shop_resources(tmp_path, shop_lake()))
-    assert "mine_shop_ingest_0_6_any_any_any_Europe_by_Berlin" in {
-        s.name for s in other.get_repository_def().schedule_defs
-    }
+    assert "mine_shop_ingest_daily_6_00_Europe_Berlin" in {s.name for s in other.get_repository_def().schedule_defs}
+
+
+def test_each_time_is_a_schedule_with_a_name_of_its_own_that_dagster_takes(tmp_path: Path):
+    crons = ("0 6 * * *", "00 6 * * *", "30 6 * * *", "*/5 1,2 * jan-mar mon-fri")
+    zones = ("UTC", "Europe/Berlin", "Etc/GMT+5", "Etc/GMT-5", "America/Port-au-Prince")
+    times = [(cron, zone) for cron in crons for zone in zones]
+    tables = [
+        files(f"t{place}", tmp_path, ingest={"schedule": cron, "timezone": zone})
+        for place, (cron, zone) in enumerate(times)
+    ]
+    lake = Lake(name="mine", tables=tables)
+
+    found = lake_definitions(lake, resources=shop_resources(tmp_path, lake)).get_repository_def().schedule_defs
+
+    assert len([each for each in found if each.name.startswith("mine_ingest_")]) == len(times)
+    assert "mine_ingest_daily_6_30_Etc_GMT_plus_5" in {each.name for each in found}
 
 
 def test_lakes_of_one_location_load_apart(tmp_path: Path):
