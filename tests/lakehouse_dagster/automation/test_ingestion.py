@@ -452,11 +452,6 @@ class NoCarts(DailyFeed):
         return super().rows(feed, batch)
 
 
-class Broken(DailyFeed):
-    def is_gap(self, feed: str, after: str | None, before: str) -> bool:
-        raise KeyError("counts")
-
-
 class Hanging(DailyFeed):
     """A shop whose line is busy, until the test is over."""
 
@@ -473,7 +468,7 @@ class Unstartable(DailyFeed):
         raise OSError("the shop has no address")
 
 
-@pytest.mark.parametrize("shop", [Broken, Hanging, Unstartable])
+@pytest.mark.parametrize("shop", [Hanging, Unstartable])
 def test_a_feed_that_cannot_start_or_answer_stops_neither_pages_nor_other_tables(
     tmp_path: Path, shop: type[DailyFeed], monkeypatch: pytest.MonkeyPatch
 ):
