@@ -64,7 +64,7 @@ def test_every_extra_is_imported_or_a_process():
 def test_everything_that_is_imported_is_asked_for():
     always = distributions(PROJECT["dependencies"])
     extras = {name: distributions(asked) for name, asked in PROJECT["optional-dependencies"].items()}
-    core = always | extras["spark"] | extras["pandas"] | extras["polars"] | extras["duckdb"]
+    core = always | extras["s3"] | extras["spark"] | extras["pandas"] | extras["polars"] | extras["duckdb"]
 
     # PySpark brings py4j, and neither is imported without a session.
     assert needed("lakehouse_core") - core - {"py4j"} == set()
