@@ -273,6 +273,7 @@ def fleet_metadata(plan: lc.MaintenancePlan, outcomes: Sequence[lc.MaintenanceOu
         "paimon/operations_failed": sum(each.error is not None for each in outcomes),
         "paimon/operations_skipped": sum(each.skipped is not None for each in outcomes),
         "paimon/operations_refused": len(plan.refusals),
+        "paimon/tables_unreadable": len(plan.unreadable),
         "paimon/bytes_planned": plan.cost.bytes,
         "paimon/requests_planned": plan.cost.requests,
         "paimon/seconds_planned": _number(plan.cost.seconds),

@@ -3,6 +3,7 @@
 Rule: a table exists as soon as its schema 0 exists. Source: docs/format/catalogs.md#filesystem-catalog.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -357,16 +358,26 @@ class Catalog:
         read, by name; nothing records that, so other tables count as read once, as a whole. `operations` are those to
         choose from: leave out 'expire' where another engine expires snapshots. With `only_urgent`, only what should not
         wait is chosen. `also` are catalogs whose tables share the budget.
-        A table that cannot be read or maintained is a refusal with its reason. Raises NotFound when no table matches,
-        InvalidRequest.
+        A table that cannot be read or maintained is a refusal with its reason, and so is a lake that is away. Raises
+        NotFound when no table matches in any lake, InvalidRequest.
         """
         check_budget(budget)
         catalogs = [self, *checked_catalogs(also)]
-        found = [
-            FleetTable(warehouse=each.uri, name=name, open=each._context)
-            for each in catalogs
-            for name in (each.matching(tables, database=database) if isinstance(tables, str) else names_of(tables))
-        ]
+        if twice := [uri for uri, count in Counter(each.uri for each in catalogs).items() if count > 1]:
+            raise InvalidRequest(f"also: {', '.join(twice)} is given twice. Name each lake once.")
+        found: list[FleetTable] = []
+        missing: NotFound | None = None
+        for each in catalogs:
+            try:
+                names = each.matching(tables, database=database) if isinstance(tables, str) else names_of(tables)
+            except NotFound as nothing:
+                missing = missing or nothing
+            except StorageUnavailable as away:
+                found.append(FleetTable(warehouse=each.uri, name=str(tables), open=_raising(away)))
+            else:
+                found += [FleetTable(warehouse=each.uri, name=name, open=each._context) for name in names]
+        if missing is not None and not found:
+            raise missing
         return plan_fleet(
             found,
             budget,
@@ -479,6 +490,15 @@ class Catalog:
 
     def _no_database(self, name: str) -> NotFound:
         return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {near(name, self.databases())}")
+
+
+def _raising(error: LakehouseError) -> Callable[[str], TableContext]:
+    """Return a function that opens no table: it raises the error."""
+
+    def open_table(_: str) -> TableContext:
+        raise error
+
+    return open_table
 
 
 def checked_catalogs(given: object) -> Sequence[Catalog]:

@@ -15,10 +15,10 @@ from lakehouse_core.cli.options import json_option, parse_age
 from lakehouse_core.cli.output import print_json
 from lakehouse_core.cli.session import catalog_of, is_json, open_catalog, progress_bar
 from lakehouse_core.display import count_text
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.options.units import parse_size
 from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
-from lakehouse_core.planning.fleet.cost import Budget
+from lakehouse_core.planning.fleet.cost import NOTHING, Budget
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -106,14 +106,22 @@ def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> 
     """
     if stored is None:
         made = _made(context, **arguments)
-    elif any(value and value != "*" for value in arguments.values()):
+    elif any(value is not None and value is not False and value not in ((), "*") for value in arguments.values()):
         raise InvalidRequest("--plan is given, and the plan has its tables and its budget. Leave the others out.")
     else:
         made = _stored(stored)
+        _check_warehouse(context, made)
     codes, left = [0], made
     for warehouse in made.warehouses:
-        with progress_bar(context) as progress:
-            done = catalog_of(warehouse).maintain(left, progress=progress)
+        try:
+            with progress_bar(context) as progress:
+                done = catalog_of(warehouse).maintain(left, progress=progress)
+        except LakehouseError as error:
+            # The other lakes need not wait for one that is away.
+            codes.append(exit_code(error))
+            print_failure(f"{warehouse}: {error_text(error)}")
+            left = left.after(warehouse, NOTHING)
+            continue
         left = left.after(done.warehouse, done.cost)
         if is_json(context):
             print_json(done.to_dict())
@@ -126,6 +134,16 @@ def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> 
                 codes.append(exit_code(each.error))
                 print_failure(error_text(each.error))
     return worst(codes)
+
+
+def _check_warehouse(context: click.Context, plan: MaintenancePlan) -> None:
+    """Raise InvalidRequest for a warehouse that the plan does not have."""
+    given = context.find_root().obj["warehouse"]
+    if given and (uri := open_catalog(context).uri) not in plan.warehouses:
+        raise InvalidRequest(
+            f"The plan is for {', '.join(plan.warehouses)}, and the warehouse given is {uri}. Name one of the plan's, "
+            "or plan again."
+        )
 
 
 def _stored(path: Path) -> MaintenancePlan:

@@ -77,6 +77,8 @@ def fleet_asset(lake: Lake, budget: lc.Budget) -> dg.AssetsDefinition:
             only_urgent=config.only_urgent,
         )
         context.log.info(str(plan))
+        for refusal in plan.unreadable:
+            context.log.warning(str(refusal))
         page = write_page(lakehouse.health_pages, "fleet", lambda: lc.maintenance_page(plan), context.log.warning)
         if config.dry_run:
             return observed(context, lake.fleet_key, [(None, f"dry run: {plan}", {**fleet_metadata(plan, []), **page})])

@@ -3,14 +3,14 @@
 Rule: the plan of the core decides what is urgent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.automation.jobs import AssetJob
-from lakehouse_dagster.automation.requests import MOST_REQUESTS, first_requests
+from lakehouse_dagster.automation.requests import first_requests
 from lakehouse_dagster.automation.rounds import NOT_CREATED, look_at_each
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.resources import LakehouseResource
@@ -39,9 +39,9 @@ def urgent_sensor(lake: Lake, job: AssetJob, budget: lc.Budget) -> dg.SensorDefi
         def report(_: dg.AssetKey, table: lc.Table | None) -> str:
             if table is None:
                 return NOT_CREATED
-            choices = urgent_choices(catalog, table.name, budget)
-            found.extend(choices)
-            return "; ".join(f"{choice.name}: {choice.urgent}" for choice in choices) or "nothing urgent"
+            plan = urgent_plan(catalog, table.name, budget)
+            found.extend(plan.choices)
+            return "; ".join(_told(plan)) or "nothing urgent"
 
         lines, cursor = look_at_each(context, lake.resource, tables, report, first=context.cursor)
         asked = urgent_requests(lake, found, now=datetime.now(UTC))
@@ -51,33 +51,33 @@ def urgent_sensor(lake: Lake, job: AssetJob, budget: lc.Budget) -> dg.SensorDefi
     return urgent
 
 
-def urgent_choices(catalog: lc.Catalog, table: str, budget: lc.Budget) -> Sequence[lc.MaintenanceChoice]:
+def _told(plan: lc.MaintenancePlan) -> Iterator[str]:
+    for choice in plan.choices:
+        yield f"{choice.name}: {choice.urgent}"
+    for refusal in plan.urgent_refusals:
+        yield f"{refusal.name}: urgent, and the budget of {plan.budget} is too small: {refusal.reason}. Raise it"
+
+
+def urgent_plan(catalog: lc.Catalog, table: str, budget: lc.Budget) -> lc.MaintenancePlan:
     """Return what of a table should not wait."""
     # Manifests and snapshots are never urgent, so they are not read.
-    plan = catalog.plan_maintenance([table], budget=budget, operations=("compact", "compact_full"), only_urgent=True)
-    return plan.choices
+    return catalog.plan_maintenance([table], budget=budget, operations=("compact", "compact_full"), only_urgent=True)
 
 
 def urgent_requests(lake: Lake, found: Sequence[lc.MaintenanceChoice], *, now: datetime) -> list[dg.RunRequest]:
-    """Return a run for each so many tables with urgent choices.
+    """Return a run for each table with urgent choices.
 
-    The key of a run has its tables and the hour, so the same need is requested once in an hour by the clock until a run
-    has met it.
+    The key of a run has its table and the hour, so the same need is requested once in an hour by the clock until a run
+    has met it, and a table that stays urgent keeps no other from its turn.
     """
-    tables = sorted({choice.table for choice in found})
-    return [
-        _urgent_request(lake, tables[start : start + MOST_REQUESTS], found, now=now)
-        for start in range(0, len(tables), MOST_REQUESTS)
-    ]
+    return [_urgent_request(lake, table, found, now=now) for table in sorted({choice.table for choice in found})]
 
 
-def _urgent_request(
-    lake: Lake, tables: Sequence[str], found: Sequence[lc.MaintenanceChoice], *, now: datetime
-) -> dg.RunRequest:
+def _urgent_request(lake: Lake, table: str, found: Sequence[lc.MaintenanceChoice], *, now: datetime) -> dg.RunRequest:
     node = lake.fleet_key.to_python_identifier()
-    reasons = dict.fromkeys(f"{choice.table}: {choice.urgent}" for choice in found if choice.table in tables)
+    reasons = dict.fromkeys(f"{choice.table}: {choice.urgent}" for choice in found if choice.table == table)
     return dg.RunRequest(
-        run_key=f"urgent:{'+'.join(tables)}#h{now:%Y%m%d%H}",
-        run_config={"ops": {node: {"config": {"tables": list(tables), "only_urgent": True}}}},
+        run_key=f"urgent:{table}#h{now:%Y%m%d%H}",
+        run_config={"ops": {node: {"config": {"tables": [table], "only_urgent": True}}}},
         tags={"lakehouse/operation": "fleet", "lakehouse/reason": "; ".join(reasons)},
     )

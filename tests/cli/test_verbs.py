@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from datetime import date
 from io import StringIO
 
@@ -359,7 +360,10 @@ def test_the_plan_of_a_fleet_is_printed_and_written_as_a_page_or_json(shell, ord
     document = json.loads(shell("fleet", "plan", "sales.*", "--time", "2h", "--operation", "expire", "--json").out)
     assert (document["budget"]["seconds"], document["choices"]) == (7200.0, [])
     assert [refusal["operation"] for refusal in document["refusals"]] == ["expire"]
-    assert shell("fleet", "plan", "--also", str(home / "wh"), "--requests", "10", "--only-urgent").code == 0
+    lc.connect(home / "other").create_database("d")
+    assert shell("fleet", "plan", "--also", str(home / "other"), "--requests", "10", "--only-urgent").code == 0
+    twice = shell("fleet", "plan", "--also", str(home / "wh"), "--requests", "10")
+    assert (twice.code, "is given twice" in twice.err) == (2, True)
 
 
 def test_a_plan_is_carried_out_from_its_file_or_at_once(shell, orders, home):
@@ -385,6 +389,7 @@ def test_a_plan_is_carried_out_from_its_file_or_at_once(shell, orders, home):
     ("words", "code", "told"),
     [
         ("--plan plan.json --budget 1gb", 2, "the plan has its tables and its budget. Leave the others out"),
+        ("--plan plan.json --requests 0", 2, "the plan has its tables and its budget. Leave the others out"),
         ("--plan none.json", 2, "none.json: cannot be read"),
         ("--plan orders.yaml", 2, "expected a plan as to_json returns it"),
         ("", 2, "No budget is given"),
@@ -415,6 +420,29 @@ def test_a_run_of_a_plan_ends_with_the_most_severe_code(shell, orders, home):
     assert answer.code == 5
     assert "1 of 2 operations done, 1 failed" in answer.out
     assert answer.err.startswith("lakehouse: ")
+
+
+def test_a_lake_that_is_gone_stops_no_other_and_a_plan_of_other_lakes_is_refused(shell, orders, home):
+    other = lc.connect(home / "other")
+    other.create_database("d")
+    table = other.create_table("d.t", {"id": "INT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"})
+    for number in range(6):
+        table.write([{"id": number}])
+    made = lc.connect(home / "wh").plan_maintenance(
+        budget=lc.Budget(bytes=10**9), reads={"d.t": 1e6}, operations=["compact_full", "expire"], also=[other]
+    )
+    gone = replace(made, warehouses=(str(home / "gone"), *made.warehouses))
+    (home / "plan.json").write_text(gone.to_json())
+    (home / "others.json").write_text(replace(made, warehouses=(other.uri,)).to_json())
+
+    answer = shell("fleet", "run", "--plan", "plan.json")
+
+    assert answer.code == 2
+    assert "gone" in answer.err
+    assert "d.t: compact --full: snapshot 8 (COMPACT)" in answer.out
+    refused = shell("fleet", "run", "--plan", "others.json")
+    assert (refused.code, refused.out) == (2, "")
+    assert "and the warehouse given is" in refused.err
 
 
 @pytest.mark.parametrize(

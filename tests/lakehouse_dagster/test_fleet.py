@@ -205,9 +205,13 @@ def test_the_sensor_starts_what_is_urgent_and_says_why_it_starts_nothing(
     asked = tick()
 
     (request,) = asked.run_requests or []
-    assert request.tags["lakehouse/reason"].startswith("sales.orders: a bucket has 10 sorted runs, and from 8 on")
+    assert request.tags["lakehouse/reason"].startswith("sales.orders: a bucket has 10 sorted runs, and beyond 8")
     job = defs.resolve_job_def("mine_fleet")
     assert job.execute_in_process(instance=instance, run_config=request.run_config).success
+    # The other table has a run and a key of its own.
+    (other,) = tick().run_requests or []
+    assert (request.run_key, other.run_key) == tuple(f"urgent:{name}#{request.run_key[-11:]}" for name in READS)
+    assert job.execute_in_process(instance=instance, run_config=other.run_config).success
     assert [len(lc.connect(warehouse).table(name).files()) for name in READS] == [1, 1]
     # Only what is urgent: manifests and snapshots wait for the night.
     assert [len(lc.connect(warehouse).table(name).snapshots()) for name in READS] == [11, 11]
@@ -221,18 +225,46 @@ def test_the_same_urgent_need_is_requested_once_an_hour(warehouse: Path) -> None
         for hour, minute in ((9, 0), (9, 59), (10, 0))
     )
 
-    assert first == second == "urgent:sales.orders+sales.returns#h2026112309"
+    assert first == second == "urgent:sales.orders#h2026112309"
     assert later != first
     assert urgent_requests(LAKE, [], now=datetime(2026, 11, 23, tzinfo=UTC)) == []
 
 
-def test_urgent_tables_are_runs_of_ten_so_those_that_fail_stop_no_other(warehouse: Path) -> None:
+def test_urgent_tables_have_a_run_each_so_those_that_fail_stop_no_other(warehouse: Path) -> None:
     choice = lc.connect(warehouse).plan_maintenance(budget=BUDGET, only_urgent=True).choices[0]
     found = [replace(choice, table=f"sales.t{number:02}") for number in range(12)]
 
     requests = urgent_requests(LAKE, found, now=datetime(2026, 11, 23, tzinfo=UTC))
 
-    assert [len(request.run_config["ops"][NODE]["config"]["tables"]) for request in requests] == [10, 2]
+    assert [request.run_config["ops"][NODE]["config"]["tables"] for request in requests] == [
+        [f"sales.t{number:02}"] for number in range(12)
+    ]
+
+
+def test_the_sensor_says_what_is_urgent_and_too_large_for_the_budget(
+    warehouse: Path, instance: dg.DagsterInstance
+) -> None:
+    resource = LakehouseResource(name=LAKE.name, warehouse=str(warehouse), spark=SparkRuntime())
+    defs = lake_definitions(LAKE, resources={"lakehouse": resource, "shop": ShopFeed()}, fleet=lc.Budget(bytes=100))
+    sensor = defs.get_repository_def().get_sensor_def("mine_urgent_maintenance")
+
+    with dg.build_sensor_context(instance=instance, resources=shop_resources(warehouse, LAKE)) as context:
+        told = str(sensor.evaluate_tick(context).skip_message)
+
+    assert told.startswith("sales.orders: compact: urgent, and the budget of 100 B is too small: ")
+    assert told.endswith("than the budget of 100 B. Raise it")
+
+
+@pytest.mark.damage
+def test_a_table_that_cannot_be_read_is_counted_and_comes_first(warehouse: Path, instance: dg.DagsterInstance) -> None:
+    (warehouse / "sales.db" / "orders" / "schema" / "schema-0").write_bytes(b"{broken")
+
+    run(warehouse, instance, reads={})
+
+    fleet = shown(instance, LAKE.fleet_key)
+    assert fleet["paimon/tables_unreadable"] == 1
+    assert "1 table cannot be read" in fleet["paimon/outcome"]
+    assert rows(fleet["paimon/refusals"])[0]["operation"] == "any operation"
 
 
 def test_without_a_budget_a_lake_has_no_fleet(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ class MaintenanceChoice:
 class MaintenanceRefusal:
     """An operation that is not carried out, and why; `operation` None: any operation on the table.
 
-    `saved_seconds` are those of reading that it would save each day, 0 if it is not possible.
+    `saved_seconds` are those of reading that it would save each day, 0 if it is not possible. `urgent` says why it
+    should not wait.
     """
 
     warehouse: str
@@ -70,6 +71,7 @@ class MaintenanceRefusal:
     partition: Mapping[str, str | None] | None
     saved_seconds: float
     reason: str
+    urgent: str | None = None
 
     @property
     def name(self) -> str:
@@ -84,7 +86,8 @@ class MaintenanceRefusal:
 class MaintenancePlan:
     """How a budget is spent on the tables of a warehouse, or of several.
 
-    `choices` are in the order of their execution, `refusals` the most valuable first. `reserve`: of the refused
+    `choices` are in the order of their execution, `refusals` begin with the tables that cannot be read, then the
+    most valuable. `reserve`: of the refused
     operations, those that a run carries out with what the choices leave of the budget. `tables`, `files` and `bytes`
     count what the pass found. `time_millis` is the time of the plan.
     """
@@ -105,6 +108,21 @@ class MaintenancePlan:
         """What all choices take together; within the budget."""
         return sum((choice.cost for choice in self.choices), NOTHING)
 
+    @property
+    def unreadable(self) -> tuple[MaintenanceRefusal, ...]:
+        """The tables of which nothing could be planned, because they cannot be read."""
+        return tuple(refusal for refusal in self.refusals if refusal.operation is None)
+
+    @property
+    def urgent_refusals(self) -> tuple[MaintenanceRefusal, ...]:
+        """What should not wait, and has no choice because the budget is too small."""
+        helped = {(choice.warehouse, choice.table, str(choice.partition)) for choice in self.choices}
+        return tuple(
+            each
+            for each in self.refusals
+            if each.urgent is not None and (each.warehouse, each.table, str(each.partition)) not in helped
+        )
+
     def after(self, warehouse: str, cost: Cost) -> "MaintenancePlan":
         """Return what is left of the plan, and of its budget, after a run in one of its warehouses that took `cost`."""
         choices = tuple(choice for choice in self.choices if choice.warehouse != warehouse)
@@ -116,10 +134,11 @@ class MaintenancePlan:
         return sum(choice.saved_seconds for choice in self.choices)
 
     def __str__(self) -> str:
+        unread = f"; {count_text(len(self.unreadable), 'table')} cannot be read" if self.unreadable else ""
         return (
             f"{count_text(len(self.choices), 'operation')} on {count_text(self.tables, 'table')} with "
             f"{count_text(self.files, 'file')}, {size_text(self.bytes)}: {self.cost} of the budget of {self.budget}; "
-            f"saves {self.saved_seconds:.3g} s of reading a day; {len(self.refusals):,} refused"
+            f"saves {self.saved_seconds:.3g} s of reading a day; {len(self.refusals):,} refused{unread}"
         )
 
     __repr__ = __str__
@@ -196,6 +215,7 @@ def refusal_of(refused: Refused) -> MaintenanceRefusal:
         partition=candidate.partition,
         saved_seconds=round(candidate.benefit.seconds_per_day, 6),
         reason=f"{candidate.sentence}. Refused: {refused.reason}",
+        urgent=candidate.urgent,
     )
 
 

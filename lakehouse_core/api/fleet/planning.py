@@ -5,8 +5,7 @@ Rule: a table that cannot be surveyed is a refusal with its reason, never the en
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from lakehouse_core.api.arguments import mapping_of
 from lakehouse_core.api.fleet.plan import MaintenancePlan, MaintenanceRefusal, choice_of, refusal_of
@@ -23,9 +22,12 @@ from lakehouse_core.planning.fleet.candidates import (
     why_none,
 )
 from lakehouse_core.planning.fleet.choice import choose
-from lakehouse_core.planning.fleet.cost import Budget
+from lakehouse_core.planning.fleet.cost import Budget, is_amount
 from lakehouse_core.planning.fleet.survey import TableSurvey
 from lakehouse_core.progress import Listener, Watch
+
+# More are no reads of a table, and seconds would leave the range of numbers.
+_MOST_READS: Final = 1e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ def plan_fleet(
     started = clock.monotonic_seconds()
     candidates: list[Candidate] = []
     refusals: list[MaintenanceRefusal] = []
+    unread: list[MaintenanceRefusal] = []
     states: dict[tuple[str, str], tuple[int, int | None]] = {}
     files = size = surveyed = 0
     for done, table in enumerate(tables):
@@ -64,7 +67,7 @@ def plan_fleet(
         try:
             found = survey_table(table.open(table.name), warehouse=table.warehouse, operations=wanted)
         except LakehouseError as error:
-            refusals.append(_refusal(table.warehouse, table.name, None, str(error)))
+            unread.append(_refusal(table.warehouse, table.name, None, str(error)))
             continue
         surveyed += 1
         files, size = files + found.file_count, size + found.size_bytes
@@ -83,7 +86,7 @@ def plan_fleet(
         duration_seconds=clock.monotonic_seconds() - started,
         choices=tuple(choice_of(each, *states[each.warehouse, each.table]) for each in choice.chosen),
         reserve=tuple(choice_of(each, *states[each.warehouse, each.table]) for each in choice.reserve),
-        refusals=(*map(refusal_of, choice.refused), *refusals),
+        refusals=(*unread, *map(refusal_of, choice.refused), *refusals),
     )
 
 
@@ -117,12 +120,12 @@ def _checked_reads(reads: Mapping[str, float] | None, names: Iterable[str]) -> M
         if name not in known:
             raise InvalidRequest(f"reads: found {shown(name)}, expected names of tables of the plan. Leave it out.")
         if not _is_count(count):
-            raise InvalidRequest(f"reads: {name} is {shown(count)}: expected how often a day it is read, 0 or more.")
+            raise InvalidRequest(f"reads: {name} is {shown(count)}: expected how often a day it is read, 0 to 1e12.")
     return reads or {}
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0
+    return is_amount(value) and value <= _MOST_READS
 
 
 def _refusals(

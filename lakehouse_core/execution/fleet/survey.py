@@ -6,7 +6,7 @@ Rule: nothing is written, no data file is opened, and the entries of a table are
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.execution.compaction.plan import CompactionBase, bucket_files, compaction_base
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.context import TableContext
@@ -50,7 +50,8 @@ def survey_table(table: TableContext, *, warehouse: str, operations: Collection[
         try:
             outlook = expiry_outlook(table)
             expiry = _expiry(table, outlook)
-        except UnsupportedFeature as error:
+        except (UnsupportedFeature, CorruptTable) as error:
+            # A damaged tag or old snapshot keeps no partition from being compacted.
             refusals["expire"] = str(error)
     latest = base.snapshot if base is not None else None if outlook is None else outlook.history.latest
     oldest = latest

@@ -83,6 +83,16 @@ def kept_seconds(freed_bytes: int, freed_objects: int = 0, *, rates: Rates = RAT
     )
 
 
+def is_amount(value: object) -> bool:
+    """Return whether a value is a number of 0 or more that a float holds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return isfinite(value) and value >= 0
+    except OverflowError:
+        return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """The most that maintenance may spend: bytes to rewrite, requests to the store, seconds; None: not limited.
@@ -100,9 +110,7 @@ class Budget:
             if value is not None and (not is_int64(value) or value < 0):
                 raise InvalidRequest(f"Budget: {name}={shown(value)}: expected a whole number of 0 or more.")
         seconds = self.seconds
-        if seconds is not None and (
-            isinstance(seconds, bool) or not isinstance(seconds, int | float) or not isfinite(seconds) or seconds < 0
-        ):
+        if seconds is not None and not is_amount(seconds):
             raise InvalidRequest(f"Budget: seconds={shown(seconds)}: expected a number of 0 or more.")
         if self.bytes is None and self.requests is None and seconds is None:
             raise InvalidRequest("Budget: nothing is limited. Give bytes, requests or seconds.")

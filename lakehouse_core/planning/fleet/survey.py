@@ -260,7 +260,7 @@ def _why_urgent(schema: TableSchema, *, most_runs: int, small: int) -> str | Non
     options = schema.table_options.compaction
     if most_runs > options.stop_run_count:
         return (
-            f"a bucket has {most_runs} sorted runs, and from {options.stop_run_count} on (num-sorted-run.stop-trigger) "
+            f"a bucket has {most_runs} sorted runs, and beyond {options.stop_run_count} (num-sorted-run.stop-trigger) "
             "writers should wait"
         )
     most = FAR_BEYOND * options.min_file_count

@@ -93,7 +93,7 @@ def test_a_partition_whose_writers_should_wait_is_urgent(lake: Lake) -> None:
     plan = lake.plan(reads=None, only_urgent=True)
 
     assert names(plan) == ["db.t compact dt=b"]
-    assert plan.choices[0].reason.startswith("urgent: a bucket has 6 sorted runs, and from 5 on")
+    assert plan.choices[0].reason.startswith("urgent: a bucket has 6 sorted runs, and beyond 5 (")
 
 
 @pytest.mark.damage
@@ -225,6 +225,49 @@ def test_a_branch_is_left_alone(lake: Lake) -> None:
     assert (plan.choices, plan.files) == ((), 2)
 
 
+@pytest.mark.damage
+@pytest.mark.parametrize("key", ["tag/tag-kept", "snapshot/snapshot-2"])
+def test_a_damaged_tag_or_old_snapshot_keeps_no_partition_from_being_compacted(lake: Lake, key: str) -> None:
+    lake.key_table(runs=6).create_tag("kept", at=3)
+    lake.store.write(f"db.db/t/{key}", b"{broken")
+
+    plan = lake.plan()
+
+    assert names(plan) == ["db.t compact dt=a", "db.t compact dt=b", "db.t compact-manifests"]
+    assert any(reason.startswith("db.t: expire: ") and key in reason for reason in reasons(plan, "db.t"))
+
+
+def test_urgent_partitions_that_the_budget_cannot_help_are_told(lake: Lake) -> None:
+    lake.key_table(runs=9)
+
+    small = lake.plan(budget=lc.Budget(bytes=10), only_urgent=True)
+    enough = lake.plan(only_urgent=True)
+
+    assert [each.name for each in small.urgent_refusals] == ["compact dt=a", "compact dt=b"]
+    assert (enough.urgent_refusals, len(enough.choices)) == ((), 2)
+    assert lc.MaintenancePlan.from_json(small.to_json()).urgent_refusals == small.urgent_refusals
+
+
+def test_a_lake_without_a_match_or_one_that_is_away_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, empty, away = Lake(), Lake(), Lake()
+    lake.key_table(runs=6)
+
+    def unanswered(*_: object, **__: object) -> list[str]:
+        raise lc.StorageUnavailable("store is away")
+
+    monkeypatch.setattr(away, "matching", unanswered)
+    plan = lake.plan(tables="db.t", also=[empty, away])
+
+    assert {choice.table for choice in plan.choices} == {"db.t"}
+    assert [(each.warehouse, each.table, each.reason) for each in plan.unreadable] == [
+        (away.uri, "db.t", "store is away")
+    ]
+    with pytest.raises(lc.NotFound):
+        lake.plan(tables="db.none", reads=None, also=[empty])
+    with pytest.raises(lc.InvalidRequest, match="is given twice"):
+        lake.plan(also=[lake])
+
+
 def test_several_lakes_share_one_budget() -> None:
     lakes = Lake(), Lake()
     for lake in lakes:
@@ -253,6 +296,8 @@ def test_several_lakes_share_one_budget() -> None:
         ({"tables": "x"}, "No table matches 'x'"),
         ({"tables": ["db.t", 1]}, r"tables=.*: expected a pattern, as in 'sales\.\*', or a list of names"),
         ({"tables": 5}, "tables=5: expected a pattern"),
+        ({"reads": {"db.t": 10**400}}, "expected how often a day it is read, 0 to 1e12"),
+        ({"reads": {"db.t": 1.7e308}}, "expected how often a day it is read, 0 to 1e12"),
     ],
 )
 def test_arguments_that_fit_no_table_are_refused_at_once(lake: Lake, change: dict, message: str | None) -> None:

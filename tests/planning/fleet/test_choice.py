@@ -230,6 +230,7 @@ def test_the_manifests_and_snapshots_of_a_table_come_after_its_compactions() -> 
         ({"requests": True}, "expected a whole number"),
         ({"seconds": float("nan")}, "seconds=nan: expected a number"),
         ({"seconds": "1"}, "expected a number of 0 or more"),
+        ({"seconds": 10**400}, "expected a number of 0 or more"),
     ],
 )
 def test_a_budget_is_a_limit(given: dict[str, object], message: str) -> None:

@@ -134,7 +134,7 @@ def test_the_figures_of_a_partition_are_those_of_its_buckets_together() -> None:
     assert (full.full, full.buckets, full.work) == (True, 2, work(files=8, rewritten=90, written=2))
     assert (minor.full, minor.buckets, minor.work) == (False, 1, work(files=6, rewritten=60, written=1))
     assert found.urgent == (
-        "a bucket has 6 sorted runs, and from 5 on (num-sorted-run.stop-trigger) writers should wait"
+        "a bucket has 6 sorted runs, and beyond 5 (num-sorted-run.stop-trigger) writers should wait"
     )
 
 
