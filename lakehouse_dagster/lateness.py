@@ -118,7 +118,8 @@ def content_age_check(
         deadline, within = last_deadline(freshness, now=now), freshness.within
         assert within is not None
         limit = f"at most {duration_text(within)} at {deadline:%Y-%m-%d %H:%M %Z}"
-        passed = newest is not None and newest >= deadline - within
+        # In UTC: where the clocks change in between, the wall clock counts an hour more or less.
+        passed = newest is not None and newest >= deadline.astimezone(UTC) - within
     if newest is not None:
         description = f"the newest rows are {duration_text(age)} old, {limit}"
     elif state.content_snapshot_id is None:

@@ -18,7 +18,7 @@ GRACE = timedelta(seconds=10)
 # A run that died earlier is not executed again: its data may have been loaded in another way since.
 MEMORY = timedelta(days=1)
 INTERVAL_SECONDS = 15
-# In one tick: more would flood the queue after an outage. The next tick requests the others.
+# In one tick: after an outage more would fill the queue before other runs. The next tick requests the others.
 MOST_REQUESTS = 20
 
 PARENT, ROOT = "dagster/parent_run_id", "dagster/root_run_id"

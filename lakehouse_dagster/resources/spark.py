@@ -4,11 +4,12 @@ Rule: a session with other settings is refused. `pyspark` is imported when a ses
 sensors and checks load without it and without Java.
 """
 
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -45,6 +46,9 @@ _STATIC_SQL = (
     "spark.sql.catalogImplementation",
     "spark.sql.streaming.ui.",
 )
+
+# The condition of PySpark's error for a JVM that has ended before it could be reached.
+_JVM_ENDED = "JAVA_GATEWAY_EXITED"
 
 _LOCK = threading.Lock()
 # Sessions beside the process's first one, by the settings in which they differ from it.
@@ -128,7 +132,7 @@ class SparkRuntime(dg.ConfigurableResource):
         builder = SparkSession.builder.appName(self.app_name)
         builder = builder.master(self.master) if self.remote is None else builder.remote(self.remote)
         with _interrupts_as_before():
-            session = builder.config(map=self._settings()).getOrCreate()
+            session = _made(builder.config(map=self._settings()).getOrCreate)
         if self.remote is None:
             session.sparkContext.setLogLevel("ERROR")
         return session
@@ -148,6 +152,19 @@ def _require_pyspark() -> None:
             f"SparkRuntime needs the package pyspark, which cannot be imported ({error}). Install it: pip install "
             "'paimon-lakehouse[spark]'."
         ) from error
+
+
+def _made(make: "Callable[[], SparkSession]") -> "SparkSession":
+    """Make a session, once more if its JVM ended while it started: nothing was done yet that a second time repeats."""
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  # see the module's text
+
+    try:
+        return make()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != _JVM_ENDED:
+            raise
+        logging.getLogger(__name__).warning("The JVM of Spark ended while it started. It is started once more.")
+        return make()
 
 
 @contextmanager

@@ -73,13 +73,20 @@ class FreshnessSpec(StrictModel):
             found = "both" if self.deadline is not None else "neither"
             raise ValueError(f"found {found}, expected fail_after, or deadline with within. Give one of the two")
         if (self.deadline is None) != (self.within is None):
-            raise ValueError("deadline and within belong together. Give both, or fail_after alone")
+            found = "within without deadline" if self.deadline is None else "deadline without within"
+            raise ValueError(f"found {found}, expected both. Give both, or fail_after alone")
         if self.warn_after is not None and (self.fail_after is None or self.warn_after >= self.fail_after):
-            raise ValueError("warn_after is for fail_after, and shorter. Lower it, or leave it out")
+            limit = "no fail_after" if self.fail_after is None else f"fail_after {self.fail_after}"
+            raise ValueError(
+                f"found warn_after {self.warn_after} and {limit}, expected a fail_after that is longer. Lower "
+                "warn_after, or leave it out"
+            )
         if self.deadline is not None and self.within is not None:
             shortest = shortest_interval(self.deadline)
             if self.within > shortest:
-                raise ValueError(f"within is longer than the time between two deadlines, {shortest}. Lower it")
+                raise ValueError(
+                    f"found within {self.within}, expected at most the time between two deadlines, {shortest}. Lower it"
+                )
         return self
 
 

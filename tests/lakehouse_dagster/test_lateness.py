@@ -14,6 +14,7 @@ import pytest
 from lakehouse_dagster import Lake, TableSpec
 from lakehouse_dagster.lateness import content_age_check, duration_text, inputs_check, last_deadline
 from lakehouse_dagster.sources import Behind, row_source
+from lakehouse_dagster.specs import FreshnessSpec
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
 from tests.lakehouse_dagster.page_location import DailyFeed
@@ -384,6 +385,18 @@ def test_rows_whose_snapshot_has_expired_are_too_old():
 
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert found.description == "the newest rows are of snapshot 10, which has expired, at most 1 d"
+
+
+@pytest.mark.parametrize(("minute", "passed"), [(59, False), (0, True)])
+def test_the_age_at_a_deadline_is_a_time_that_has_passed_also_where_clocks_change_before_it(minute: int, passed: bool):
+    # On this day 6:00 in Berlin is 4:00 UTC, five hours after 23:00 UTC.
+    limit = FreshnessSpec(deadline="0 6 * * *", within="5 h", timezone="Europe/Berlin")
+    newest = datetime(2026, 3, 28, 23 if passed else 22, minute, tzinfo=UTC)
+    state = replace(STATE, content_time=newest)
+
+    found = content_age_check(dg.AssetKey("t"), limit, state, now=datetime(2026, 3, 29, 12, tzinfo=UTC))
+
+    assert found.passed is passed
 
 
 def test_a_deadline_is_of_its_time_zone():

@@ -1,5 +1,6 @@
 """A Spark session as a resource: one per process, made late, its settings never silently other ones."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import dagster as dg
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_dagster.resources import LakehouseResource, SparkRuntime, spark_job
+from lakehouse_dagster.resources import LakehouseResource, SparkRuntime, ensure_java, spark_job
 from lakehouse_dagster.resources.spark import _local_cores, _split
 
 
@@ -32,12 +33,50 @@ assert "pyspark" not in sys.modules
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+# A Java whose JVM is killed while it starts, as often as there are lines in a file.
+_MORTAL = """#!/bin/sh
+case "$*" in
+*SparkSubmit*)
+    if [ -s "{deaths}" ]; then
+        sed -i 1d "{deaths}"
+        kill -9 $$
+    fi ;;
+esac
+exec "{java}" "$@"
+"""
+
+
+@pytest.mark.own_session
+@pytest.mark.parametrize(
+    ("deaths", "told"), [pytest.param(1, "session of 1 row", marks=pytest.mark.long), (2, "JAVA_GATEWAY_EXITED")]
+)
+def test_a_jvm_that_is_killed_while_it_starts_is_started_once_more(tmp_path: Path, deaths: int, told: str):
+    java, counter = tmp_path / "home" / "bin" / "java", tmp_path / "deaths"
+    java.parent.mkdir(parents=True)
+    java.write_text(_MORTAL.format(deaths=counter, java=ensure_java() / "bin" / "java"))
+    java.chmod(0o755)
+    counter.write_text("once\n" * deaths)
+    script = """
+from lakehouse_dagster.resources import SparkRuntime
+print("session of", SparkRuntime(master="local[1]").spark_session.range(1).count(), "row")
+"""
+
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAVA_HOME": str(tmp_path / "home")},
+    )
+
+    assert told in done.stdout + done.stderr
+    assert counter.read_text() == ""
+
+
 @pytest.mark.parametrize(
     ("master", "cores"), [("local[2]", 2), ("local[2,3]", 2), ("local[1]", 1), ("spark://10.0.0.1:7077", None)]
 )
 def test_local_cores_come_from_the_master(master: str, cores: int | None):
-    import os
-
     assert _local_cores(master) == (cores or os.cpu_count())
 
 
