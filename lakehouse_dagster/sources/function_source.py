@@ -57,7 +57,7 @@ class FunctionSource(RowSource):
     def scheduled_keys(
         self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
     ) -> Sequence[str] | None:
-        return None if self.partitions is None else self.partitions.scheduled_keys(asset, instance)
+        return None if self.partitions is None else self.partitions.scheduled_keys(table, asset, instance)
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)

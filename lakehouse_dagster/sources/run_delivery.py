@@ -44,16 +44,21 @@ class RunPartitions:
             found |= {name: time.strftime("%Y-%m-%d %H:%M:%S") for name, time in ends.items()}
         return found
 
-    def scheduled_keys(self, asset: dg.AssetKey, instance: dg.DagsterInstance) -> Sequence[str]:
+    def scheduled_keys(self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance) -> Sequence[str]:
         """Return the windows of time after the newest that the asset has, at least the newest of all; all other keys,
-        because their rows may have changed.
+        because their rows may have changed. A table that was made again lacks all windows of the former one.
         """
         keys = self.definition.get_partition_keys(dynamic_partitions_store=instance)
         if not isinstance(self.definition, dg.TimeWindowPartitionsDefinition):
             return keys
         loaded = instance.get_materialized_partitions(asset)
-        last = max((place for place, key in enumerate(keys) if key in loaded), default=len(keys) - 2)
-        return keys[last + 1 :]
+        places = [place for place, key in enumerate(keys) if key in loaded]
+        if not places:
+            return keys[-1:]
+        newest = dg.AssetRecordsFilter(asset_key=asset, asset_partitions=[keys[places[-1]]])
+        (event,) = instance.fetch_materializations(newest, limit=1).records
+        is_former = table is None or event.timestamp * 1000 < int(incarnation(table))
+        return keys[places[0] :] if is_former else keys[places[-1] + 1 :]
 
 
 def run_partitions(spec: PartitionsSpec | None, table: str, *, overwrites: bool) -> RunPartitions | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -12,6 +13,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_dagster import Lake, TableSpec, ingest_asset
 from lakehouse_dagster.partitions import partitions_definition
+from lakehouse_dagster.sources.run_delivery import run_partitions
 from lakehouse_dagster.specs import PartitionsSpec
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 
@@ -241,3 +243,28 @@ def test_a_cron_schedule_makes_windows_of_any_length():
     )
 
     assert made.get_partition_keys() == [f"2013-01-01-{hour:02}:00" for hour in (0, 6, 12, 18)]
+
+
+@pytest.mark.dagster
+def test_a_schedule_loads_the_windows_of_a_table_that_was_made_again_once_more(tmp_path: Path):
+    days = [f"2013-01-0{day}" for day in range(1, 6)]
+    partitions = run_partitions(PartitionsSpec.model_validate(DAYS), "db.t", overwrites=True)
+    assert partitions is not None
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("db")
+    key = dg.AssetKey("t")
+
+    def made() -> lc.Table:
+        return catalog.create_table("db.t", {"dt": "DATE"})
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        table = made()
+        assert partitions.scheduled_keys(table, key, instance) == days[4:]
+        for day in days[1:3]:
+            instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=day))
+        assert partitions.scheduled_keys(table, key, instance) == days[3:]
+
+        catalog.drop_table("db.t")
+
+        assert partitions.scheduled_keys(None, key, instance) == days[1:]
+        assert partitions.scheduled_keys(made(), key, instance) == days[1:]
