@@ -1,6 +1,6 @@
 """Definitions: everything of a lake as Dagster definitions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -88,13 +88,21 @@ def lake_definitions(
     )
 
 
-def fleet_definitions(lake: Lake, budget: lc.Budget) -> dg.Definitions:
+def fleet_definitions(
+    lake: Lake,
+    budget: lc.Budget,
+    *,
+    reads: Mapping[str, float] | None = None,
+    operations: Sequence[str] | None = None,
+) -> dg.Definitions:
     """Return the asset that spends a budget of maintenance on all tables of a lake, its job, the schedule that does so
     each night, and the sensor that starts what is urgent. Start the schedule and the sensor yourself.
+
+    `reads` and `operations` are those of `fleet_asset`.
     """
     job = fleet_job(lake)
     return dg.Definitions(
-        assets=[fleet_asset(lake, budget)],
+        assets=[fleet_asset(lake, budget, reads=reads, operations=operations)],
         jobs=[job],
         schedules=[fleet_schedule(lake, job)],
         sensors=[urgent_sensor(lake, job, budget)],

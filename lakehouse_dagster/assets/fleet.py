@@ -5,7 +5,7 @@ Rule: every operation is shown where a run of its own would show it. A table tha
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -29,8 +29,8 @@ _SHOWN_AS = {"compact": "compact_full"}
 class FleetConfig(dg.Config):
     """The settings of one run. Without a limit of its own a run has the budget of the asset.
 
-    `tables` are `database.table`, none means all. `reads` says how often a day tables are read; others count as read
-    once.
+    `tables` are `database.table`, none means all. `reads` says how often a day tables are read, before the figures of
+    the asset; others count as read once. `operations` are those to choose from, none means those of the asset.
     """
 
     bytes: int | None = None
@@ -38,6 +38,7 @@ class FleetConfig(dg.Config):
     seconds: float | None = None
     tables: list[str] = []  # noqa: RUF012  # pydantic copies the default
     reads: dict[str, float] = {}  # noqa: RUF012  # pydantic copies the default
+    operations: list[str] = []  # noqa: RUF012  # pydantic copies the default
     only_urgent: bool = False
     dry_run: bool = False
 
@@ -48,11 +49,20 @@ class FleetConfig(dg.Config):
         return lc.Budget(bytes=self.bytes, requests=self.requests, seconds=self.seconds)
 
 
-def fleet_asset(lake: Lake, budget: lc.Budget) -> dg.AssetsDefinition:
+def fleet_asset(
+    lake: Lake,
+    budget: lc.Budget,
+    *,
+    reads: Mapping[str, float] | None = None,
+    operations: Sequence[str] | None = None,
+) -> dg.AssetsDefinition:
     """Return the asset that spends a budget of maintenance on the tables of a lake, where it saves most reading.
 
-    The tables are not upstream of it: each load would make it out of date.
+    The tables are not upstream of it: each load would make it out of date. `reads`: how often a day tables are read, by
+    `database.table`. `operations`: those to choose from, None means all. Raises InvalidRequest for a table that is not
+    of the lake.
     """
+    known = {lake.table(name).identifier: count for name, count in (reads or {}).items()}
 
     @defined_asset(
         key=lake.fleet_key,
@@ -73,7 +83,10 @@ def fleet_asset(lake: Lake, budget: lc.Budget) -> dg.AssetsDefinition:
         plan = catalog.plan_maintenance(
             names,
             budget=config.budget(budget),
-            reads={name: count for name, count in config.reads.items() if lake.table(name).identifier in names},
+            reads={
+                name: count for name, count in {**known, **config.reads}.items() if lake.table(name).identifier in names
+            },
+            **_operations(config.operations or operations),
             only_urgent=config.only_urgent,
         )
         context.log.info(str(plan))
@@ -102,6 +115,11 @@ def fleet_asset(lake: Lake, budget: lc.Budget) -> dg.AssetsDefinition:
         return dg.MaterializeResult(metadata=metadata)
 
     return fleet
+
+
+def _operations(names: Sequence[str] | None) -> dict[str, Any]:
+    """Return the argument for the operations to choose from; none of them: the default, which is all."""
+    return {"operations": names} if names else {}
 
 
 def _created(catalog: lc.Catalog, lake: Lake, names: Sequence[str]) -> list[str]:

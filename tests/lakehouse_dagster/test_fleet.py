@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_dagster import LakehouseResource, SparkRuntime, lake_definitions
+from lakehouse_dagster import LakehouseResource, SparkRuntime, fleet_definitions, lake_definitions
 from lakehouse_dagster.assets.fleet import begun
 from lakehouse_dagster.automation.fleet import urgent_requests
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
@@ -110,6 +110,24 @@ def test_a_budget_is_spent_and_every_operation_is_shown_where_its_own_run_would_
         assert len(instance.event_log_storage.get_asset_check_execution_history(checks[0], limit=9)) == 1
         assert check.evaluation is not None
         assert check.evaluation.passed
+
+
+def test_the_asset_knows_how_often_tables_are_read_and_what_not_to_do(
+    warehouse: Path, instance: dg.DagsterInstance
+) -> None:
+    resource = LakehouseResource(name=LAKE.name, warehouse=str(warehouse), spark=SparkRuntime())
+    made = fleet_definitions(LAKE, BUDGET, reads={"sales.orders": 1e6}, operations=["compact_manifests"])
+    job = dg.Definitions.merge(made, dg.Definitions(resources={"lakehouse": resource})).resolve_job_def("mine_fleet")
+
+    assert job.execute_in_process(instance=instance).success
+    choices = rows(shown(instance, LAKE.fleet_key)["paimon/choices"])
+    assert [(row["table"], row["operation"]) for row in choices] == [("sales.orders", "compact-manifests")]
+    config = {"ops": {NODE: {"config": {"reads": READS, "operations": ["compact"]}}}}
+    assert job.execute_in_process(instance=instance, run_config=config).success
+    choices = rows(shown(instance, LAKE.fleet_key)["paimon/choices"])
+    assert {(row["table"], row["operation"]) for row in choices} == {(name, "compact") for name in READS}
+    with pytest.raises(lc.InvalidRequest, match=r"there is no table sales\.none"):
+        fleet_definitions(LAKE, BUDGET, reads={"sales.none": 1})
 
 
 def test_the_time_of_the_plan_counts_against_the_limit_of_the_run(warehouse: Path) -> None:

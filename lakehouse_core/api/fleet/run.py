@@ -50,11 +50,13 @@ class MaintenanceOutcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
         return {
+            "warehouse": self.choice.warehouse,
             "table": self.choice.table,
             "operation": self.choice.operation,
             "partition": None if self.choice.partition is None else dict(self.choice.partition),
             "report": None if self.report is None else self.report.to_dict(),
             "error": None if self.error is None else str(self.error),
+            "error_class": None if self.error is None else type(self.error).__name__,
             "skipped": self.skipped,
         }
 

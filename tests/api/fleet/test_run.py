@@ -108,7 +108,8 @@ def test_a_choice_that_fails_is_an_outcome_and_the_others_are_carried_out(lake: 
     assert isinstance(failed.error, lc.CorruptTable)
     assert sum(each.is_done for each in report.outcomes) == 3
     assert "1 failed" in str(report)
-    assert report.to_dict()["outcomes"][report.outcomes.index(failed)]["error"] == str(failed.error)
+    told = report.to_dict()["outcomes"][report.outcomes.index(failed)]
+    assert (told["error"], told["error_class"], told["warehouse"]) == (str(failed.error), "CorruptTable", lake.uri)
 
 
 def test_a_partition_that_grew_since_the_plan_is_not_compacted_beyond_the_budget(lake: Lake) -> None:
