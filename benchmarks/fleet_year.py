@@ -203,7 +203,7 @@ def spend(due: Iterable[tuple[Table, Partition, bool]], day: int) -> int:
     spent = 0
     for table, partition, full in due:
         assert partition.survey is not None
-        needed = sum(each.rewritten_bytes for each in partition.survey.compactions if each.full is full)
+        needed = sum(each.work.rewritten_bytes for each in partition.survey.compactions if each.full is full)
         if needed and spent + needed <= BUDGET_BYTES:
             spent += compact(table, partition, full=full, day=day)
     return spent
