@@ -6,7 +6,7 @@ Rule: the staged files stay until the commit is applied, because the caller may 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -22,7 +22,7 @@ from lakehouse_core.planning.commit_order import needed_shift
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_json import messages_from_json
-from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.commit_message import CommitKind, CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
@@ -71,11 +71,14 @@ class CommitOrder:
         REQUIRES: messages returned by an earlier call certainly were not committed. Raises CommitConflict when a staged
         file is in the table already, or is missing; also raises the errors of tasks.
         """
-        if schema.is_append or not self._new:
+        if not self._new:
+            return self._messages
+        arrived = self._arrived.at(latest, schema)
+        self._refuse_known()
+        if schema.is_append:
+            # Rows without keys have no order.
             return self._messages
         types = [field.type for field in schema.key_fields]
-        arrived = self._arrived.at(latest, schema)
-        self._refuse_known(arrived)
         shifts = {
             index: shift
             for place, parts in self._places.items()
@@ -119,14 +122,13 @@ class CommitOrder:
             before += now
         return shifts
 
-    def _refuse_known(self, arrived: Mapping[_Place, Sequence[DataFile]]) -> None:
-        for place, files in arrived.items():
-            if names := {file.file_name for file in files} & {file.file_name for file in self._new[place]}:
-                raise CommitConflict(
-                    f"{self._staged.commit_user}/{self._staged.commit_identifier}: the table has {min(names)} "
-                    "already: another user or identifier committed the same file. Nothing was applied; do not "
-                    "commit it again."
-                )
+    def _refuse_known(self) -> None:
+        if names := self._arrived.names & {file.file_name for files in self._new.values() for file in files}:
+            raise CommitConflict(
+                f"{self._staged.commit_user}/{self._staged.commit_identifier}: the table has {min(names)} "
+                "already: another user or identifier committed the same file. Nothing was applied; do not "
+                "commit it again."
+            )
 
     def _write(self, shifts: Mapping[int, int], schema: TableSchema) -> None:
         """Write the staged files of these messages anew, and delete the files that an earlier attempt wrote for
@@ -182,7 +184,8 @@ class CommitOrder:
 class _Arrived:
     """The files that other commits added to some buckets since staging, extended from attempt to attempt.
 
-    `is_complete`: files that were added and removed again are included.
+    `names`: of these files, also of those with lower sequence numbers. `is_complete`: files that were added and removed
+    again are included; in `names` they are as long as the snapshots that added them are retained.
     """
 
     def __init__(self, table: TableContext, base_id: int | None, new: Mapping[_Place, Sequence[DataFile]]) -> None:
@@ -190,6 +193,7 @@ class _Arrived:
         self._at = base_id or 0
         self._lowest = {place: min(file.min_sequence_number for file in files) for place, files in new.items()}
         self._files: Mapping[_Place, list[DataFile]] = defaultdict(list)
+        self.names: set[str] = set()
         self.is_complete = True
 
     def at(self, latest: Snapshot | None, schema: TableSchema) -> Mapping[_Place, list[DataFile]]:
@@ -201,7 +205,9 @@ class _Arrived:
         except SnapshotExpired:
             entries = self._live(latest, schema)
             self.is_complete = False
+            self.names.update(self._added_since(latest))
         for entry in entries:
+            self.names.add(entry.file.file_name)
             place = entry.partition, entry.bucket
             if entry.kind is EntryKind.ADD and entry.file.max_sequence_number >= self._lowest[place]:
                 self._files[place].append(entry.file)
@@ -219,6 +225,17 @@ class _Arrived:
         partitions = {partition for partition, _ in self._lowest}
         manifests = manifests_of_partitions(self._table.manifests.of(latest), partitions, types)
         return self._table.manifests.live_entries(latest, keep=self._keep, manifests=manifests)
+
+    def _added_since(self, latest: Snapshot) -> Iterator[str]:
+        """Yield the names of the files that the retained snapshots after the last look added, removed ones too."""
+        for snapshot in self._table.snapshots.newest_first(latest):
+            if snapshot.id <= self._at:
+                return
+            if snapshot.commit_kind is not CommitKind.COMPACT:
+                for entries in self._table.manifests.entries_of_each(
+                    self._table.manifests.delta(snapshot), keep=self._keep
+                ):
+                    yield from (entry.file.file_name for entry in entries)
 
     def _keep(self, partition: bytes, bucket: int, level: int) -> bool:
         return (partition, bucket) in self._lowest

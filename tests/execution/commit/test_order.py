@@ -290,7 +290,7 @@ def test_the_same_files_under_another_name_are_refused_and_stay() -> None:
     assert place.rows() == [(1, "once")]
 
 
-def test_the_same_files_under_another_name_after_many_commits_leave_what_older_snapshots_name() -> None:
+def test_the_same_files_under_another_name_are_refused_after_many_commits_and_stay_in_older_snapshots() -> None:
     place = Place({"write-only": "true"})
     place.table.write([{"k": 1, "v": "first"}])
     staged = place.stage("a", (1, "once"))
@@ -298,7 +298,8 @@ def test_the_same_files_under_another_name_after_many_commits_leave_what_older_s
     place.table.compact(full=True)
     for number in range(40):
         place.table.write([{"k": 1, "v": str(number)}])
-    place.table.commit(replace(staged, commit_user="b"))
+    with pytest.raises(lc.CommitConflict, match="another user or identifier committed the same file"):
+        place.table.commit(replace(staged, commit_user="b"))
 
     assert place.table.verify().findings == ()
     assert place.table.scan(at=lc.AtSnapshot(2)).to_arrow().to_pylist() == [{"k": 1, "v": "once", "n": None}]
