@@ -6,6 +6,7 @@ committer is carried on, and no batch is committed twice (docs/decisions/0020).
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
@@ -20,18 +21,21 @@ _COLUMNS = {
     "group_number": "BIGINT",
     "partition_key": "STRING",
     "row_count": "BIGINT",
+    # The latest snapshot of the target when the group was recorded, 0 for none.
+    "base_snapshot_id": "BIGINT",
 }
-# Snapshots of the table of groups, which has no maintenance assets.
-_RETAINED = 10
+# Snapshots of the table of groups, which has no maintenance assets. A reader of them needs less time than this.
+_RETAINED, _RETAINED_FOR = 10, timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedBatch:
-    """A batch of a group, and the number of its rows."""
+    """A batch of a group, the number of its rows, and the snapshot after which its group was recorded, 0 for none."""
 
     batch: Batch
     group: int
     rows: int
+    base_snapshot_id: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,10 @@ def record_group(
         comment="Batches that tables take together, by group. Rows are added by the commits of the tables.",
         exist_ok=True,
     )
+    if "base_snapshot_id" not in log.schema.column_names:
+        log.alter(lc.AddColumn("base_snapshot_id", _COLUMNS["base_snapshot_id"]))
     target = _target(table, commit_user)
+    latest = table.snapshot()
     rows = [
         {
             "target": target,
@@ -129,14 +136,19 @@ def record_group(
             "group_number": each.group if is_grouped else None,
             "partition_key": each.batch.key,
             "row_count": each.rows,
+            "base_snapshot_id": 0 if latest is None else latest.id,
         }
         for members, is_grouped in ((undone, False), (batches, True))
         for each in members
     ]
     staged = log.stage(rows, commit_user=_recorder(target), commit_identifier=groups.revision + 1)
-    if log.commit(staged).replayed:
+    try:
+        if log.commit(staged).replayed:
+            return False
+    except lc.StaleCommit:
+        # So many others have changed the record that their first changes have expired.
         return False
-    log.expire_snapshots(retain_max=_RETAINED, retain_min=1)
+    log.expire_snapshots(retain_min=_RETAINED, older_than=_RETAINED_FOR)
     return True
 
 
@@ -199,6 +211,7 @@ def _recorded(catalog: lc.Catalog, table: lc.Table, commit_user: str) -> Groups:
             batch=Batch(key=row["partition_key"], identifier=row["batch"]),
             group=row["group_number"],
             rows=row["row_count"],
+            base_snapshot_id=row.get("base_snapshot_id") or 0,
         )
         for row in rows
         if row["group_number"] is not None
@@ -207,8 +220,43 @@ def _recorded(catalog: lc.Catalog, table: lc.Table, commit_user: str) -> Groups:
 
 
 def _with_done(recorded: Groups, table: lc.Table, commit_user: str) -> Groups:
+    """Add what is committed. Raises CorruptTable if the record lacks a committed group, and StaleCommit if it cannot be
+    known what is committed.
+    """
     found = {c.commit_user: c.commit_identifier for c in table.committers()}
-    return replace(recorded, done=found.get(group_user(commit_user), -1), done_alone=found.get(commit_user, -1))
+    done = found.get(group_user(commit_user))
+    if done is None:
+        done = _done_by_history(recorded, table, commit_user)
+    if done >= 0 and all(each.group != done for each in recorded.batches.values()):
+        raise lc.CorruptTable(
+            f"{_log_name(table)}: it does not have group {done} of {table.name}, which is committed: it was dropped, "
+            "or it is older than that table. Nothing was committed. Restore it from a copy that is as new as the "
+            "table, or load the table anew."
+        )
+    return replace(recorded, done=done, done_alone=found.get(commit_user, -1))
+
+
+def _done_by_history(recorded: Groups, table: lc.Table, commit_user: str) -> int:
+    """Return the last committed group, -1 for none, of a user whom the table does not list: it has committed nothing,
+    its commits were rolled back, or too many other users have committed since.
+    """
+    if not recorded.batches:
+        return -1
+    retained = table.snapshots()
+    user = group_user(commit_user)
+    numbers = [one.commit_identifier for one in retained if one.commit_user == user]
+    if numbers:
+        return max(numbers)
+    # Had a group been committed, its snapshot would be one after this.
+    base = min(each.base_snapshot_id for each in recorded.batches.values())
+    first = min((one.id for one in retained), default=0)
+    if first <= base + 1:
+        return -1
+    raise lc.StaleCommit(
+        f"{table.name}: {_log_name(table)} has groups of batches since snapshot {base}, and neither the committers of "
+        f"the table nor its snapshots, retained from {first} on, tell whether they are committed: too many other "
+        "users have committed, or another engine. Nothing was committed. Load the table anew."
+    )
 
 
 def _recorder(target: str) -> str:

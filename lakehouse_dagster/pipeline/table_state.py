@@ -1,6 +1,7 @@
 """Table state for assets, checks and the sensor: metadata only, no rows, no Spark."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -10,7 +11,7 @@ import lakehouse_core as lc
 
 # The Dagster run that made a snapshot.
 RUN_ID = lc.RUN_ID
-# The batch that a snapshot brought, or the batches that it brought together, separated by commas.
+# The batch that a snapshot brought, or the batches that it brought together, as a JSON list.
 BATCH, BATCHES = "lakehouse.batch", "lakehouse.batches"
 
 
@@ -160,13 +161,29 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
         run_id=snapshot.run_id or "",
         commit_user=snapshot.commit_user,
         commit_identifier=snapshot.commit_identifier,
-        batch=snapshot.properties.get(BATCH) or _named(snapshot.properties.get(BATCHES, "").split(", ")),
+        batch=_named(batch_keys(snapshot.properties)),
     )
 
 
+def batch_properties(keys: Sequence[str]) -> dict[str, str]:
+    """Return the properties that tell in a snapshot which batches it has: one by its key, several as a JSON list."""
+    return {BATCH: keys[0]} if len(keys) == 1 else {BATCHES: json.dumps(list(keys), ensure_ascii=False)}
+
+
+def batch_keys(properties: Mapping[str, str]) -> list[str]:
+    """Return the keys of the batches that the properties of a snapshot name, none for a snapshot without batches."""
+    text = properties.get(BATCHES)
+    if text is None:
+        return [properties[BATCH]] if BATCH in properties else []
+    # Earlier releases joined the keys by commas.
+    return json.loads(text) if text.startswith("[") else text.split(", ")
+
+
 def _named(batches: list[str]) -> str:
-    """Return the name of several batches for a line of text."""
-    return batches[0] if len(batches) == 1 else f"{batches[0]} to {batches[-1]}, {len(batches)} batches"
+    """Return the name of several batches for a line of text, empty for none."""
+    if len(batches) < 2:
+        return "".join(batches)
+    return f"{batches[0]} to {batches[-1]}, {len(batches)} batches"
 
 
 def _time(millis: int) -> datetime:

@@ -11,7 +11,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.pipeline.committing import Committed, tag_batch
 from lakehouse_dagster.pipeline.groups import GroupedBatch, Groups, group_user, read_groups, record_group
-from lakehouse_dagster.pipeline.table_state import BATCH, BATCHES, RUN_ID, SnapshotFacts, committed_snapshots
+from lakehouse_dagster.pipeline.table_state import BATCH, RUN_ID, SnapshotFacts, batch_properties, committed_snapshots
 
 # As often other committers may come first.
 _MOST_RACES = 10
@@ -60,6 +60,8 @@ class Committer:
             undone = _rolled_back(groups, staged)
             if not undone:
                 groups = self._finish(groups, staged, told)
+                if self.tag_batches:
+                    self._tag(groups, at_first.keys() - told.keys())
                 # Also what an earlier committer has committed and did not come to remove.
                 told |= self._found(groups, map(batch_of, at_first.values()), but=told)
                 left = [staged[number] for number in sorted(at_first.keys() & staged.keys() - told.keys())]
@@ -122,7 +124,7 @@ class Committer:
                 parts,
                 commit_user=group_user(self.commit_user),
                 commit_identifier=number,
-                properties={BATCHES if len(keys) > 1 else BATCH: ", ".join(keys), RUN_ID: self.run_id},
+                properties={**batch_properties(keys), RUN_ID: self.run_id},
                 progress=self.progress,
             )
         except lc.StaleCommit:
@@ -138,6 +140,18 @@ class Committer:
             )
             for batch, part, share in zip(batches, parts, _shares(report, parts), strict=True)
         }
+
+    def _tag(self, groups: Groups, staged: Iterable[int]) -> None:
+        """Tag the snapshots of committed groups with staged batches: their committer may have ended before it did."""
+        of_group = {
+            each.group: each.batch
+            for each in sorted(groups.batches.values(), key=lambda each: each.batch.identifier)
+            if each.group <= groups.done
+        }
+        for number in {groups.batches[one].group for one in staged if one in groups.batches} & of_group.keys():
+            facts = self._original(number, of_group[number], 1)
+            if facts is not None:
+                tag_batch(self.table, of_group[number].key or "", facts.id)
 
     def _found(self, groups: Groups, batches: Iterable[Batch], *, but: Container[int]) -> dict[int, Committed]:
         """Return the batches that were committed before, without those that are told of already."""

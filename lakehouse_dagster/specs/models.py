@@ -453,7 +453,8 @@ class TableSpec(StrictModel):
         """
         if self.ingest.news:
             return Misfit(("ingest", "news"), f"ingest.news: {silent} does not tell what is new. Give a schedule")
-        if "behind" in self.model_fields_set:
+        # A specification that was written as JSON names every field.
+        if "behind" in self.model_fields_set and self.behind != BehindSpec():
             return Misfit(
                 ("behind",),
                 f"behind: {silent} does not tell what is new, so there is no check inputs_current. Leave it out, or "

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 import lakehouse_core as lc
 from lakehouse_dagster import TableSpec, lake_definitions
+from lakehouse_dagster.pipeline.table_state import batch_keys
 from tests.lakehouse_dagster.many_batches import (
     DAYS,
     FEED,
@@ -89,7 +90,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 def snapshots(table: lc.Table) -> list[str]:
-    return [one.properties.get("lakehouse.batches") or one.properties["lakehouse.batch"] for one in table.snapshots()]
+    return [", ".join(batch_keys(one.properties)) for one in table.snapshots()]
 
 
 def test_the_sensor_starts_one_run_that_commits_what_all_runs_have_staged(

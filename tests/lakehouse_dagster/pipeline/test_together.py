@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore, ProcessDied
+from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore, ProcessDied
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.pipeline import (
     Committer,
@@ -25,6 +25,7 @@ from lakehouse_dagster.pipeline import (
     recorded_groups,
     stage_batches,
 )
+from lakehouse_dagster.pipeline.table_state import batch_keys, batch_properties
 
 USER = "feed/shop/orders@v1/lake/sales/orders"
 
@@ -78,10 +79,7 @@ class Warehouse:
 
     def snapshots(self) -> list[str]:
         """The batches of each snapshot, and who made it."""
-        names = ("lakehouse.batch", "lakehouse.batches")
-        return [
-            next(one.properties[name] for name in names if name in one.properties) for one in self.table.snapshots()
-        ]
+        return [", ".join(batch_keys(one.properties)) for one in self.table.snapshots()]
 
 
 def in_order(batches: Iterable[Batch], groups: Groups) -> dict[int, str]:
@@ -318,3 +316,97 @@ def test_committers_in_parallel_take_each_batch_once(tmp_path: Path) -> None:
     table = opened().table
     assert sorted(row["day"] for row in table.scan().to_arrow().to_pylist()) == list(range(1, 19))
     assert table.all_pending(USER) == []
+
+
+def test_a_record_that_was_dropped_is_told_and_no_batch_comes_twice() -> None:
+    house = Warehouse()
+    house.stage(1, 2)
+    house.commit()
+    house.catalog.drop_table("sales.batch_groups")
+
+    for again in (lambda: house.stage(1, 2), house.commit):
+        with pytest.raises(lc.CorruptTable, match=r"sales\.batch_groups: it does not have group 0 of sales\.orders"):
+            again()
+    assert house.days() == [1, 1, 2, 2]
+
+
+def forget_users(house: Warehouse, others: str) -> None:
+    """Let so many other users commit that the table forgets those before them."""
+    for number in range(520):
+        staged = house.table.stage([{"id": 0, "day": -1}], commit_user=f"{others}-{number}", commit_identifier=0)
+        house.table.commit(staged)
+    assert not any("groups" in one.commit_user for one in house.table.committers())
+
+
+@pytest.mark.slow
+def test_batches_do_not_come_twice_when_the_table_has_forgotten_their_committer() -> None:
+    house = Warehouse()
+    house.stage(1, 2)
+    house.commit()
+    forget_users(house, "first")
+
+    assert house.stage(1, 2) == [True, True]
+    house.stage(3)
+    house.commit()
+    assert [day for day in house.days() if day > 0] == [1, 1, 2, 2, 3, 3]
+
+    forget_users(house, "second")
+    house.table.alter(lc.SetOption("snapshot.expire.limit", "5000"))
+    house.table.expire_snapshots(retain_max=3, retain_min=1)
+    for again in (lambda: house.stage(1, 2), house.commit):
+        with pytest.raises(lc.StaleCommit, match="neither the committers of the table nor its snapshots"):
+            again()
+
+
+def test_a_group_that_was_recorded_and_not_committed_is_committed_after_other_commits() -> None:
+    house = Warehouse()
+    house.stage(1)
+    with pytest.raises(ProcessDied):
+        Warehouse(_dying_at_the_commit(house)).commit()
+    house.table.write([{"id": 0, "day": -1}])
+
+    house.commit()
+    assert house.days() == [-1, 1, 1]
+
+
+def _dying_at_the_commit(house: Warehouse) -> ObjectStore:
+    """Return the store of a process that ends before it publishes a snapshot of the table."""
+
+    def end(call: Call) -> None:
+        if call.method == "create_new" and call.key.startswith("sales.db/orders/snapshot/"):
+            raise ProcessDied(call.key)
+
+    return FaultyStore(house.store, on_call=end)
+
+
+def test_a_committer_that_ended_between_commit_and_tag_is_carried_on_with_the_tag() -> None:
+    house = Warehouse()
+    house.stage(1, 2)
+
+    def end(call: Call) -> None:
+        if call.writes and "/tag/" in call.key:
+            raise ProcessDied(call.key)
+
+    with pytest.raises(ProcessDied):
+        Warehouse(FaultyStore(house.store, on_call=end), seed=5).commit(tag_batches=True)
+    house.commit(tag_batches=True)
+
+    assert [(tag.name, tag.snapshot_id) for tag in house.table.tags()] == [("batch-day-002", 1)]
+    assert house.days() == [1, 1, 2, 2]
+
+
+def test_a_key_with_a_comma_stays_one_key() -> None:
+    for keys in (["a, b", "c"], ["a, b"]):
+        assert batch_keys(batch_properties(keys)) == keys
+    assert batch_keys({"lakehouse.batches": "a, b"}) == ["a", "b"]
+
+
+def test_a_record_of_an_earlier_release_gets_the_new_column() -> None:
+    house = Warehouse()
+    house.stage(1)
+    house.commit()
+    house.catalog.table("sales.batch_groups").alter(lc.DropColumn("base_snapshot_id"))
+    house.stage(2)
+    house.commit()
+
+    assert house.days() == [1, 1, 2, 2]
