@@ -345,9 +345,9 @@ class Table:
     ) -> reports.CommitReport:
         """Publish several staged commits as one snapshot, under a user and identifier of its own.
 
-        Where two of them have rows of a key, the later one of the list wins. Users, identifiers and properties of the
-        staged commits do not count: the caller sees to it that none is committed twice. Overwrites are refused. In all
-        else it is like `commit`.
+        Their rows are merged as if they had been committed one after the other, in this order. Users, identifiers and
+        properties of the staged commits do not count. Overwrites are refused, and a staged commit whose files are in
+        the table already. In all else it is like `commit`.
         """
         return table_writes.commit_together(
             self._context,

@@ -6,11 +6,12 @@ too. No Spark.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
+from typing import TypeAlias
 
 import dagster as dg
 
@@ -49,12 +50,8 @@ class Waiting:
     new: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """A run that is queued or running: its assets, and its partition if it has one alone."""
-
-    assets: Collection[dg.AssetKey]
-    partition: str | None
+# The assets of a run that is queued or running, each with its partitions.
+Running: TypeAlias = Mapping[dg.AssetKey, Collection[str | None]]
 
 
 def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
@@ -90,7 +87,7 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
                 lines.append(f"{name}: {error}")
                 continue
             ingest = lake.operation_key(spec, "ingest")
-            begun = {run.partition for run in runs if ingest in run.assets}
+            begun = {partition for run in runs for partition in run.get(ingest, ())}
             asked = (_staging_request(lake, spec, key, now=now) for key in found.new if key not in begun)
             new = first_requests(context.instance, sensor, asked, most=max(0, _MOST_REQUESTS - len(requests)))
             requests += new
@@ -99,14 +96,16 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
                 continue
             seen[name] = since.get(name, now.isoformat(timespec="seconds"))
             waited = now - datetime.fromisoformat(seen[name])
-            staging = len(new) + sum(ingest in run.assets for run in runs)
+            staging = len(new) + sum(ingest in run for run in runs)
             count = f"{len(found.ready)} batch{'es' if len(found.ready) > 1 else ''} staged"
-            if any(lake.table_key(spec) in run.assets for run in runs):
+            if any(lake.table_key(spec) in run for run in runs):
                 lines.append(f"{name}: {count}, a run is committing")
             elif staging and waited < timedelta(minutes=spec.commit.wait_minutes):
                 lines.append(f"{name}: {count}, {staging} more run{'s are' if staging > 1 else ' is'} staging")
             else:
                 requests.append(_request(lake, spec, found.ready, count, now=now))
+                # What is staged after this commit waits anew.
+                del seen[name]
         cursor = json.dumps(seen, sort_keys=True)
         if requests:
             context.log.info("\n".join(lines))
@@ -168,5 +167,17 @@ def _request(lake: Lake, spec: TableSpec, ready: Sequence[Batch], count: str, *,
 
 
 def _runs_in_progress(instance: dg.DagsterInstance) -> list[Running]:
-    runs = instance.get_runs(dg.RunsFilter(statuses=_IN_PROGRESS))
-    return [Running(assets=run.asset_selection or (), partition=run.tags.get(_PARTITION)) for run in runs]
+    return [_running(instance, run) for run in instance.get_runs(dg.RunsFilter(statuses=_IN_PROGRESS))]
+
+
+def _running(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Running:
+    partition = run.tags.get(_PARTITION)
+    if run.asset_selection is not None and partition is not None:
+        return dict.fromkeys(run.asset_selection, (partition,))
+    # A range of partitions, or a job without a selection: what Dagster has planned is exact.
+    found: dict[dg.AssetKey, set[str | None]] = {key: set() for key in run.asset_selection or ()}
+    planned = instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
+    for record in planned.records:
+        if record.asset_key is not None:
+            found.setdefault(record.asset_key, set()).add(record.partition_key)
+    return found

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 import lakehouse_core as lc
 from lakehouse_dagster import TableSpec, lake_definitions
 from lakehouse_dagster.pipeline.table_state import batch_keys
+from lakehouse_dagster.run_tags import range_tags
 from tests.lakehouse_dagster.many_batches import (
     DAYS,
     FEED,
@@ -241,6 +242,39 @@ def test_each_new_batch_is_staged_by_a_run_of_its_own(tmp_path: Path, instance: 
     assert requested() == [(ALL[1], [INGEST])]
     place.stage(ALL[1])
     assert requested() == [(ALL[2], [TABLE])]
+
+
+def test_batches_of_a_range_that_a_run_stages_are_not_staged_by_another_run(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    place = Place(tmp_path, orders(), instance)
+    delivered = dg.DynamicPartitionsDefinition(name="many_batches")
+    lake = replace(many_lake(place.spec), feeds={"many": replace(FEED, delivered=delivered)})
+    instance.add_dynamic_partitions("many_batches", ALL[:4])
+    definitions = lake_definitions(lake, resources=resources(tmp_path))
+    job = definitions.resolve_implicit_global_asset_job_def().get_subset(asset_selection={INGEST})
+    # As a job without a selection of its own is run.
+    run = instance.create_run_for_job(
+        job, status=dg.DagsterRunStatus.STARTED, tags=range_tags(ALL[0], ALL[2]), asset_selection=None
+    )
+    assert run.asset_selection is None
+
+    with dg.build_sensor_context(instance=instance, resources=resources(tmp_path), definitions=definitions) as context:
+        found = definitions.resolve_sensor_def("lake_committer").evaluate_tick(context).run_requests or []
+    assert [request.tags[PARTITION] for request in found] == [ALL[3]]
+
+
+def test_each_commit_waits_anew_for_the_runs_that_stage(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    place = Place(tmp_path, orders(commit={"how": "together", "wait_minutes": 60}), instance)
+    place.stage(ALL[0])
+    job = lake_definitions(many_lake(place.spec), resources=resources(tmp_path)).resolve_implicit_global_asset_job_def()
+    instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, asset_selection=frozenset({INGEST}))
+    place.cursor = '{"sales.orders": "2013-01-01T00:00:00+00:00"}'
+    request = place.requested()
+    place.commit(request.tags[PARTITION])
+    place.stage(ALL[1])
+
+    assert place.tick() == "sales.orders: 1 batch staged, 1 more run is staging"
 
 
 def test_a_policy_bounds_the_batches_of_a_snapshot(tmp_path: Path, instance: dg.DagsterInstance) -> None:

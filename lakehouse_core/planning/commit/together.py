@@ -1,6 +1,6 @@
 """Together: several staged commits as one, which becomes one snapshot.
 
-Rule: the order of the parts is the order of their rows: of two parts that write a key, the later one wins.
+Rule: the order of the parts is the order of their rows, as if they were committed one after the other.
 Source: docs/reliability/commit.md#several-at-once.
 """
 
