@@ -23,7 +23,7 @@ import pyarrow as pa
 from obstore import exceptions
 from obstore.store import S3Store as Client
 
-from lakehouse_core.clock import SystemClock
+from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import (
     InvalidRequest,
     NotFound,
@@ -71,8 +71,9 @@ _PROBING: Final = threading.Lock()
 class S3Store:
     """An ObjectStore in a bucket. It has no folders: keys are all there is."""
 
-    def __init__(self, spec: StoreSpec) -> None:
+    def __init__(self, spec: StoreSpec, *, clock: Clock | None = None) -> None:
         self._settings = parse_s3(spec)
+        self._clock = clock or SystemClock()
         self._prefix = "/".join(key_parts(spec.root.partition("/")[2]))
 
     @property
@@ -92,7 +93,8 @@ class S3Store:
         return S3Store, (self.spec,)
 
     def at(self, prefix: str) -> "S3Store":
-        return S3Store(StoreSpec("s3", joined(joined(self._settings.bucket, self._prefix), prefix), self.spec.settings))
+        root = joined(joined(self._settings.bucket, self._prefix), prefix)
+        return S3Store(StoreSpec("s3", root, self.spec.settings), clock=self._clock)
 
     def uri(self, key: str) -> str:
         return f"s3://{self._settings.bucket}/{self._key(key)}"
@@ -197,12 +199,16 @@ class S3Store:
         return self.delete([info.key for info in self.list(prefix)])
 
     def now_millis(self) -> int:
-        key = temp_name("now", SystemClock().uuid())
+        key = self.temp_key("now")
         self.write(key, b"")
         try:
             return self._info(key).modified_millis
         finally:
             self.delete([key])
+
+    def temp_key(self, name: str) -> str:
+        """Return a fresh hidden key."""
+        return temp_name(name, self._clock.uuid())
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Return `length` bytes from `start` on."""
@@ -439,7 +445,7 @@ def check_conditions(store: S3Store) -> None:
 
 
 def _honours_conditions(store: S3Store) -> bool:
-    key = temp_name("probe", SystemClock().uuid())
+    key = store.temp_key("probe")
     try:
         if not store.put_if(key, b"1", "create") or store.put_if(key, b"2", "create"):
             return False

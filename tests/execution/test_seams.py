@@ -11,7 +11,13 @@ CORE = Path(lakehouse_core.__file__).parent
 
 # Each of these makes a clock or a store from nothing, in whose place a test can put no other.
 MAKERS = {
-    "SystemClock": ["catalog/connect", "execution/engines/spark/runtime", "storage/local", "storage/memory"],
+    "SystemClock": [
+        "catalog/connect",
+        "execution/engines/spark/runtime",
+        "storage/local",
+        "storage/memory",
+        "storage/s3",
+    ],
     "open_store": ["catalog/connect", "execution/engines/spark/runtime", "storage/__init__"],
     "LocalStore": ["storage/__init__", "storage/opening"],
     # A dry run writes what nobody keeps.
