@@ -37,7 +37,7 @@ def main() -> None:
     rows = [[name, f"{min(each):.2f}", f"{min(each) / tables * 1000:.1f}"] for name, each in taken.items()]
     measure.print_rows(f"{tables} tables", ["sensor", "s", "ms a table"], rows)
     bars = [
-        measure.Bar(f"{name}, {_LAKE} tables", min(each) / tables * _LAKE, 40, 20, "s") for name, each in taken.items()
+        measure.Bar(f"{name}, {_LAKE} tables", min(each) / tables * _LAKE, 10, 5, "s") for name, each in taken.items()
     ]
     measure.print_bars(bars)
 
