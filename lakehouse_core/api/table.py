@@ -22,6 +22,7 @@ from lakehouse_core.errors import shown
 from lakehouse_core.execution.context import table_context
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.lookup.local_files import LookupCache
+from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.read.read_point import LATEST, ReadPoint
@@ -39,10 +40,17 @@ class Table:
     """One table of a catalog; `name` is `database.table`."""
 
     def __init__(
-        self, name: str, store: ObjectStore, *, schemas: SchemaLog, engine: Callable[[], Engine], clock: Clock
+        self,
+        name: str,
+        store: ObjectStore,
+        *,
+        schemas: SchemaLog,
+        engine: Callable[[], Engine],
+        clock: Clock,
+        arbiter: Arbiter = CREATE_IF_ABSENT,
     ) -> None:
         self.name = name
-        self._context = table_context(name, store, clock, engine, schemas)
+        self._context = table_context(name, store, clock, engine, schemas, arbiter=arbiter)
         self._lookup_caches: dict[str, LookupCache] = {}
 
     def __repr__(self) -> str:
@@ -53,7 +61,7 @@ class Table:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the Spark session: in another process, tasks run in that process."""
-        return _in_this_process, (self.name, self._context.store, self._context.clock)
+        return _in_this_process, (self.name, self._context.store, self._context.clock, self._context.arbiter)
 
     @property
     def uri(self) -> str:
@@ -471,5 +479,6 @@ class Table:
         return table_maintenance.verify(self._context, data=data, progress=progress)
 
 
-def _in_this_process(name: str, store: ObjectStore, clock: Clock) -> Table:
-    return Table(name, store, schemas=SchemaLog(store, MAIN), engine=local_engine(store, clock), clock=clock)
+def _in_this_process(name: str, store: ObjectStore, clock: Clock, arbiter: Arbiter) -> Table:
+    schemas = SchemaLog(store, MAIN, arbiter)
+    return Table(name, store, schemas=schemas, engine=local_engine(store, clock), clock=clock, arbiter=arbiter)

@@ -1,11 +1,11 @@
-"""The file-system catalog: a database is a folder `<name>.db` of the warehouse, a table is a folder with a schema.
+"""Catalog: databases and tables by name, and the verbs over many tables; the same for each kind of metastore.
 
-Rule: a table exists as soon as its schema 0 exists. Source: docs/format/catalogs.md#filesystem-catalog.
+Rule: the catalog checks names and says what is wrong; the metastore keeps the names.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
@@ -19,8 +19,9 @@ from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.filesystem import FileSystemMetastore
+from lakehouse_core.catalog.metastore import Metastore, TableName, TablePlace
 from lakehouse_core.catalog.names import (
-    DATABASE_SUFFIX,
     SYSTEM_DATABASE,
     check_new_name,
     check_no_twin,
@@ -29,6 +30,7 @@ from lakehouse_core.catalog.names import (
     split_name,
     split_system_name,
 )
+from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import Clock
 from lakehouse_core.display import page
 from lakehouse_core.errors import (
@@ -36,29 +38,21 @@ from lakehouse_core.errors import (
     LakehouseError,
     NotFound,
     StorageUnavailable,
-    UnsupportedFeature,
-    WriteOutcomeUnknown,
     shown,
 )
 from lakehouse_core.execution.context import TableContext, table_context
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
 from lakehouse_core.planning.fleet.cost import Budget
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
-from lakehouse_core.storage import FolderStore, ObjectStore, is_hidden, is_temp
-from lakehouse_core.storage.outcomes import begun, created, moved
-from lakehouse_core.table.layout import MAIN
+from lakehouse_core.storage import ObjectStore
+from lakehouse_core.storage.outcomes import begun
 from lakehouse_core.table.schema import ColumnDeclarations, new_schema
 
 StructType: TypeAlias = Any
 
-# The mark of an empty database, because object stores have no empty folders. The name is hidden, so that it is not
-# listed as a table.
-_DATABASE_MARK: Final = ".lakehouse-database"
-_DROPPED_PREFIX: Final = ".dropped-"
 # What stands for other characters in a name.
 _PATTERN: Final = frozenset("*?[")
 
@@ -67,23 +61,33 @@ _PATTERN: Final = frozenset("*?[")
 class Catalog:
     """A catalog: table names → tables.
 
-    `store` is rooted at the warehouse; `engine` makes the engine at the first task.
+    `store` is rooted at the warehouse; `engine` makes the engine at the first task. `metastore` None: the folders of
+    the warehouse are the names.
     """
 
-    def __init__(self, store: ObjectStore, *, clock: Clock, engine: Callable[[], Engine] | None = None) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        clock: Clock,
+        engine: Callable[[], Engine] | None = None,
+        metastore: Metastore | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._engine = engine or local_engine(self._store, self._clock)
+        self._metastore = metastore or FileSystemMetastore(WarehouseFiles(store, clock))
 
     def __repr__(self) -> str:
-        return f"Catalog({shown(self.uri)[1:-1]})"
+        shown_parts = [shown(self.uri)[1:-1], *(f"{key}={value}" for key, value in self._metastore.describe().items())]
+        return f"Catalog({', '.join(shown_parts)})"
 
     def _repr_html_(self) -> str:
-        return page("Catalog", "", {"at": self.uri})
+        return page("Catalog", "", {"at": self.uri, **self._metastore.describe()})
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the Spark session: in another process, tasks run in that process."""
-        return _in_this_process, (self._store, self._clock)
+        return _in_this_process, (self._store, self._clock, self._metastore)
 
     @property
     def uri(self) -> str:
@@ -92,12 +96,7 @@ class Catalog:
 
     def databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
-        folders = self._store.children("").folders
-        return sorted(
-            name.removesuffix(DATABASE_SUFFIX)
-            for name in folders
-            if name.endswith(DATABASE_SUFFIX) and name != DATABASE_SUFFIX
-        )
+        return self._metastore.databases()
 
     def create_database(self, name: str, *, exist_ok: bool = False) -> None:
         """Create a database.
@@ -112,9 +111,7 @@ class Catalog:
         known = self.databases()
         if name not in known:
             check_no_twin(name, known, "database")
-            with self._cleared(_folder(name)):
-                # A concurrent call creates the same object.
-                created(self._store, f"{_folder(name)}/{_DATABASE_MARK}", b"")
+            self._metastore.create_database(name, {})
             log_outcome("create_database", name, "created")
         elif not exist_ok:
             raise InvalidRequest(f"Database {shown(name)} exists already. Pass exist_ok=True to accept that.")
@@ -137,29 +134,13 @@ class Catalog:
         with begun(f"Database {shown(name)}: some of its tables may be dropped. Drop the database again."):
             for table in tables:
                 self.drop_table(f"{name}.{table}")
-            self._clear_hidden(name)
-            self._delete_empty_folders(_folder(name))
-            others = [found.key for found in self._store.list(_folder(name))]
-            if not others and self._has_database(name):
-                raise StorageUnavailable(
-                    f"{self._store.uri(_folder(name))}: the store lists no file in the folder and did not delete it."
-                )
-        if others:
-            raise InvalidRequest(
-                f"Database {shown(name)}: found {len(others)} files that belong to no table, such as "
-                f"{self._store.uri(others[0])}, so its folder stays. Check the files, then remove the folder."
-            )
+            self._metastore.drop_database(name)
 
     def tables(self, database: str) -> list[str]:
         """Return the names of the tables of a database, sorted. Raises NotFound naming near matches."""
         if not self._has_database(database):
             raise self._no_database(database)
-        folder = _folder(database)
-        names = self._store.children(folder).folders
-        are_tables = in_order(
-            lambda name: self._has_schema(f"{folder}/{name}"), names, ahead=1, at_once=self._store.requests_at_once
-        )
-        return sorted(name for name, is_table in zip(names, are_tables, strict=True) if is_table)
+        return self._metastore.tables(database)
 
     def create_table(
         self,
@@ -199,28 +180,18 @@ class Catalog:
         # The database is checked last, so that a user who creates a missing one can create the table then.
         if not self._has_database(database):
             raise self._no_database(database)
-        store = self._store.at(_table_folder(database, table))
-        # Hidden files belong to another process that is writing, or to one that died.
-        # Another process may have created the table since the tables were listed.
-        if any(not is_hidden(found.key.rpartition("/")[2]) for found in store.list("")) and not self._has_schema(
-            _table_folder(database, table)
-        ):
-            raise InvalidRequest(
-                f"{store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
-                "remove the folder or choose another name."
-            )
-        schemas = SchemaLog(store, MAIN)
-        with self._cleared(_table_folder(database, table)):
-            is_ours = schemas.create(first)
-        if not is_ours:
+        full_name = TableName(database, table)
+        place = self._metastore.place(full_name)
+        schemas = place.schemas()
+        if not self._metastore.create_table(full_name, schemas, first, adopt=exist_ok):
             return self._existing(name, exist_ok=exist_ok)
         log_outcome("create_table", name, f"created with {len(first.fields)} columns")
-        return Table(name, store, schemas=schemas, engine=self._engine, clock=self._clock)
+        return self._table_at(name, place, schemas)
 
     def table(self, name: str) -> Table:
         """Open `database.table`. Raises NotFound naming near matches, CorruptTable for an unreadable schema."""
-        store, schemas, _ = self._opened(name)
-        return Table(name, store, schemas=schemas, engine=self._engine, clock=self._clock)
+        opened = self._opened(name)
+        return self._table_at(name, opened.place, opened.schemas)
 
     def system_table(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:
         """Open a system table by Java's name, such as `sales.orders$files`; `options` as in `Table.system`.
@@ -236,45 +207,31 @@ class Catalog:
         A symbolic link is removed, not its target. Raises WriteOutcomeUnknown when the catalog has dropped the table
         but some of its files remain.
         """
-        database, table = split_name(name)
-        folder = _table_folder(database, table)
         try:
-            _, _, witness = self._opened(name)
+            opened = self._opened(name)
         except NotFound:
             if missing_ok:
                 return
             raise
-        # The folder gets a hidden name first, so that a crash leaves hidden files and never a part of a table.
-        hidden = f"{_folder(database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
-        rest = (
-            f"Table {shown(name)} is dropped, but some of its files remain. Remove the folder "
-            f"{self._store.uri(hidden)}."
-        )
-        if not moved(self._folders("dropped", name), folder, hidden, witness=witness):
-            raise StorageUnavailable(
-                f"{self._store.uri(hidden)}: expected a new name, found an existing folder. Drop the table again."
-            )
-        with begun(rest):
-            if left := self._store.delete_folder(hidden):
-                raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
+        self._metastore.drop_table(opened.name, opened.witness)
         log_outcome("drop_table", name, "dropped")
 
     def rename_table(self, source: str, target: str) -> Table:
         """Rename a table, all or nothing, and return it. Raises NotFound; InvalidRequest when `target` exists."""
         database, table = split_name(target)
-        _, _, witness = self._opened(source)
+        opened = self._opened(source)
         if not self._has_database(database):
             raise self._no_database(database)
         check_new_name(table, "table")
         others = [name for name in self.tables(database) if f"{database}.{name}" != source]
         check_no_twin(table, others, "table")
-        old, new = _table_folder(*split_name(source)), _table_folder(database, table)
-        # The table is opened first, because after the move nothing may fail.
-        store = self._store.at(new)
-        if not moved(self._folders("renamed", source), old, new, witness=witness):
+        # The place is looked up first, because after the move nothing may fail.
+        new = TableName(database, table)
+        place = self._metastore.place(new)
+        if not self._metastore.rename_table(opened.name, new, opened.witness):
             raise InvalidRequest(f"Table {shown(target)}: the table or its folder already exists. Choose another name.")
         log_outcome("rename_table", source, f"renamed to {target}")
-        return Table(target, store, schemas=SchemaLog(store, MAIN), engine=self._engine, clock=self._clock)
+        return self._table_at(target, place, place.schemas())
 
     def matching(self, tables: str = "*", *, database: str | None = None) -> list[str]:
         """Return `database.table` of each table whose name and database match, sorted. `database` None means all
@@ -412,72 +369,30 @@ class Catalog:
         )
 
     def _context(self, name: str) -> TableContext:
-        store, schemas, _ = self._opened(name)
-        return table_context(name, store, self._clock, self._engine, schemas)
+        opened = self._opened(name)
+        place = opened.place
+        return table_context(name, place.store, self._clock, self._engine, opened.schemas, arbiter=place.arbiter)
 
-    def _opened(self, name: str) -> tuple[ObjectStore, SchemaLog, str]:
-        """Return the store and the schemas of a table, and the key of the first of them. Raises NotFound."""
-        database, table = split_name(name)
-        store = self._store.at(_table_folder(database, table))
-        schemas = SchemaLog(store, MAIN)
-        ids = schemas.ids()
-        if not ids:
-            if not _PATTERN.isdisjoint(name):
-                raise NotFound(
-                    f"Table {shown(name)} does not exist. For many tables loop over matching({shown(name)}), which "
-                    "gives their names; compact takes the pattern itself."
-                )
-            if not self._has_database(database):
-                raise self._no_database(database)
-            raise NotFound(f"Table {shown(name)} does not exist. {near(table, self.tables(database))}")
-        return store, schemas, MAIN.schema(ids[0])
+    def _table_at(self, name: str, place: TablePlace, schemas: SchemaLog) -> Table:
+        return Table(name, place.store, schemas=schemas, engine=self._engine, clock=self._clock, arbiter=place.arbiter)
 
-    def _folders(self, verb: str, name: str) -> FolderStore:
-        """Return the store's folder verbs. Raises UnsupportedFeature if the store has none."""
-        folders = self._store.folders
-        if folders is None:
-            raise UnsupportedFeature(
-                f"Table {shown(name)} cannot be {verb}: the store of {self.uri} has no folders that move at once. "
-                "Nothing was changed."
+    def _opened(self, name: str) -> "_Opened":
+        """Find a table. Raises NotFound."""
+        full_name = TableName(*split_name(name))
+        place = self._metastore.place(full_name)
+        schemas = place.schemas()
+        witness = self._metastore.find(full_name, schemas)
+        if witness is not None:
+            return _Opened(full_name, place, schemas, witness)
+        if not _PATTERN.isdisjoint(name):
+            raise NotFound(
+                f"Table {shown(name)} does not exist. For many tables loop over matching({shown(name)}), which "
+                "gives their names; compact takes the pattern itself."
             )
-        return folders
-
-    def _delete_empty_folders(self, folder: str) -> None:
-        # Other stores have no folders without objects.
-        if (folders := self._store.folders) is not None:
-            folders.delete_empty_folders(folder)
-
-    def _has_schema(self, folder: str) -> bool:
-        try:
-            return bool(self._store.children(f"{folder}/{MAIN.schema_folder}").files)
-        except InvalidRequest:
-            # The name is a symbolic link that is not followed; opening the table reports that.
-            return False
-
-    def _clear_hidden(self, database: str) -> None:
-        """Remove the mark of a database and the hidden files of interrupted calls: dropped tables, temporary files."""
-        folder = _folder(database)
-        names = {found.key.removeprefix(f"{folder}/").partition("/")[0] for found in self._store.list(folder)}
-        left: list[str] = []
-        for name in sorted(names):
-            if name.startswith(_DROPPED_PREFIX):
-                left += self._store.delete_folder(f"{folder}/{name}")
-            elif name == _DATABASE_MARK or is_temp(name):
-                left += self._store.delete([f"{folder}/{name}"])
-        if left:
-            raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
-
-    @contextmanager
-    def _cleared(self, folder: str) -> Iterator[None]:
-        """Remove the empty folder if the block fails; otherwise the next attempt would find it."""
-        try:
-            yield
-        except WriteOutcomeUnknown:
-            raise
-        except StorageUnavailable:
-            with suppress(StorageUnavailable):
-                self._delete_empty_folders(folder)
-            raise
+        if not self._has_database(full_name.database):
+            raise self._no_database(full_name.database)
+        advice = self._metastore.hint(full_name) or near(full_name.table, self.tables(full_name.database))
+        raise NotFound(f"Table {shown(name)} does not exist. {advice}")
 
     def _existing(self, name: str, *, exist_ok: bool) -> Table:
         if not exist_ok:
@@ -508,8 +423,18 @@ def checked_catalogs(given: object) -> Sequence[Catalog]:
     return given
 
 
-def _in_this_process(store: ObjectStore, clock: Clock) -> Catalog:
-    return Catalog(store, clock=clock)
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A table that exists. `witness`: the key of its first schema."""
+
+    name: TableName
+    place: TablePlace
+    schemas: SchemaLog
+    witness: str
+
+
+def _in_this_process(store: ObjectStore, clock: Clock, metastore: Metastore) -> Catalog:
+    return Catalog(store, clock=clock, metastore=metastore)
 
 
 def _declarations(schema: Any) -> ColumnDeclarations:
@@ -520,11 +445,3 @@ def _declarations(schema: Any) -> ColumnDeclarations:
         return fields_from_spark(schema)
     declarations: ColumnDeclarations = schema
     return declarations
-
-
-def _folder(database: str) -> str:
-    return f"{database}{DATABASE_SUFFIX}"
-
-
-def _table_folder(database: str, table: str) -> str:
-    return f"{_folder(database)}/{table}"

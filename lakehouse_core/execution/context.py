@@ -11,6 +11,7 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
+from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.changelog_log import ChangelogLog
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader
@@ -38,6 +39,7 @@ class TableContext:
     tags: TagLog
     changelogs: ChangelogLog
     manifests: ManifestReader
+    arbiter: Arbiter
     runtime: TaskRuntime
 
     def look(self) -> Look:
@@ -46,7 +48,7 @@ class TableContext:
 
     def on_branch(self, name: str | None) -> "TableContext":
         """Return the context of the branch `name`, None for the main branch, without reading."""
-        return table_context(self.name, self.store, self.clock, self.engine, branch=name)
+        return table_context(self.name, self.store, self.clock, self.engine, branch=name, arbiter=self.arbiter)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address only. The context reads in the other process; the engine is not sent."""
@@ -70,6 +72,7 @@ def table_context(
     schemas: SchemaLog | None = None,
     *,
     branch: str | None = None,
+    arbiter: Arbiter = CREATE_IF_ABSENT,
 ) -> TableContext:
     """Return the context of a branch of the table at `store`, without reading. `schemas`: the schema log, if the caller
     has one.
@@ -81,10 +84,11 @@ def table_context(
         layout=layout,
         clock=clock,
         engine=engine,
-        schemas=SchemaLog(store, layout) if schemas is None else schemas,
-        snapshots=SnapshotLog(store, layout),
+        schemas=SchemaLog(store, layout, arbiter) if schemas is None else schemas,
+        snapshots=SnapshotLog(store, layout, arbiter),
         tags=TagLog(store, layout),
         changelogs=ChangelogLog(store, layout),
         manifests=ManifestReader(store, layout),
+        arbiter=arbiter,
         runtime=local_runtime(store, clock),
     )

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
+from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
@@ -22,14 +23,15 @@ _NAME = re.compile(r"schema-(0|[1-9]\d{0,9})")
 class SchemaLog:
     """Reads and adds the schemas of one branch. `store` is rooted at the table."""
 
-    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
+    def __init__(self, store: ObjectStore, layout: TableLayout, arbiter: Arbiter = CREATE_IF_ABSENT) -> None:
         self._store = store
+        self._arbiter = arbiter
         self._layout = layout
         self._known: dict[int, tuple[TableSchema, bytes]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the cache; another process reads again."""
-        return SchemaLog, (self._store, self._layout)
+        return SchemaLog, (self._store, self._layout, self._arbiter)
 
     @property
     def store(self) -> ObjectStore:
@@ -101,7 +103,7 @@ class SchemaLog:
         """
         key = self._layout.schema(schema.id)
         data = readable_file(schema, serialize_schema, lambda data: parse_schema(data, key), what="The schema")
-        is_ours = created(self._store, key, data)
+        is_ours = created(self._store, key, data, by=self._arbiter.create)
         if is_ours:
             self._known[schema.id] = schema, data
         return is_ours

@@ -15,6 +15,7 @@ from lakehouse_core.errors import (
     SnapshotExpired,
     StorageUnavailable,
 )
+from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.boundary import Boundary
 from lakehouse_core.metadata.hints import read_hint, write_hint
 from lakehouse_core.metadata.ids import snapshot_ids
@@ -43,8 +44,9 @@ _LONGEST_REMEMBERED: Final = 32 * 1024
 class SnapshotLog:
     """Reads the history of one branch and adds to it. `store` is rooted at the table."""
 
-    def __init__(self, store: ObjectStore, layout: TableLayout) -> None:
+    def __init__(self, store: ObjectStore, layout: TableLayout, arbiter: Arbiter = CREATE_IF_ABSENT) -> None:
         self._store = store
+        self._arbiter = arbiter
         self._layout = layout
         self._boundary = Boundary(store, layout)
         self._parsed: Recent[Snapshot] = Recent(_REMEMBERED_SNAPSHOTS)
@@ -53,7 +55,7 @@ class SnapshotLog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the cache; another process reads again."""
-        return SnapshotLog, (self._store, self._layout)
+        return SnapshotLog, (self._store, self._layout, self._arbiter)
 
     @property
     def layout(self) -> TableLayout:
@@ -226,7 +228,7 @@ class SnapshotLog:
         """
         key = self._layout.snapshot(snapshot.id)
         data = readable_file(snapshot, serialize_snapshot, lambda data: parse_snapshot(data, key), what="The snapshot")
-        created = self._store.create_new(key, data)
+        created = self._arbiter.create(self._store, key, data)
         if created and len(data) <= _LONGEST_REMEMBERED:
             self._parsed.put((snapshot.id, data), snapshot)
             self._newest = snapshot.id

@@ -3,7 +3,7 @@
 Rule: an effect that was found by reading is made durable before the caller relies on it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, WriteOutcomeUnknown
@@ -11,15 +11,18 @@ from lakehouse_core.storage.object_store import FolderStore, ObjectStore, StoreR
 from lakehouse_core.storage.overlap import Sinks
 
 
-def created(store: ObjectStore, key: str, data: bytes) -> bool:
+def created(
+    store: ObjectStore, key: str, data: bytes, *, by: Callable[[ObjectStore, str, bytes], bool] | None = None
+) -> bool:
     """Create an object that is never changed; return False if an object with other bytes has `key`. Equal bytes count
     as ours.
 
-    Raises WriteOutcomeUnknown when the store does not answer.
+    `by` creates it where more than the store decides which writer wins. Raises WriteOutcomeUnknown when the store does
+    not answer.
     """
     lost = None
     try:
-        if store.create_new(key, data):
+        if store.create_new(key, data) if by is None else by(store, key, data):
             return True
     except WriteOutcomeUnknown as error:
         lost = error

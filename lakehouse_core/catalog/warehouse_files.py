@@ -1,0 +1,174 @@
+"""Warehouse files: the folders of databases and tables below a warehouse, the same for each kind of catalog.
+
+Rule: a table's files are there as soon as its schema 0 is. Source: docs/format/catalogs.md#filesystem-catalog.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from lakehouse_core.catalog.metastore import TableName
+from lakehouse_core.catalog.names import DATABASE_SUFFIX
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import InvalidRequest, StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown, shown
+from lakehouse_core.metadata.read_ahead import in_order
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.storage import FolderStore, ObjectStore, is_hidden, is_temp
+from lakehouse_core.storage.outcomes import begun, created, moved
+from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.schema import TableSchema
+
+# The mark of an empty database, because object stores have no empty folders. The name is hidden, so that it is not
+# listed as a table.
+_DATABASE_MARK: Final = ".lakehouse-database"
+_DROPPED_PREFIX: Final = ".dropped-"
+
+
+class WarehouseFiles:
+    """The files of databases and tables. `store` is rooted at the warehouse."""
+
+    def __init__(self, store: ObjectStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def databases(self) -> list[str]:
+        """Return the names of the databases that have a folder, sorted."""
+        folders = self._store.children("").folders
+        return sorted(
+            name.removesuffix(DATABASE_SUFFIX)
+            for name in folders
+            if name.endswith(DATABASE_SUFFIX) and name != DATABASE_SUFFIX
+        )
+
+    def create_database(self, name: str) -> None:
+        """Create the folder of a database. A concurrent call may create the same one."""
+        with self._cleared(_folder(name)):
+            created(self._store, f"{_folder(name)}/{_DATABASE_MARK}", b"")
+
+    def drop_database(self, name: str) -> str | None:
+        """Remove the folder of a database without tables; return a phrase about files of no table that keep the folder,
+        None if there are none.
+        """
+        self._clear_hidden(name)
+        self.delete_empty_folders(_folder(name))
+        others = [found.key for found in self._store.list(_folder(name))]
+        if others:
+            return f"{len(others)} files that belong to no table, such as {self._store.uri(others[0])}"
+        if name in self.databases():
+            raise StorageUnavailable(
+                f"{self._store.uri(_folder(name))}: the store lists no file in the folder and did not delete it."
+            )
+        return None
+
+    def tables(self, database: str) -> list[str]:
+        """Return the names of the folders of a database that hold a schema, sorted."""
+        names = self._store.children(_folder(database)).folders
+        are_tables = in_order(
+            lambda name: self.has_schema(TableName(database, name)),
+            names,
+            ahead=1,
+            at_once=self._store.requests_at_once,
+        )
+        return sorted(name for name, is_table in zip(names, are_tables, strict=True) if is_table)
+
+    def has_schema(self, name: TableName) -> bool:
+        """Return whether the table's folder holds a schema."""
+        try:
+            return bool(self._store.children(f"{_table_folder(name)}/{MAIN.schema_folder}").files)
+        except InvalidRequest:
+            # The name is a symbolic link that is not followed; opening the table reports that.
+            return False
+
+    def at(self, name: TableName) -> ObjectStore:
+        """Return the store rooted at the table's folder."""
+        return self._store.at(_table_folder(name))
+
+    def database_uri(self, name: str) -> str:
+        """Return the address of the folder of a database."""
+        return self._store.uri(_folder(name))
+
+    def create_table(self, name: TableName, schemas: SchemaLog, first: TableSchema) -> bool:
+        """Create schema 0 of `name`, and so the table's files; return False if another table's schema is there.
+
+        Raises InvalidRequest if the folder holds files without a schema.
+        """
+        # Hidden files belong to another process that is writing, or to one that died.
+        # Another process may have created the table since the tables were listed.
+        if any(not is_hidden(found.key.rpartition("/")[2]) for found in schemas.store.list("")) and not self.has_schema(
+            name
+        ):
+            raise InvalidRequest(
+                f"{schemas.store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
+                "remove the folder or choose another name."
+            )
+        with self._cleared(_table_folder(name)):
+            return schemas.create(first)
+
+    def drop_table(self, name: TableName, witness: str) -> None:
+        """Remove the table's folder. `witness`: the key of its first schema in the folder."""
+        # The folder gets a hidden name first, so that a crash leaves hidden files and never a part of a table.
+        hidden = f"{_folder(name.database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
+        rest = (
+            f"Table {shown(str(name))} is dropped, but some of its files remain. Remove the folder "
+            f"{self._store.uri(hidden)}."
+        )
+        folders = self.folders("dropped", name)
+        if not moved(folders, _table_folder(name), hidden, witness=witness):
+            raise StorageUnavailable(
+                f"{self._store.uri(hidden)}: expected a new name, found an existing folder. Drop the table again."
+            )
+        with begun(rest):
+            if left := self._store.delete_folder(hidden):
+                raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
+
+    def move_table(self, source: TableName, target: TableName, witness: str) -> bool:
+        """Move a table's folder; return False if the target exists."""
+        return moved(self.folders("renamed", source), _table_folder(source), _table_folder(target), witness=witness)
+
+    def folders(self, verb: str, name: TableName) -> FolderStore:
+        """Return the store's folder verbs. Raises UnsupportedFeature if the store has none."""
+        folders = self._store.folders
+        if folders is None:
+            raise UnsupportedFeature(
+                f"Table {shown(str(name))} cannot be {verb}: the store of {self._store.uri('')} has no folders that "
+                "move at once. Nothing was changed."
+            )
+        return folders
+
+    def delete_empty_folders(self, folder: str) -> None:
+        """Remove empty folders at and below `folder`. Stores without folders have none."""
+        if (folders := self._store.folders) is not None:
+            folders.delete_empty_folders(folder)
+
+    def _clear_hidden(self, database: str) -> None:
+        """Remove the mark of a database and the hidden files of interrupted calls: dropped tables, temporary files."""
+        folder = _folder(database)
+        names = {found.key.removeprefix(f"{folder}/").partition("/")[0] for found in self._store.list(folder)}
+        left: list[str] = []
+        for name in sorted(names):
+            if name.startswith(_DROPPED_PREFIX):
+                left += self._store.delete_folder(f"{folder}/{name}")
+            elif name == _DATABASE_MARK or is_temp(name):
+                left += self._store.delete([f"{folder}/{name}"])
+        if left:
+            raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
+
+    @contextmanager
+    def _cleared(self, folder: str) -> Iterator[None]:
+        """Remove the empty folder if the block fails; otherwise the next attempt would find it."""
+        try:
+            yield
+        except WriteOutcomeUnknown:
+            raise
+        except StorageUnavailable:
+            with suppress(StorageUnavailable):
+                self.delete_empty_folders(folder)
+            raise
+
+
+def _folder(database: str) -> str:
+    return f"{database}{DATABASE_SUFFIX}"
+
+
+def _table_folder(name: TableName) -> str:
+    return f"{_folder(name.database)}/{name.table}"
