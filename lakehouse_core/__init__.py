@@ -67,7 +67,7 @@ from lakehouse_core.planning.alter.schema_change import (
     UpdateColumnType,
     UpdateComment,
 )
-from lakehouse_core.planning.fleet.cost import Budget
+from lakehouse_core.planning.fleet.cost import Budget, Rates
 from lakehouse_core.planning.read.read_point import (
     AsOf,
     AtSnapshot,
@@ -139,6 +139,7 @@ __all__ = [
     "PartitionRecord",
     "PlanTooLarge",
     "Progress",
+    "Rates",
     "ReadPoint",
     "Records",
     "RemoveOption",

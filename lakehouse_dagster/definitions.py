@@ -94,18 +94,21 @@ def fleet_definitions(
     *,
     reads: Mapping[str, float] | None = None,
     operations: Sequence[str] | None = None,
+    rates: lc.Rates | None = None,
+    urgent: lc.Budget | None = None,
 ) -> dg.Definitions:
     """Return the asset that spends a budget of maintenance on all tables of a lake, its job, the schedule that does so
     each night, and the sensor that starts what is urgent. Start the schedule and the sensor yourself.
 
-    `reads` and `operations` are those of `fleet_asset`.
+    `reads`, `operations` and `rates` are those of `fleet_asset`. `urgent` is the budget of each run that the sensor
+    starts, by default the budget of the night.
     """
     job = fleet_job(lake)
     return dg.Definitions(
-        assets=[fleet_asset(lake, budget, reads=reads, operations=operations)],
+        assets=[fleet_asset(lake, budget, reads=reads, operations=operations, rates=rates)],
         jobs=[job],
         schedules=[fleet_schedule(lake, job)],
-        sensors=[urgent_sensor(lake, job, budget)],
+        sensors=[urgent_sensor(lake, job, budget if urgent is None else urgent, rates=rates)],
     )
 
 

@@ -45,7 +45,7 @@ from lakehouse_core.execution.engine import Engine
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
-from lakehouse_core.planning.fleet.cost import Budget
+from lakehouse_core.planning.fleet.cost import RATES, Budget, Rates
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.storage.outcomes import begun
@@ -304,6 +304,7 @@ class Catalog:
         reads: Mapping[str, float] | None = None,
         operations: Sequence[Operation] = OPERATIONS,
         only_urgent: bool = False,
+        rates: Rates = RATES,
         also: Sequence["Catalog"] = (),
         progress: Listener | None = None,
     ) -> MaintenancePlan:
@@ -314,7 +315,8 @@ class Catalog:
         An operation is worth the seconds of reading that it saves each day. `reads` says how often a day each table is
         read, by name; nothing records that, so other tables count as read once, as a whole. `operations` are those to
         choose from: leave out 'expire' where another engine expires snapshots. With `only_urgent`, only what should not
-        wait is chosen. `also` are catalogs whose tables share the budget.
+        wait is chosen. `rates` are the speeds of the machine and the store, by default those of a local disk. `also`
+        are catalogs whose tables share the budget.
         A table that cannot be read or maintained is a refusal with its reason, and so is a lake that is away. Raises
         NotFound when no table matches in any lake, InvalidRequest.
         """
@@ -342,6 +344,7 @@ class Catalog:
             reads=reads,
             operations=operations,
             only_urgent=only_urgent,
+            rates=rates,
             progress=None if progress is None else unfailing(progress),
         )
 

@@ -18,7 +18,7 @@ from lakehouse_core.display import count_text
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.options.units import parse_size
 from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
-from lakehouse_core.planning.fleet.cost import NOTHING, Budget
+from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Budget, Rates
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,6 +47,11 @@ def _planning(command: F) -> F:
             multiple=True,
             type=click.Choice(list(_WORDS)),
             help="An operation to choose from. Repeat for more. Default: all.",
+        ),
+        click.option(
+            "--request-time",
+            metavar="AGE",
+            help="How long a request to the store takes, as in 20ms for an object store. Default: 0.2 ms.",
         ),
         click.option("--only-urgent", is_flag=True, help="Only what should not wait."),
         click.option(
@@ -162,6 +167,7 @@ def _made(
     duration: str | None,
     reads: Sequence[str],
     operations: Sequence[str],
+    request_time: str | None,
     only_urgent: bool,
     also: Sequence[str],
 ) -> MaintenancePlan:
@@ -171,7 +177,7 @@ def _made(
     limits = Budget(
         bytes=None if budget is None else parse_size("--budget", budget),
         requests=requests,
-        seconds=None if duration is None else parse_age(duration, "--time").total_seconds(),
+        seconds=None if duration is None else _seconds(duration, "--time"),
     )
     chosen: list[Operation] = [_WORDS[word] for word in operations] or list(OPERATIONS)
     catalog = open_catalog(context)
@@ -183,9 +189,14 @@ def _made(
             reads=_reads(reads),
             operations=chosen,
             only_urgent=only_urgent,
+            rates=RATES if request_time is None else Rates(request_seconds=_seconds(request_time, "--request-time")),
             also=others,
             progress=progress,
         )
+
+
+def _seconds(text: str, option: str) -> float:
+    return parse_age(text, option).total_seconds()
 
 
 def _reads(texts: Sequence[str]) -> dict[str, float]:

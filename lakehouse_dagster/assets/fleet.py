@@ -55,12 +55,13 @@ def fleet_asset(
     *,
     reads: Mapping[str, float] | None = None,
     operations: Sequence[str] | None = None,
+    rates: lc.Rates | None = None,
 ) -> dg.AssetsDefinition:
     """Return the asset that spends a budget of maintenance on the tables of a lake, where it saves most reading.
 
     The tables are not upstream of it: each load would make it out of date. `reads`: how often a day tables are read, by
-    `database.table`. `operations`: those to choose from, None means all. Raises InvalidRequest for a table that is not
-    of the lake.
+    `database.table`. `operations`: those to choose from, None means all. `rates`: the speeds of machine and store, None
+    means those of a local disk. Raises InvalidRequest for a table that is not of the lake.
     """
     known = {lake.table(name).identifier: count for name, count in (reads or {}).items()}
 
@@ -86,7 +87,7 @@ def fleet_asset(
             reads={
                 name: count for name, count in {**known, **config.reads}.items() if lake.table(name).identifier in names
             },
-            **_operations(config.operations or operations),
+            **_given(operations=config.operations or operations, rates=rates),
             only_urgent=config.only_urgent,
         )
         context.log.info(str(plan))
@@ -117,9 +118,9 @@ def fleet_asset(
     return fleet
 
 
-def _operations(names: Sequence[str] | None) -> dict[str, Any]:
-    """Return the argument for the operations to choose from; none of them: the default, which is all."""
-    return {"operations": names} if names else {}
+def _given(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that are given; the others keep the defaults of the core."""
+    return {name: value for name, value in arguments.items() if value}
 
 
 def _created(catalog: lc.Catalog, lake: Lake, names: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ Rule: the plan of the core decides what is urgent.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -16,9 +17,11 @@ from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.resources import LakehouseResource
 
 
-def urgent_sensor(lake: Lake, job: AssetJob, budget: lc.Budget) -> dg.SensorDefinition:
-    """Return the sensor that starts the `fleet_job` of a lake for tables with urgent partitions. It is stopped until
-    you start it.
+def urgent_sensor(
+    lake: Lake, job: AssetJob, budget: lc.Budget, *, rates: lc.Rates | None = None
+) -> dg.SensorDefinition:
+    """Return the sensor that starts the `fleet_job` of a lake for tables with urgent partitions, each run with this
+    budget. It is stopped until you start it. `rates`: those of the `fleet_asset`.
     """
     tables = {lake.table_key(spec): spec.identifier for spec in lake.tables}
     name = lake.scoped("urgent_maintenance")
@@ -39,13 +42,13 @@ def urgent_sensor(lake: Lake, job: AssetJob, budget: lc.Budget) -> dg.SensorDefi
         def report(_: dg.AssetKey, table: lc.Table | None) -> str:
             if table is None:
                 return NOT_CREATED
-            plan = urgent_plan(catalog, table.name, budget)
+            plan = urgent_plan(catalog, table.name, budget, rates)
             found.extend(plan.choices)
             return "; ".join(_told(plan)) or "nothing urgent"
 
         lines, cursor = look_at_each(context, lake.resource, tables, report, first=context.cursor)
-        asked = urgent_requests(lake, found, now=datetime.now(UTC))
-        requests = first_requests(context.instance, name, asked, most=1)  # each run has the whole budget
+        asked = urgent_requests(lake, found, budget, now=datetime.now(UTC))
+        requests = first_requests(context.instance, name, asked, most=1)  # each run has the budget
         return dg.SensorResult(run_requests=requests, skip_reason=None if requests else lines, cursor=cursor)
 
     return urgent
@@ -58,26 +61,40 @@ def _told(plan: lc.MaintenancePlan) -> Iterator[str]:
         yield f"{refusal.name}: urgent, and the budget of {plan.budget} is too small: {refusal.reason}. Raise it"
 
 
-def urgent_plan(catalog: lc.Catalog, table: str, budget: lc.Budget) -> lc.MaintenancePlan:
+def urgent_plan(
+    catalog: lc.Catalog, table: str, budget: lc.Budget, rates: lc.Rates | None = None
+) -> lc.MaintenancePlan:
     """Return what of a table should not wait."""
     # Manifests and snapshots are never urgent, so they are not read.
-    return catalog.plan_maintenance([table], budget=budget, operations=("compact", "compact_full"), only_urgent=True)
+    return catalog.plan_maintenance(
+        [table],
+        budget=budget,
+        operations=("compact", "compact_full"),
+        only_urgent=True,
+        rates=rates or lc.Rates(),
+    )
 
 
-def urgent_requests(lake: Lake, found: Sequence[lc.MaintenanceChoice], *, now: datetime) -> list[dg.RunRequest]:
-    """Return a run for each table with urgent choices.
+def urgent_requests(
+    lake: Lake, found: Sequence[lc.MaintenanceChoice], budget: lc.Budget, *, now: datetime
+) -> list[dg.RunRequest]:
+    """Return a run with this budget for each table with urgent choices.
 
     The key of a run has its table and the hour, so the same need is requested once in an hour by the clock until a run
     has met it, and a table that stays urgent keeps no other from its turn.
     """
-    return [_urgent_request(lake, table, found, now=now) for table in sorted({choice.table for choice in found})]
+    return [
+        _urgent_request(lake, table, found, budget, now=now) for table in sorted({choice.table for choice in found})
+    ]
 
 
-def _urgent_request(lake: Lake, table: str, found: Sequence[lc.MaintenanceChoice], *, now: datetime) -> dg.RunRequest:
+def _urgent_request(
+    lake: Lake, table: str, found: Sequence[lc.MaintenanceChoice], budget: lc.Budget, *, now: datetime
+) -> dg.RunRequest:
     node = lake.fleet_key.to_python_identifier()
     reasons = dict.fromkeys(f"{choice.table}: {choice.urgent}" for choice in found if choice.table == table)
     return dg.RunRequest(
         run_key=f"urgent:{table}#h{now:%Y%m%d%H}",
-        run_config={"ops": {node: {"config": {"tables": [table], "only_urgent": True}}}},
+        run_config={"ops": {node: {"config": {**asdict(budget), "tables": [table], "only_urgent": True}}}},
         tags={"lakehouse/operation": "fleet", "lakehouse/reason": "; ".join(reasons)},
     )

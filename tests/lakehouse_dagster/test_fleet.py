@@ -239,24 +239,25 @@ def test_the_sensor_starts_what_is_urgent_and_says_why_it_starts_nothing(
 def test_the_same_urgent_need_is_requested_once_an_hour(warehouse: Path) -> None:
     found = lc.connect(warehouse).plan_maintenance(budget=BUDGET, only_urgent=True).choices
     first, second, later = (
-        urgent_requests(LAKE, found, now=datetime(2026, 11, 23, hour, minute, tzinfo=UTC))[0].run_key
+        urgent_requests(LAKE, found, BUDGET, now=datetime(2026, 11, 23, hour, minute, tzinfo=UTC))[0].run_key
         for hour, minute in ((9, 0), (9, 59), (10, 0))
     )
 
     assert first == second == "urgent:sales.orders#h2026112309"
     assert later != first
-    assert urgent_requests(LAKE, [], now=datetime(2026, 11, 23, tzinfo=UTC)) == []
+    assert urgent_requests(LAKE, [], BUDGET, now=datetime(2026, 11, 23, tzinfo=UTC)) == []
 
 
 def test_urgent_tables_have_a_run_each_so_those_that_fail_stop_no_other(warehouse: Path) -> None:
     choice = lc.connect(warehouse).plan_maintenance(budget=BUDGET, only_urgent=True).choices[0]
     found = [replace(choice, table=f"sales.t{number:02}") for number in range(12)]
 
-    requests = urgent_requests(LAKE, found, now=datetime(2026, 11, 23, tzinfo=UTC))
+    requests = urgent_requests(LAKE, found, BUDGET, now=datetime(2026, 11, 23, tzinfo=UTC))
 
-    assert [request.run_config["ops"][NODE]["config"]["tables"] for request in requests] == [
-        [f"sales.t{number:02}"] for number in range(12)
-    ]
+    configs = [request.run_config["ops"][NODE]["config"] for request in requests]
+    assert [config["tables"] for config in configs] == [[f"sales.t{number:02}"] for number in range(12)]
+    # Each run has the budget that the sensor is given, not that of the night.
+    assert {config["bytes"] for config in configs} == {BUDGET.bytes}
 
 
 def test_the_sensor_says_what_is_urgent_and_too_large_for_the_budget(

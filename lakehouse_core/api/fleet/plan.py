@@ -6,16 +6,29 @@ Rule: the plan is a value; its JSON holds all of it, so that one process may pla
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lakehouse_core.display import count_text, size_text
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.fleet.candidates import Candidate, Operation, verb_text
 from lakehouse_core.planning.fleet.choice import Refused
-from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
+from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Budget, Cost, Rates
 
-# In plans that users store. Raise it when a field gets another meaning.
-_VERSION: Final = 2
+# In plans that users store. Raise it when a field is added or removed, or gets another meaning.
+_VERSION: Final = 3
+# A text with a value of another type, an unknown field or a missing one is no plan.
+_STRICT: Final = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+_Count: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 63)]
+_Seconds: TypeAlias = Annotated[float, Field(ge=0)]
+
+
+class _Versioned(BaseModel):
+    """The part of a plan's text that every version has."""
+
+    version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +40,18 @@ class MaintenanceChoice:
     one read. `incarnation` is the creation time of the table, `snapshot_id` its latest snapshot when it was surveyed.
     """
 
+    __pydantic_config__ = _STRICT
+
     warehouse: str
     table: str
     operation: Operation
     partition: Mapping[str, str | None] | None
     incarnation: int
     snapshot_id: int | None
-    bytes: int
-    requests: int
-    seconds: float
-    saved_seconds: float
+    bytes: _Count
+    requests: _Count
+    seconds: _Seconds
+    saved_seconds: _Seconds
     files_saved: int
     runs_saved: int
     bytes_freed: int
@@ -65,11 +80,13 @@ class MaintenanceRefusal:
     should not wait.
     """
 
+    __pydantic_config__ = _STRICT
+
     warehouse: str
     table: str
     operation: Operation | None
     partition: Mapping[str, str | None] | None
-    saved_seconds: float
+    saved_seconds: _Seconds
     reason: str
     urgent: str | None = None
 
@@ -87,21 +104,25 @@ class MaintenancePlan:
     """How a budget is spent on the tables of a warehouse, or of several.
 
     `choices` are in the order of their execution, `refusals` begin with the tables that cannot be read, then the
-    most valuable. `reserve`: of the refused
-    operations, those that a run carries out with what the choices leave of the budget. `tables`, `files` and `bytes`
-    count what the pass found. `time_millis` is the time of the plan.
+    most valuable. `reserve`: of the refused operations, those that a run carries out with what the choices leave of the
+    budget. `tables`, `files` and `bytes` count what the pass found. `rates` are those of its estimates, `time_millis`
+    is its time, `version` that of its JSON.
     """
+
+    __pydantic_config__ = _STRICT
 
     warehouses: tuple[str, ...]
     budget: Budget
     time_millis: int
-    tables: int
-    files: int
-    bytes: int
-    duration_seconds: float
+    tables: _Count
+    files: _Count
+    bytes: _Count
+    duration_seconds: _Seconds
     choices: tuple[MaintenanceChoice, ...]
     refusals: tuple[MaintenanceRefusal, ...]
     reserve: tuple[MaintenanceChoice, ...] = ()
+    rates: Rates = RATES
+    version: int = _VERSION
 
     @property
     def cost(self) -> Cost:
@@ -146,10 +167,10 @@ class MaintenancePlan:
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return {
-            "version": _VERSION,
             **{each.name: getattr(self, each.name) for each in fields(self)},
             "warehouses": list(self.warehouses),
             "budget": asdict(self.budget),
+            "rates": asdict(self.rates),
             "choices": [_plain(choice) for choice in self.choices],
             "refusals": [_plain(refusal) for refusal in self.refusals],
             "reserve": [_plain(choice) for choice in self.reserve],
@@ -161,22 +182,19 @@ class MaintenancePlan:
 
     @staticmethod
     def from_json(text: str) -> "MaintenancePlan":
-        """Return the plan that `to_json` gave. Raises InvalidRequest for another text."""
+        """Return the plan that `to_json` gave.
+
+        Raises InvalidRequest for a text of another version, with an unknown field, or with a value out of range.
+        """
         try:
-            document = json.loads(text)
-            if document["version"] != _VERSION:
-                raise InvalidRequest(
-                    f"The plan has version {shown(document['version'])}: expected {_VERSION}. Plan again."
-                )
-            values = {each.name: document[each.name] for each in fields(MaintenancePlan)}
-            values["warehouses"] = tuple(map(str, values["warehouses"]))
-            values["budget"] = Budget(**values["budget"])
-            values["choices"] = tuple(_choice(each) for each in values["choices"])
-            values["reserve"] = tuple(_choice(each) for each in values["reserve"])
-            values["refusals"] = tuple(MaintenanceRefusal(**each) for each in values["refusals"])
-            return MaintenancePlan(**values)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidRequest(f"{shown(text)}: expected a plan as to_json returns it ({error}).") from error
+            version = _Versioned.model_validate_json(text).version
+            if version != _VERSION:
+                raise InvalidRequest(f"The plan has version {version}: expected {_VERSION}. Plan again.")
+            return _PLANS.validate_json(text)
+        except ValidationError as error:
+            raise InvalidRequest(
+                f"{shown(text)}: expected a plan as to_json returns it ({_first_problem(error)}). Plan again."
+            ) from error
 
 
 def choice_of(candidate: Candidate, incarnation: int, snapshot_id: int | None) -> MaintenanceChoice:
@@ -229,11 +247,10 @@ def _plain(value: MaintenanceChoice | MaintenanceRefusal) -> dict[str, Any]:
     return {**found, "partition": None if value.partition is None else dict(value.partition)}
 
 
-def _choice(document: Any) -> MaintenanceChoice:
-    choice = MaintenanceChoice(**document)
-    if choice.operation not in get_args(Operation):
-        raise InvalidRequest(
-            f"{choice.table}: the plan has the operation {shown(choice.operation)}: expected one of "
-            f"{', '.join(get_args(Operation))}."
-        )
-    return choice
+_PLANS: Final = TypeAdapter(MaintenancePlan)
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]

@@ -22,7 +22,7 @@ from lakehouse_core.planning.fleet.candidates import (
     why_none,
 )
 from lakehouse_core.planning.fleet.choice import choose
-from lakehouse_core.planning.fleet.cost import Budget, is_amount
+from lakehouse_core.planning.fleet.cost import Budget, Rates, is_amount
 from lakehouse_core.planning.fleet.survey import TableSurvey
 from lakehouse_core.progress import Listener, Watch
 
@@ -47,6 +47,7 @@ def plan_fleet(
     reads: Mapping[str, float] | None,
     operations: Sequence[Operation],
     only_urgent: bool,
+    rates: Rates,
     progress: Listener | None,
 ) -> MaintenancePlan:
     """Return the plan for the tables. `reads`: by name, how often a day each is read; others are read once.
@@ -54,6 +55,8 @@ def plan_fleet(
     Raises InvalidRequest for arguments that fit no table.
     """
     check_budget(budget)
+    if not isinstance(rates, Rates):
+        raise InvalidRequest(f"rates={shown(rates)}: expected rates, as in lc.Rates(request_seconds=0.02).")
     wanted = checked_operations(operations)
     per_day = _checked_reads(reads, {table.name for table in tables})
     started = clock.monotonic_seconds()
@@ -72,13 +75,14 @@ def plan_fleet(
         surveyed += 1
         files, size = files + found.file_count, size + found.size_bytes
         states[table.warehouse, table.name] = found.incarnation, found.snapshot_id
-        of_table = list(candidates_of(found, wanted, reads_per_day=per_day.get(table.name, 1.0)))
+        of_table = list(candidates_of(found, wanted, reads_per_day=per_day.get(table.name, 1.0), rates=rates))
         candidates += of_table
         refusals += _refusals(found, wanted, {each.operation for each in of_table})
     choice = choose(candidates, budget, only_urgent=only_urgent)
     return MaintenancePlan(
         warehouses=tuple(dict.fromkeys(table.warehouse for table in tables)),
         budget=budget,
+        rates=rates,
         time_millis=clock.now_millis(),
         tables=surveyed,
         files=files,

@@ -6,7 +6,7 @@ decides: what is left of the budget, after what was done, found done, or begun b
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from lakehouse_core.api import table_maintenance
 from lakehouse_core.api.arguments import mapping_of
@@ -15,15 +15,18 @@ from lakehouse_core.api.reports import CompactionReport, Report, outcome
 from lakehouse_core.clock import Clock
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import CommitConflict, InvalidRequest, LakehouseError, NotFound, SnapshotExpired, shown
-from lakehouse_core.execution.compaction.plan import BucketCompaction
+from lakehouse_core.execution.compaction.plan import BucketCompaction, CompactionBase
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.fleet.since import compacted_since
+from lakehouse_core.execution.fleet.since import CompactedSince
+from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.fleet.candidates import COMPACTIONS, compaction_cost
-from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
+from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost, Rates
 from lakehouse_core.planning.fleet.survey import work_of
 from lakehouse_core.progress import Listener, Progress, Watch
-from lakehouse_core.table.schema import TableSchema
+
+# An open table remembers its manifests, so the next choice of the same table does not read them again.
+_OPEN_TABLES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,7 @@ def run_plan(
             "again."
         )
     check_properties(mapping_of("properties", properties))
-    run = _Run(plan.budget, open_table, clock, mapping_of("properties", properties), progress)
+    run = _Run(plan, open_table, clock, mapping_of("properties", properties), progress)
     choices = [choice for choice in plan.choices if choice.warehouse == warehouse]
     for done, choice in enumerate(choices):
         Watch("maintain", choice.table, progress).at("carrying out the plan", done, len(choices), "operations")
@@ -130,14 +133,17 @@ class _Run:
 
     def __init__(
         self,
-        budget: Budget,
+        plan: MaintenancePlan,
         open_table: Callable[[str], TableContext],
         clock: Clock,
         properties: Mapping[str, str],
         progress: Listener | None,
     ) -> None:
-        self._budget = budget
+        self._budget = plan.budget
         self._open = open_table
+        self._opened: Recent[TableContext] = Recent(_OPEN_TABLES)
+        self._rates = plan.rates
+        self._compacted: dict[tuple[str, int], CompactedSince] = {}
         self._clock = clock
         self._started = clock.monotonic_seconds()
         self._properties = properties
@@ -165,15 +171,18 @@ class _Run:
             reason = f"{spent} of the budget of {self._budget} are spent, and {choice.cost} more exceed its "
             self.outcomes.append(MaintenanceOutcome(choice=choice, skipped=f"{reason}{', '.join(exceeded)}"))
             return
-        meter = _Meter(choice, self.left, self._progress)
+        meter = _Meter(choice, self.left, self._rates, self._progress)
         outcome = self._outcome(choice, meter)
         self._taken += meter.spent(outcome)
         self.outcomes.append(outcome)
 
     def _outcome(self, choice: MaintenanceChoice, meter: "_Meter") -> MaintenanceOutcome:
         try:
-            table = self._open(choice.table)
-            if reason := _why_skipped(table, choice, meter):
+            table = self._table(choice)
+            if table is None:
+                made_again = "the table was dropped, and another one of its name was created. Plan again"
+                return MaintenanceOutcome(choice=choice, skipped=made_again)
+            if reason := self._why_done(table, choice, meter):
                 return MaintenanceOutcome(choice=choice, skipped=reason)
             return MaintenanceOutcome(choice=choice, report=_verb(table, choice, meter, self._properties))
         except NotFound as gone:
@@ -183,13 +192,41 @@ class _Run:
         except LakehouseError as error:
             return MaintenanceOutcome(choice=choice, error=error)
 
+    def _table(self, choice: MaintenanceChoice) -> TableContext | None:
+        """Return the table of a choice, None: it was created after the plan. Raises NotFound, CorruptTable."""
+        # An open table would not see that another one has its name now.
+        opened = self._open(choice.table)
+        if opened.schemas.all()[0].time_millis != choice.incarnation:
+            return None
+        place = choice.table, choice.incarnation
+        table = self._opened.get(place) or opened
+        self._opened.put(place, table)
+        return table
+
+    def _why_done(self, table: TableContext, choice: MaintenanceChoice, meter: "_Meter") -> str | None:
+        """Return why a compaction counts as done. Raises NotFound, CorruptTable, StorageUnavailable."""
+        if choice.operation not in COMPACTIONS or choice.snapshot_id is None:
+            return None
+        place = choice.table, choice.snapshot_id
+        since = self._compacted.setdefault(place, CompactedSince(choice.snapshot_id))
+        try:
+            found = since.first(table, choice.partition)
+        except SnapshotExpired as expired:
+            return f"whether it was done since the plan is not known any more: {expired} Plan again"
+        if found is None:
+            return None
+        # A plan that is run again spends its budget once.
+        meter.was_done = True
+        return f"snapshot {found} has compacted it since the plan, which counts as spent"
+
 
 class _Meter:
     """What a choice takes: its cost as its verb finds it, and how far the verb has come. It is a `Listener`."""
 
-    def __init__(self, choice: MaintenanceChoice, left: Budget, listener: Listener | None) -> None:
+    def __init__(self, choice: MaintenanceChoice, left: Budget, rates: Rates, listener: Listener | None) -> None:
         self._cost = choice.cost
         self._left = left
+        self._rates = rates
         self._listener = listener
         self._sizes: Sequence[int] = ()
         self._finished = 0
@@ -201,9 +238,11 @@ class _Meter:
         if self._listener is not None:
             self._listener(progress)
 
-    def why_not(self, buckets: Sequence[BucketCompaction], schema: TableSchema) -> str | None:
+    def why_not(self, buckets: Sequence[BucketCompaction], base: CompactionBase) -> str | None:
         """Return why the compaction exceeds the rest of the budget, None: it does not."""
-        self._cost = compaction_cost(work_of([one.plan for one in buckets], schema))
+        self._cost = compaction_cost(
+            work_of([one.plan for one in buckets], base.schema), len(base.manifests), self._rates
+        )
         self._sizes = [one.rewritten_bytes for one in buckets]
         if exceeded := self._left.exceeded_by(self._cost):
             return (
@@ -224,23 +263,6 @@ class _Meter:
         # It failed or was overtaken: the tasks that had finished, the largest first, have rewritten their buckets.
         size = sum(self._sizes[: self._finished])
         return Cost(bytes=size, requests=self._cost.requests if size else 0)
-
-
-def _why_skipped(table: TableContext, choice: MaintenanceChoice, meter: _Meter) -> str | None:
-    """Return why the plan does not fit the table any more. Raises NotFound, CorruptTable, StorageUnavailable."""
-    if table.schemas.all()[0].time_millis != choice.incarnation:
-        return "the table was dropped, and another one of its name was created. Plan again"
-    if choice.operation not in COMPACTIONS or choice.snapshot_id is None:
-        return None
-    try:
-        found = compacted_since(table, choice.snapshot_id, choice.partition)
-    except SnapshotExpired as expired:
-        return f"whether it was done since the plan is not known any more: {expired} Plan again"
-    if found is None:
-        return None
-    # A plan that is run again spends its budget once.
-    meter.was_done = True
-    return f"snapshot {found} has compacted it since the plan, which counts as spent"
 
 
 def _verb(table: TableContext, choice: MaintenanceChoice, meter: _Meter, properties: Mapping[str, str]) -> Report:

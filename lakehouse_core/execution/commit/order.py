@@ -16,9 +16,9 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since
-from lakehouse_core.planning.commit.conflicts import manifests_of_partitions
 from lakehouse_core.planning.commit.file_changes import append_changes, new_files
 from lakehouse_core.planning.commit_order import needed_shift
+from lakehouse_core.planning.manifests import manifests_of_partitions
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_json import messages_from_json

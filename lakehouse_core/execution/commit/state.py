@@ -10,7 +10,7 @@ from lakehouse_core.errors import SnapshotExpired
 from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since
-from lakehouse_core.planning.commit.conflicts import manifests_of_partitions, needs_live_files
+from lakehouse_core.planning.commit.conflicts import needs_live_files
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.commit.steps import (
     AppendStep,
@@ -22,6 +22,7 @@ from lakehouse_core.planning.commit.steps import (
     expired_error,
     with_messages,
 )
+from lakehouse_core.planning.manifests import manifests_of_partitions
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, Keep, ManifestEntry, merge_entries

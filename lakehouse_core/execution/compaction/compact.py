@@ -33,11 +33,10 @@ from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Commit
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
-from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
-WhyNot: TypeAlias = Callable[[Sequence[BucketCompaction], TableSchema], str | None]
+WhyNot: TypeAlias = Callable[[Sequence[BucketCompaction], CompactionBase], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,7 @@ def compact(
     )
     if dry_run or not buckets:
         return planned
-    if why_not is not None and (reason := why_not(buckets, base.schema)):
+    if why_not is not None and (reason := why_not(buckets, base)):
         return replace(planned, buckets=(), noop_reason=reason)
     messages, conflicts = _rewrite(table, base, buckets, watch=watch)
     watch.at("committing the compaction")

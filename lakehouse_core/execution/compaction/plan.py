@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakehouse_core.execution.compaction.scope import FilesByBucket, Scope, files_in, why_none
+from lakehouse_core.execution.compaction.scope import FilesByBucket, Scope, files_in, manifests_in, why_none
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan, Marked, MarkedRows
@@ -16,7 +16,7 @@ from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout, partition_folder
 from lakehouse_core.table.deletion_file import DeletionFile
-from lakehouse_core.table.manifest import IndexManifestEntry
+from lakehouse_core.table.manifest import IndexManifestEntry, ManifestFile
 from lakehouse_core.table.record_expiry import RecordExpiry, record_expiry
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -50,10 +50,13 @@ class BucketCompaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionBase:
-    """What a compaction begins with: the latest snapshot, its live files in scope, and its index files."""
+    """What a compaction begins with: the latest snapshot and its index files, its live files in scope, and the
+    manifests that may name them.
+    """
 
     schema: TableSchema
     snapshot: Snapshot
+    manifests: Sequence[ManifestFile]
     files: FilesByBucket
     indexes: Sequence[IndexManifestEntry]
     expiry: RecordExpiry | None
@@ -95,10 +98,13 @@ def compaction_base(table: TableContext, scope: Scope, *, only_plans: bool = Fal
     def look(latest: Snapshot | None) -> CompactionBase | None:
         if latest is None:
             return None
+        manifests = manifests_in(scope, table, latest, schema)
+        with_stats = not only_plans or expiry is not None
         return CompactionBase(
             schema=schema,
             snapshot=latest,
-            files=files_in(scope, table, latest, schema, with_stats=not only_plans or expiry is not None),
+            manifests=manifests,
+            files=files_in(scope, table, latest, manifests, schema, with_stats=with_stats),
             indexes=table.manifests.index_entries(latest),
             expiry=expiry,
         )

@@ -1,16 +1,17 @@
 """The scope of a compaction: buckets that the caller requests, or buckets that a commit wrote to."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.manifests import manifests_of_partitions, may_hold_match
 from lakehouse_core.planning.readable import check_file
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.levels import run_count
-from lakehouse_core.table.manifest import EntryKind, Keep
+from lakehouse_core.table.manifest import EntryKind, Keep, ManifestFile
 from lakehouse_core.table.partition_time import PartitionExpiry, skipped_by_compaction
 from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.schema import TableSchema
@@ -44,19 +45,37 @@ class WrittenBuckets:
 Scope: TypeAlias = RequestedBuckets | WrittenBuckets
 
 
+def manifests_in(scope: Scope, table: TableContext, snapshot: Snapshot, schema: TableSchema) -> Sequence[ManifestFile]:
+    """Return the manifests of `snapshot` that may name files of buckets in scope. Raises CorruptTable."""
+    manifests = table.manifests.of(snapshot)
+    if isinstance(scope, RequestedBuckets):
+        return [manifest for manifest in manifests if may_hold_match(manifest, scope.condition, schema)]
+    if scope.places is None:
+        return manifests
+    types = [field.type for field in schema.partition_fields]
+    return manifests_of_partitions(manifests, {partition for partition, _ in scope.places}, types)
+
+
 def files_in(
-    scope: Scope, table: TableContext, snapshot: Snapshot, schema: TableSchema, *, with_stats: bool = True
+    scope: Scope,
+    table: TableContext,
+    snapshot: Snapshot,
+    manifests: Sequence[ManifestFile],
+    schema: TableSchema,
+    *,
+    with_stats: bool = True,
 ) -> FilesByBucket:
     """Return the live files of the buckets in scope, with their statistics if they may be committed again.
 
-    Raises CorruptTable, UnsupportedFeature.
+    `manifests`: those that may name them. Raises CorruptTable, UnsupportedFeature.
     """
     now_millis = table.clock.local_now_millis()
     if isinstance(scope, WrittenBuckets):
-        files = _live_files(table, snapshot, _in_places(scope.places), with_stats=with_stats)
+        files = _live_files(table, snapshot, manifests, _in_places(scope.places), with_stats=with_stats)
         return {place: found for place, found in files.items() if run_count(found) > scope.above_runs}
     expiry = skipped_by_compaction(schema, local_now_millis=now_millis)
-    files = _live_files(table, snapshot, _in_partitions(schema, scope.condition, expiry), with_stats=with_stats)
+    keep = _in_partitions(schema, scope.condition, expiry)
+    files = _live_files(table, snapshot, manifests, keep, with_stats=with_stats)
     return _idle(files, now_millis - scope.idle_millis) if scope.idle_millis else files
 
 
@@ -71,9 +90,16 @@ def why_none(scope: Scope, schema: TableSchema) -> str:
     return f"every partition {' or '.join(reasons)}" if reasons else "there are no files"
 
 
-def _live_files(table: TableContext, snapshot: Snapshot, keep: Keep | None, *, with_stats: bool) -> FilesByBucket:
+def _live_files(
+    table: TableContext,
+    snapshot: Snapshot,
+    manifests: Sequence[ManifestFile],
+    keep: Keep | None,
+    *,
+    with_stats: bool,
+) -> FilesByBucket:
     by_bucket: FilesByBucket = {}
-    for entry in table.manifests.live_entries(snapshot, keep=keep, with_stats=with_stats):
+    for entry in table.manifests.live_entries(snapshot, keep=keep, with_stats=with_stats, manifests=manifests):
         if entry.kind is EntryKind.ADD:
             check_file(entry.file, entry.bucket)
             by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)

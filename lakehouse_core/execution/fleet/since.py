@@ -1,6 +1,6 @@
-"""Since a plan: the compaction of a partition that another run, or this plan before, carried out meanwhile.
+"""Since a plan: the compactions of partitions that others, or this plan in an earlier run, carried out meanwhile.
 
-Rule: only the snapshots after the plan are read.
+Rule: only the snapshots after the plan are read, each once.
 """
 
 from collections.abc import Mapping
@@ -9,21 +9,34 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.table.commit_message import CommitKind
+from lakehouse_core.table.snapshot import Snapshot
 
 
-def compacted_since(table: TableContext, snapshot_id: int, partition: Mapping[str, str | None] | None) -> int | None:
-    """Return the first snapshot after `snapshot_id` that compacted files of the partition; None: there is none.
+class CompactedSince:
+    """The partitions of one table that were compacted after the snapshot `snapshot_id`."""
 
-    Raises SnapshotExpired when a snapshot in between has expired.
-    """
-    latest = table.snapshots.latest_id() or snapshot_id
+    def __init__(self, snapshot_id: int) -> None:
+        self._read_until = snapshot_id
+        self._found: list[tuple[int, Mapping[str, str | None]]] = []
+
+    def first(self, table: TableContext, partition: Mapping[str, str | None] | None) -> int | None:
+        """Return the first snapshot that compacted files of the partition; None: there is none.
+
+        Raises SnapshotExpired when a snapshot in between has expired.
+        """
+        latest = table.snapshots.latest_id() or self._read_until
+        for snapshot in table.snapshots.since(self._read_until, latest):
+            self._found += [(snapshot.id, values) for values in _compacted(table, snapshot)]
+            self._read_until = snapshot.id
+        wanted = dict(partition or {})
+        return next((id for id, values in self._found if values == wanted), None)
+
+
+def _compacted(table: TableContext, snapshot: Snapshot) -> list[Mapping[str, str | None]]:
+    if snapshot.commit_kind is not CommitKind.COMPACT:
+        return []
     schema = table.schemas.latest()
     types = [field.type for field in schema.partition_fields]
-    for snapshot in table.snapshots.since(snapshot_id, latest):
-        if snapshot.commit_kind is not CommitKind.COMPACT:
-            continue
-        for entries in table.manifests.entries_of_each(table.manifests.delta(snapshot)):
-            for stored in {entry.partition for entry in entries}:
-                if named_values(deserialize_row(stored, types), schema) == dict(partition or {}):
-                    return snapshot.id
-    return None
+    entries = table.manifests.entries_of_each(table.manifests.delta(snapshot))
+    partitions = {entry.partition for found in entries for entry in found}
+    return [named_values(deserialize_row(partition, types), schema) for partition in partitions]

@@ -4,7 +4,7 @@ Rule: nothing is written, no data file is opened, and the entries of a table are
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.execution.compaction.plan import CompactionBase, bucket_files, compaction_base
@@ -25,8 +25,10 @@ from lakehouse_core.planning.fleet.survey import (
     survey_manifests,
     survey_partition,
 )
+from lakehouse_core.planning.manifests import manifest_counts
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.table.commit_message import CommitKind
+from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.snapshot import Snapshot, Tag
 
@@ -63,7 +65,7 @@ def survey_table(table: TableContext, *, warehouse: str, operations: Collection[
         incarnation=schemas[0].time_millis,
         snapshot_id=None if latest is None else latest.id,
         partitions=() if base is None or not compacts else _partitions(table, base),
-        manifests=ManifestSurvey() if base is None else _manifests(table, base),
+        manifests=ManifestSurvey() if base is None else _manifests(base),
         snapshot_count=0 if outlook is None else len(outlook.history.snapshot_ids),
         changelog_count=0 if outlook is None else len(outlook.history.changelog_ids),
         tag_count=len(table.tags.names()),
@@ -81,47 +83,65 @@ def _partitions(table: TableContext, base: CompactionBase) -> tuple[PartitionSur
     for one in bucket_files(table, base):
         buckets[one.partition].append(BucketState(files=one.files, expired=one.expired, marked=one.marked))
     now_millis = table.clock.local_now_millis()
+    counts = manifest_counts(base.manifests, buckets, types)
     return tuple(
         survey_partition(
-            named_values(deserialize_row(partition, types), schema), found, schema, local_now_millis=now_millis
+            named_values(deserialize_row(partition, types), schema),
+            found,
+            schema,
+            manifests=counts[partition],
+            local_now_millis=now_millis,
         )
         for partition, found in buckets.items()
     )
 
 
-def _manifests(table: TableContext, base: CompactionBase) -> ManifestSurvey:
+def _manifests(base: CompactionBase) -> ManifestSurvey:
     schema = base.schema
     types = [field.type for field in schema.partition_fields]
     target = schema.table_options.manifest_target_bytes
-    return survey_manifests(table.manifests.of(base.snapshot), types, target_bytes=target)
+    return survey_manifests(base.manifests, types, target_bytes=target)
 
 
 def _expiry(table: TableContext, outlook: ExpiryOutlook) -> ExpirySurvey:
     plan, schema = outlook.plan, table.schemas.latest()
-    files, size = _freed(table, outlook)
+    files = [*_deleted_data_files(table, outlook), *_changelog_files(table, outlook)]
     grace, now_millis = schema.table_options.read_grace_millis, storage_now_millis(table)
     due = [one for one in current_plans(table.store) if is_due(one, grace_millis=grace, now_millis=now_millis)]
     return ExpirySurvey(
         snapshots=len(plan.snapshot_ids),
         changelogs=len(plan.changelog_ids),
         tags=len(outlook.tags),
-        freed_files=files + sum(one.file_count for one in due),
-        freed_bytes=size + sum(one.size_bytes for one in due),
+        unneeded_files=len(files),
+        unneeded_bytes=sum(file.file_size for file in files),
+        due_files=sum(one.file_count for one in due),
+        due_bytes=sum(one.size_bytes for one in due),
+        grace_millis=grace,
         reason=plan.reason,
     )
 
 
-def _freed(table: TableContext, outlook: ExpiryOutlook) -> tuple[int, int]:
-    """Return the number and bytes of the data files that only the expired snapshots need: those that the snapshots
-    after the first expired one deleted, up to the first kept one.
+def _changelog_files(table: TableContext, outlook: ExpiryOutlook) -> Iterator[DataFile]:
+    """Yield the changelog files of what expires: those of snapshots that become changelogs stay."""
+    plan, history = outlook.plan, outlook.history
+    expired = [history.snapshots.get(id) for id in plan.snapshot_ids if id not in plan.made_changelog_ids]
+    expired += [history.changelogs.get(id) for id in plan.changelog_ids]
+    for snapshot in expired:
+        if snapshot is not None:
+            for entries in table.manifests.entries_of_each(table.manifests.changelog(snapshot)):
+                yield from (entry.file for entry in entries)
+
+
+def _deleted_data_files(table: TableContext, outlook: ExpiryOutlook) -> Iterator[DataFile]:
+    """Yield the data files that only the expired snapshots need: those that the snapshots after the first expired one
+    deleted, up to the first kept one.
     """
     if not outlook.plan.snapshot_ids:
-        return 0, 0
+        return
     first, kept = outlook.plan.snapshot_ids[0], outlook.plan.first_kept_id
     tags = list(table.tags.all().values())
     # Creation times of files are local wall clock.
     offset_millis = table.clock.local_now_millis() - table.clock.now_millis()
-    count = size = 0
     for snapshot in outlook.history.snapshots.values():
         # An append deletes nothing.
         if not first < snapshot.id <= kept or snapshot.commit_kind is CommitKind.APPEND:
@@ -136,8 +156,7 @@ def _freed(table: TableContext, outlook: ExpiryOutlook) -> tuple[int, int]:
             if entry.kind is not EntryKind.DELETE or file.file_name in stay:
                 continue
             if not _is_held(tags, snapshot, file.creation_time_millis, offset_millis):
-                count, size = count + 1, size + file.file_size
-    return count, size
+                yield file
 
 
 def _is_held(tags: Iterable[Tag], deleted_by: Snapshot, created_millis: int | None, offset_millis: int) -> bool:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
@@ -17,9 +17,8 @@ from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.commit_message import CommitKind
-from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, ManifestFile, file_identifier
+from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.stats import decode_stats
 
 # The number of conflicts that one message shows.
 _SHOWN: Final = 3
@@ -116,16 +115,6 @@ def unseen_files(
     ]
 
 
-def manifests_of_partitions(
-    manifests: Sequence[ManifestFile], partitions: Iterable[bytes], types: Sequence[DataType]
-) -> list[ManifestFile]:
-    """Return the manifests that may name files of the partitions, by their partition statistics."""
-    if not types:
-        return list(manifests)
-    wanted = [deserialize_row(partition, types) for partition in partitions]
-    return [manifest for manifest in manifests if _may_hold(manifest, wanted, types)]
-
-
 def conflict_error(conflicts: Sequence[Conflict], schema: TableSchema) -> CommitConflict:
     """Return the error that names the first conflicts."""
     in_order = sorted(conflicts, key=lambda one: (one.partition, -1 if one.bucket is None else one.bucket))
@@ -183,22 +172,3 @@ def _overlaps(
                 reason = f"{name} and {other} would both hold keys of one range at level {level}"
                 found[partition, bucket] = Conflict(partition=partition, bucket=bucket, reason=reason)
     return list(found.values())
-
-
-def _may_hold(manifest: ManifestFile, wanted: Iterable[tuple[Any, ...]], types: Sequence[DataType]) -> bool:
-    lows, highs, nulls = decode_stats(manifest.partition_stats, types)
-    count = manifest.num_added_files + manifest.num_deleted_files
-    return any(
-        all(
-            _is_within(value, low, high, has_nulls=null_count != 0, has_values=null_count != count)
-            for value, low, high, null_count in zip(values, lows, highs, nulls, strict=True)
-        )
-        for values in wanted
-    )
-
-
-def _is_within(value: Any, low: Any, high: Any, *, has_nulls: bool, has_values: bool) -> bool:
-    """Return whether a column with these bounds may hold `value`; missing bounds exclude nothing."""
-    if value is None:
-        return has_nulls
-    return has_values and (low is None or high is None or low <= value <= high)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import DataType
-from lakehouse_core.planning.commit.conflicts import manifests_of_partitions
+from lakehouse_core.planning.manifests import manifests_of_partitions
 from lakehouse_core.table.data_file import SimpleStats
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, ManifestFile, file_identifier
 from lakehouse_core.table.stats import decode_stats

@@ -25,13 +25,21 @@ Operation: TypeAlias = Literal["compact", "compact_full", "compact_manifests", "
 OPERATIONS: Final[tuple[Operation, ...]] = ("compact", "compact_full", "compact_manifests", "expire")
 # The two alternatives for the files of a partition.
 COMPACTIONS: Final[frozenset[Operation]] = frozenset({"compact", "compact_full"})
-# What commits read and write beyond the files of their operation, counted on a store: the snapshot, hints, lists and
-# manifests, and the record of the commit's turn.
-COMMIT_REQUESTS: Final = 25
-# An expiry reads and unlinks each root, and reads its two manifest lists.
-ROOT_REQUESTS: Final = 4
-# A root and its two manifest lists.
-ROOT_OBJECTS: Final = 3
+# The requests of an operation beyond those for its files, manifests and roots: schemas, snapshots, hints, lists, and
+# the commit. tests/round_trips/test_fleet_requests.py counts them.
+_COMPACTION_REQUESTS: Final = 30
+_MANIFESTS_REQUESTS: Final = 20
+_EXPIRY_REQUESTS: Final = 45
+# A compaction reads the manifests for its plan and for its commit.
+_MANIFEST_READS: Final = 2
+# A data file is written, and its size is looked up before the commit.
+_FILE_WRITES: Final = 2
+# An expiry reads each root with its two manifest lists, and of an expired one the root once more and its delta.
+_ROOT_READS: Final = 3
+_EXPIRED_ROOT_READS: Final = 2
+# What an expired root no longer keeps: itself and its two manifest lists.
+_ROOT_OBJECTS: Final = 3
+_DELETED_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +131,7 @@ def _compaction(
     survey: TableSurvey, partition: PartitionSurvey, outlook: CompactionOutlook, reads: float, rates: Rates
 ) -> Candidate:
     now, after = partition.now, outlook.after
-    cost = compaction_cost(outlook.work, rates)
+    cost = compaction_cost(outlook.work, partition.manifests, rates)
     freed = max(now.bytes - after.bytes, 0)
     kept = kept_seconds(freed, rates=rates)
     saved = max(now.seconds(rates) - after.seconds(rates), 0.0) * reads + kept
@@ -150,13 +158,14 @@ def _compaction(
     )
 
 
-def compaction_cost(work: CompactionWork, rates: Rates = RATES) -> Cost:
-    """Return the cost of a compaction of one partition."""
+def compaction_cost(work: CompactionWork, manifests: int, rates: Rates = RATES) -> Cost:
+    """Return the cost of a compaction of one partition, whose files so many manifests may name."""
+    # Files that only rise to another level are not opened.
+    opened = work.files + _FILE_WRITES * work.written_files if work.rewritten_bytes else 0
     return operation_cost(
         rewritten_bytes=work.rewritten_bytes,
         read_bytes=work.looked_up_bytes,
-        # Files that only rise to another level are not opened.
-        requests=(work.files + work.written_files if work.rewritten_bytes else 0) + COMMIT_REQUESTS,
+        requests=opened + _MANIFEST_READS * manifests + _COMPACTION_REQUESTS,
         rates=rates,
     )
 
@@ -180,7 +189,7 @@ def _manifests(survey: TableSurvey, found: ManifestSurvey, reads: float, rates: 
     written = max(found.count_after - (found.count - found.merged_count), 1)
     cost = operation_cost(
         rewritten_bytes=found.merged_bytes,
-        requests=found.merged_count + written + COMMIT_REQUESTS,
+        requests=found.merged_count + written + _MANIFESTS_REQUESTS,
         rates=rates,
     )
     now, after = (
@@ -205,27 +214,48 @@ def _manifests(survey: TableSurvey, found: ManifestSurvey, reads: float, rates: 
 
 
 def _expiry(survey: TableSurvey, found: ExpirySurvey, rates: Rates) -> Candidate:
-    roots = found.snapshots + found.changelogs + found.tags
+    deleted = _deleted_at_once(found)
     cost = operation_cost(
-        requests=roots * ROOT_REQUESTS + found.freed_files + survey.manifests.count + COMMIT_REQUESTS, rates=rates
+        requests=_ROOT_READS * survey.root_count
+        + _EXPIRED_ROOT_READS * found.roots
+        + -(-deleted // _DELETED_AT_ONCE)
+        + _EXPIRY_REQUESTS,
+        rates=rates,
     )
-    kept = kept_seconds(found.freed_bytes, found.freed_files + roots * ROOT_OBJECTS, rates=rates)
-    kinds = (("snapshot", found.snapshots), ("changelog", found.changelogs), ("tag", found.tags))
-    told = " and ".join(count_text(count, noun) for noun, count in kinds if count) or "nothing new"
+    size, files = found.unneeded_bytes + found.due_bytes, found.unneeded_files + found.due_files
+    kept = kept_seconds(size, files + found.roots * _ROOT_OBJECTS, rates=rates)
+    freed = found.due_bytes if found.grace_millis else size
     return Candidate(
         warehouse=survey.warehouse,
         table=survey.table,
         operation="expire",
         partition=None,
         cost=cost,
-        benefit=Benefit(
-            seconds_per_day=kept, kept_seconds=kept, files=found.freed_files, freed_bytes=found.freed_bytes
-        ),
-        sentence=(
-            f"expires {told}, of {count_text(survey.snapshot_count, 'snapshot')} in all, and frees about "
-            f"{size_text(found.freed_bytes)} in {count_text(found.freed_files, 'data file')}"
-        ),
+        benefit=Benefit(seconds_per_day=kept, kept_seconds=kept, files=deleted, freed_bytes=freed),
+        sentence="; ".join(_expiry_sentences(survey, found)),
     )
+
+
+def _deleted_at_once(found: ExpirySurvey) -> int:
+    """Return the number of files that the expiry deletes itself, without those that wait for the end of the grace."""
+    return found.due_files if found.grace_millis else found.unneeded_files + found.due_files
+
+
+def _expiry_sentences(survey: TableSurvey, found: ExpirySurvey) -> Iterator[str]:
+    kinds = (("snapshot", found.snapshots), ("changelog", found.changelogs), ("tag", found.tags))
+    if found.roots:
+        told = " and ".join(count_text(count, noun) for noun, count in kinds if count)
+        then = f"a run {found.grace_millis / 1000:g} s later deletes them" if found.grace_millis else "deletes them"
+        needed = f"{size_text(found.unneeded_bytes)} in {count_text(found.unneeded_files, 'file')}, and {then}"
+        yield (
+            f"expires {told}, of {count_text(survey.snapshot_count, 'snapshot')} in all, which alone need "
+            f"{needed if found.unneeded_files else 'no data file'}"
+        )
+    if found.due_files:
+        yield (
+            f"deletes {size_text(found.due_bytes)} in {count_text(found.due_files, 'file')} that earlier expiries left "
+            "for their readers"
+        )
 
 
 def total(candidates: Iterable[Candidate]) -> Cost:

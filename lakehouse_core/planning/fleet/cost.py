@@ -4,13 +4,23 @@ Rule: seconds follow from bytes and requests by the rates; no other estimate of 
 Source: docs/decisions/0019-value-of-maintenance.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Final
 
 from lakehouse_core.display import count_text, size_text
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.stored import is_int64
+
+
+def is_amount(value: object) -> bool:
+    """Return whether a value is a number of 0 or more that a float holds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return isfinite(value) and value >= 0
+    except OverflowError:
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +30,7 @@ class Rates:
     `merged_bytes_per_second`: in addition to reading the bytes. `operation_seconds`: of an operation without any byte,
     mostly its commit. `kept_gigabyte_seconds`: the seconds of reading that a gigabyte kept for a day is worth, by the
     prices of public stores and machines; `kept_object_requests`: those that an object costs each day by being there.
+    Raises InvalidRequest for a number that is not above 0.
     """
 
     read_bytes_per_second: float = 300e6
@@ -29,6 +40,12 @@ class Rates:
     operation_seconds: float = 0.05
     kept_gigabyte_seconds: float = 60.0
     kept_object_requests: float = 1.0
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not is_amount(value) or value <= 0:
+                raise InvalidRequest(f"Rates: {each.name}={shown(value)}: expected a number above 0.")
 
 
 RATES: Final = Rates()
@@ -81,16 +98,6 @@ def kept_seconds(freed_bytes: int, freed_objects: int = 0, *, rates: Rates = RAT
         freed_bytes / _GIGABYTE * rates.kept_gigabyte_seconds
         + freed_objects * rates.kept_object_requests * rates.request_seconds
     )
-
-
-def is_amount(value: object) -> bool:
-    """Return whether a value is a number of 0 or more that a float holds."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return isfinite(value) and value >= 0
-    except OverflowError:
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,12 +64,13 @@ class CompactionOutlook:
 class PartitionSurvey:
     """A partition with files. `values` is empty for a table without partitions.
 
-    `urgent` says why its compaction should not wait, None: it may. `newest_millis`: the time of its newest file, in
-    local wall clock counted as UTC.
+    `manifests`: how many of them may name its files. `urgent` says why its compaction should not wait, None: it may.
+    `newest_millis`: the time of its newest file, in local wall clock counted as UTC.
     """
 
     values: Mapping[str, str | None]
     now: Reading
+    manifests: int
     buckets: int
     row_count: int
     deleted_row_count: int
@@ -96,20 +97,28 @@ class ManifestSurvey:
 class ExpirySurvey:
     """What an expiry by the table's options would remove; `reason` says what keeps the rest.
 
-    `freed_files` and `freed_bytes` count the data files that the expired snapshots alone need, less those that tags
-    hold, and files that wait for deletion since an earlier expiry.
+    `unneeded_files` and `unneeded_bytes` count the data and changelog files that the expired snapshots and changelogs
+    alone need, less those that tags hold: a later run deletes them, `grace_millis` after the expiry. `due_files` and
+    `due_bytes` count those that an earlier expiry made unneeded, and that this one deletes.
     """
 
     snapshots: int = 0
     changelogs: int = 0
     tags: int = 0
-    freed_files: int = 0
-    freed_bytes: int = 0
+    unneeded_files: int = 0
+    unneeded_bytes: int = 0
+    due_files: int = 0
+    due_bytes: int = 0
+    grace_millis: int = 0
     reason: str = ""
 
     @property
+    def roots(self) -> int:
+        return self.snapshots + self.changelogs + self.tags
+
+    @property
     def is_empty(self) -> bool:
-        return not (self.snapshots or self.changelogs or self.tags or self.freed_files)
+        return not (self.roots or self.due_files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +144,10 @@ class TableSurvey:
     refusals: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def root_count(self) -> int:
+        return self.snapshot_count + self.changelog_count + self.tag_count
+
+    @property
     def file_count(self) -> int:
         return sum(partition.now.files for partition in self.partitions)
 
@@ -148,9 +161,13 @@ def survey_partition(
     buckets: Iterable[BucketState],
     schema: TableSchema,
     *,
+    manifests: int,
     local_now_millis: int,
 ) -> PartitionSurvey:
-    """Return the figures of one partition and of its possible compactions. Raises CorruptTable."""
+    """Return the figures of one partition, which so many manifests may name, and of its possible compactions.
+
+    Raises CorruptTable.
+    """
     occasion = PickTime(local_now_millis=local_now_millis)
     now = NO_READING
     small = runs = rows = deleted = count = 0
@@ -184,6 +201,7 @@ def survey_partition(
     return PartitionSurvey(
         values=values,
         now=now,
+        manifests=manifests,
         buckets=count,
         row_count=rows,
         deleted_row_count=deleted,

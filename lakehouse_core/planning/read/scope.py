@@ -15,20 +15,18 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import has_same_kind
 from lakehouse_core.options import BucketFunction
+from lakehouse_core.planning.manifests import may_hold_match
 from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.predicate import (
-    ColumnRange,
     Predicate,
     holds,
-    may_match,
     only_columns,
     point_values,
     simplify,
     without_columns,
 )
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.stats import decode_stats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,16 +96,7 @@ class ScanScope:
         """Return whether the manifest may hold an entry of a needed partition and level."""
         if manifest.max_level is not None and manifest.max_level < self.first_level:
             return False
-        if self._partition_part is None:
-            return True
-        names = self._schema.partition_keys
-        lows, highs, nulls = decode_stats(manifest.partition_stats, self._partition_types)
-        count = manifest.num_added_files + manifest.num_deleted_files
-        ranges = {
-            name: ColumnRange(minimum=low, maximum=high, null_count=null, row_count=count)
-            for name, low, high, null in zip(names, lows, highs, nulls, strict=True)
-        }
-        return may_match(self._partition_part, ranges)
+        return may_hold_match(manifest, self._partition_part, self._schema)
 
     def keeps_entry(self, partition: bytes, bucket: int, level: int) -> bool:
         """Return whether partition and level are read. An entry and its delete give the same result."""

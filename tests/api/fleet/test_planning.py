@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -35,7 +38,7 @@ def test_partitions_manifests_and_snapshots_of_all_tables_are_planned_in_one_pas
     assert "a read then opens 1 instead of 7 files, has 1 instead of 7 sorted runs, merges 0 B instead of" in str(
         plan.choices[0]
     )
-    assert "expires 6 snapshots, of 7 snapshots in all, and frees about 0 B in 0 data files" in str(plan.choices[-1])
+    assert "expires 6 snapshots, of 7 snapshots in all, which alone need no data file" in str(plan.choices[-1])
     assert reasons(plan, "db.u") == [
         "db.u: compact: 2 partitions with 2 files: no compaction would help",
         "db.u: compact-manifests: 1 manifest: no merge would help",
@@ -54,24 +57,76 @@ def test_a_plan_is_the_same_after_json(lake: Lake) -> None:
     assert [choice["partition"] for choice in document["choices"]] == [{"dt": "a"}, {"dt": "b"}, None]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda document: "[]", "expected a plan as to_json returns it"),
-        (lambda document: json.dumps({**document, "version": 1}), "version 1: expected 2. Plan again"),
-        (lambda document: json.dumps({**document, "choices": [{}]}), "expected a plan"),
-        (
-            lambda document: json.dumps(
-                {**document, "choices": [{**document["choices"][0], "operation": "drop_table"}]}
-            ),
-            "has the operation 'drop_table': expected one of compact, compact_full",
+STORED = lc.MaintenancePlan(
+    warehouses=("s3://lake/wh",),
+    budget=lc.Budget(bytes=1_000_000, seconds=60.5),
+    time_millis=1_357_000_000_000,
+    tables=2,
+    files=12,
+    bytes=345_678,
+    duration_seconds=0.25,
+    choices=(
+        lc.MaintenanceChoice(
+            warehouse="s3://lake/wh",
+            table="db.t",
+            operation="compact_full",
+            partition={"dt": "2013-01-05", "region": None},
+            incarnation=1_356_000_000_000,
+            snapshot_id=7,
+            bytes=5_000,
+            requests=31,
+            seconds=0.5,
+            saved_seconds=12.25,
+            files_saved=4,
+            runs_saved=3,
+            bytes_freed=100,
+            reason="why",
+            urgent="writers wait",
         ),
+    ),
+    refusals=(
+        lc.MaintenanceRefusal(
+            warehouse="s3://lake/wh", table="db.u", operation=None, partition=None, saved_seconds=0.0, reason="damaged"
+        ),
+    ),
+)
+
+
+def test_the_json_of_a_plan_is_the_stored_one() -> None:
+    text = (Path(__file__).parent / "plan_version_3.json").read_text(encoding="utf-8")
+
+    assert json.dumps(STORED.to_dict(), indent=2) + "\n" == text
+    assert lc.MaintenancePlan.from_json(text) == STORED
+
+
+def _with_choice(**change: object) -> dict[str, object]:
+    document = STORED.to_dict()
+    return {**document, "choices": [{**document["choices"][0], **change}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "Invalid JSON"),
+        ("[]", "Input should be an object"),
+        ({}, "version: Field required"),
+        ({**STORED.to_dict(), "version": 2}, "version 2: expected 3. Plan again"),
+        ({**STORED.to_dict(), "warehouses": "lake"}, "warehouses: Input should be a valid array"),
+        ({**STORED.to_dict(), "owner": "me"}, "owner: Unexpected keyword argument"),
+        ({**STORED.to_dict(), "budget": {"bites": 1}}, "budget.bites"),
+        ({**STORED.to_dict(), "budget": {"bytes": -1}}, "bytes=-1: expected a whole number of 0 or more"),
+        ({**STORED.to_dict(), "choices": [{}]}, "choices.0.warehouse: Field required"),
+        (_with_choice(operation="drop_table"), "choices.0.operation: Input should be 'compact', 'compact_full'"),
+        (_with_choice(bytes=-5), "choices.0.bytes: Input should be greater than or equal to 0"),
+        (_with_choice(bytes=10**400), "choices.0.bytes: Input should be less than 9223372036854775808"),
+        (_with_choice(seconds=float("nan")), "choices.0.seconds: Input should be a finite number"),
+        (_with_choice(seconds="1"), "choices.0.seconds: Input should be a valid number"),
+        (_with_choice(partition={"dt": 5}), "choices.0.partition.dt: Input should be a valid string"),
     ],
 )
-def test_a_text_that_is_not_a_plan_is_refused(lake: Lake, change: object, message: str) -> None:
-    lake.key_table(runs=6)
-    with pytest.raises(lc.InvalidRequest, match=message):
-        lc.MaintenancePlan.from_json(change(lake.plan().to_dict()))  # type: ignore[operator]
+def test_a_text_that_is_not_a_plan_is_refused(text: object, message: str) -> None:
+    with pytest.raises(lc.InvalidRequest, match=re.escape(message)):
+        lc.MaintenancePlan.from_json(text if isinstance(text, str) else json.dumps(text))
 
 
 def test_readers_decide_what_is_worth_its_cost(lake: Lake) -> None:
@@ -154,47 +209,66 @@ def test_a_list_of_names_is_planned_and_a_name_without_a_table_is_a_refusal(lake
     assert reasons(plan, "db.none")[0].startswith("db.none: Table 'db.none' does not exist.")
 
 
+def expiry(lake: Lake) -> lc.MaintenanceChoice:
+    (found,) = lake.plan(operations=["expire"]).choices
+    return found
+
+
 def test_an_expiry_frees_what_no_tag_and_no_consumer_holds(lake: Lake) -> None:
-    def expiry(table: lc.Table) -> tuple[int, int]:
-        (found,) = (choice for choice in lake.plan(operations=["expire"]).choices if choice.table == table.name)
+    def freed() -> tuple[int, int]:
+        found = expiry(lake)
         return found.files_saved, found.bytes_freed
 
-    table = lake.key_table(runs=6)
+    table = lake.key_table(runs=6, **{"lakehouse.read.grace": "0 s"})
     files = {file.file_name: file.file_size for file in table.files()}
     lake.clock.advance(1)
     table.compact(full=True)
     table.write([{"dt": "a", "id": 1, "v": "x"}])
     lake.clock.advance(2 * HOUR)
 
-    assert expiry(table) == (12, sum(files.values()))
+    assert freed() == (12, sum(files.values()))
     report = table.expire_snapshots(dry_run=True, retain_max=1)
     assert report.snapshots_expired == 7
     # The tag holds the files of the first three snapshots.
     table.create_tag("kept", at=3)
     held = [file.file_name for file in table.files(at=lc.AtTag("kept"))]
-    assert expiry(table) == (6, sum(size for name, size in files.items() if name not in held))
+    assert freed() == (6, sum(size for name, size in files.items() if name not in held))
     table.delete_tag("kept")
     lake.store.write("db.db/t/consumer/consumer-slow", serialize_consumer(6))
-    assert expiry(table) == (0, 0)
+    assert freed() == (0, 0)
     lake.store.write("db.db/t/consumer/consumer-slow", serialize_consumer(1))
     assert reasons(lake.plan(operations=["expire"]), "db.t") == [
         "db.t: expire: snapshots 1 to 8 stay: consumer slow has yet to read 1"
     ]
 
 
-def test_files_that_wait_since_an_earlier_expiry_are_freed_by_the_next(lake: Lake) -> None:
+def test_files_that_readers_may_need_are_freed_once_by_the_expiry_after_the_grace(lake: Lake) -> None:
     table = lake.key_table(runs=6)
-    size = sum(file.file_size for file in table.files())
     table.compact(full=True)
     lake.clock.advance(2 * HOUR)
+    first = expiry(lake)
+    assert (first.files_saved, first.bytes_freed) == (0, 0)
+    assert "in 12 files, and a run 3600 s later deletes them" in first.reason
     table.expire_snapshots()
     assert "db.t expire" not in names(lake.plan())
 
     lake.clock.advance(2 * HOUR)
 
-    (found,) = (choice for choice in lake.plan().choices if choice.operation == "expire")
-    assert found.files_saved == table.expire_snapshots(dry_run=True).files_removed
-    assert found.bytes_freed >= size
+    second = expiry(lake)
+    report = table.expire_snapshots(dry_run=True)
+    assert (second.files_saved, second.bytes_freed) == (report.files_removed, report.bytes_removed)
+    assert "in 24 files that earlier expiries left for their readers" in second.reason
+
+
+def test_an_expiry_frees_changelog_files_but_not_those_that_are_kept_longer(lake: Lake) -> None:
+    options = {"changelog-producer": "input", "lakehouse.read.grace": "0 s"}
+    table = lake.key_table(runs=6, **options)
+    lake.clock.advance(2 * HOUR)
+    deleted = [path for path in table.expire_snapshots(dry_run=True).paths if "/changelog-" in path]
+
+    assert expiry(lake).files_saved == len(deleted) == 10
+    table.alter(lc.SetOption("changelog.time-retained", "1 d"))
+    assert expiry(lake).files_saved == 0
 
 
 def test_append_tables_partitions_with_null_and_deletion_vectors_are_planned(lake: Lake) -> None:
@@ -307,3 +381,27 @@ def test_arguments_that_fit_no_table_are_refused_at_once(lake: Lake, change: dic
         return
     with pytest.raises(lc.LakehouseError, match=message):
         lake.plan(**change)
+
+
+def test_slow_requests_make_small_files_worth_more(lake: Lake) -> None:
+    lake.key_table(runs=6)
+
+    def planned(**rates: float) -> lc.MaintenancePlan:
+        return lake.plan(operations=["compact"], reads={"db.t": 1_000}, rates=lc.Rates(**rates))
+
+    local, remote = planned(), planned(request_seconds=0.02)
+
+    saved = 1_000 * 5 * (0.02 - 0.0002)
+    assert remote.choices[0].saved_seconds == pytest.approx(local.choices[0].saved_seconds + saved)
+    assert remote.choices[0].seconds - local.choices[0].seconds == pytest.approx(
+        remote.choices[0].requests * (0.02 - 0.0002)
+    )
+    # A run counts with the rates of its plan.
+    assert lake.maintain(replace(remote, budget=lc.Budget(seconds=local.cost.seconds))).outcomes[0].skipped
+    assert lake.maintain(replace(local, budget=lc.Budget(seconds=local.cost.seconds))).outcomes[0].is_done
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), True, "1"])
+def test_a_rate_that_is_no_number_above_0_is_refused(value: object) -> None:
+    with pytest.raises(lc.InvalidRequest, match=r"Rates: request_seconds=.*: expected a number above 0"):
+        lc.Rates(request_seconds=value)  # type: ignore[arg-type]

@@ -123,7 +123,7 @@ def test_a_partition_that_grew_since_the_plan_is_not_compacted_beyond_the_budget
     report = lake.maintain(plan)
 
     assert report.cost.bytes <= plan.cost.bytes
-    assert "KB, 35 requests, 0.0572 s now, and of the budget 8." in str(report.outcomes[1])
+    assert "KB, 59 requests, 0.062 s now, and of the budget 8." in str(report.outcomes[1])
     assert str(report.outcomes[1]).endswith("are left: too few bytes")
     assert [each.is_done for each in report.outcomes] == [True, False]
 
@@ -305,3 +305,20 @@ def test_append_tables_null_partitions_and_deletion_vectors_are_maintained(lake:
     assert logs.scan().count() == 6
     # Readers of such a table skip what is not compacted.
     assert vectors.scan().count() == 18
+
+
+def test_a_table_that_is_made_again_while_the_plan_runs_is_skipped(lake: Lake) -> None:
+    lake.key_table(runs=6)
+    plan = lake.plan(operations=["compact"])
+    assert names(plan) == ["db.t compact dt=a", "db.t compact dt=b"]
+
+    def make_again(progress: lc.Progress) -> None:
+        if progress.phase == "carrying out the plan" and progress.done == 1:
+            lake.drop_table("db.t")
+            lake.clock.advance(1)
+            lake.key_table(runs=6)
+
+    first, second = lake.maintain(plan, progress=make_again).outcomes
+
+    assert first.is_done
+    assert second.skipped == "the table was dropped, and another one of its name was created. Plan again"

@@ -10,15 +10,13 @@ from lakehouse_core.planning.commit.conflicts import (
     check_itself,
     conflict_error,
     find_conflicts,
-    manifests_of_partitions,
     needs_live_files,
     unseen_files,
 )
 from lakehouse_core.table.bucketing import Fixed, Unaware
 from lakehouse_core.table.commit_message import CommitKind
-from lakehouse_core.table.data_file import EMPTY_ROW
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
-from tests.planning.change_vocabulary import STRING, add, data_file, delete, entry, key_schema, manifest, partition
+from tests.planning.change_vocabulary import add, data_file, delete, entry, key_schema, partition
 
 # Files are name@level:lowest-highest, with /bucket and #total buckets behind where they are not 0 and 1.
 CASES = """
@@ -178,29 +176,6 @@ def test_rows_that_came_after_the_writer_looked_are_unseen_but_compactions_bring
 
     assert [one.file.file_name for one in unseen_files(changed, jan.__eq__)] == ["a"]
     assert unseen_files(changed, partition("2024-03").__eq__) == []
-
-
-def test_manifests_are_chosen_by_their_partition_statistics() -> None:
-    manifests = [
-        manifest("jan", 1, partitions=["2024-01"]),
-        manifest("all", 1, partitions=["2024-01", "2024-12"]),
-        manifest("null", 1, partitions=[None]),
-        manifest("jan-null", 1, partitions=["2024-01", None]),
-    ]
-
-    def chosen(*values: str | None) -> list[str]:
-        wanted = [partition(value) for value in values]
-        return [one.file_name for one in manifests_of_partitions(manifests, wanted, [STRING])]
-
-    assert chosen("2024-01") == ["jan", "all", "jan-null"]
-    assert chosen("2024-05") == ["all"]
-    assert chosen(None) == ["null", "jan-null"]
-    assert chosen("2025-01") == []
-    assert chosen("2025-01", None) == ["null", "jan-null"]
-
-
-def test_without_partitions_every_manifest_may_hold_any_file() -> None:
-    assert len(manifests_of_partitions([manifest("a", 1), manifest("b", 1)], [EMPTY_ROW], [])) == 2
 
 
 def test_the_error_shows_the_first_findings_and_counts_the_others() -> None:

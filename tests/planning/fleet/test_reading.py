@@ -91,7 +91,7 @@ def figures(reading: Reading) -> str:
 
 def check(line: str, table: TableSchema, *, full: bool) -> None:
     files, _, expected = (part.strip() for part in line.partition("->"))
-    found = survey_partition({}, [bucket(files)], table, local_now_millis=0)
+    found = survey_partition({}, [bucket(files)], table, manifests=1, local_now_millis=0)
     after = [figures(outlook.after) for outlook in found.compactions if outlook.full is full]
     assert f"{figures(found.now)} {after[0] if after else 'stays'}" == re.sub(" +", " ", expected)
 
@@ -114,7 +114,9 @@ def test_a_full_compaction_of_an_append_table(line: str) -> None:
 
 def test_rows_that_readers_skip_until_they_are_compacted_count_as_merged() -> None:
     table = schema(**{"deletion-vectors.enabled": "true"})
-    found = survey_partition({}, [bucket("5:1-9*100 0:1-4*10"), bucket("5:1-9*100")], table, local_now_millis=0)
+    found = survey_partition(
+        {}, [bucket("5:1-9*100 0:1-4*10"), bucket("5:1-9*100")], table, manifests=1, local_now_millis=0
+    )
 
     assert figures(found.now) == "3 3 210 110"
 
@@ -126,7 +128,9 @@ def work(*, files: int, rewritten: int, written: int) -> CompactionWork:
 def test_the_figures_of_a_partition_are_those_of_its_buckets_together() -> None:
     table = schema(**{"num-sorted-run.stop-trigger": "5"})
     runs = " ".join(["0:1-9*10-1"] * 6)
-    found = survey_partition({"dt": "1"}, [bucket(runs), bucket("0:1-9*10 0:1-2*20")], table, local_now_millis=0)
+    found = survey_partition(
+        {"dt": "1"}, [bucket(runs), bucket("0:1-9*10 0:1-2*20")], table, manifests=1, local_now_millis=0
+    )
 
     assert (found.buckets, found.most_sorted_runs, found.small_file_count) == (2, 6, 8)
     assert (found.deleted_row_count, found.newest_millis) == (6, 5)
@@ -142,7 +146,7 @@ def test_an_append_partition_is_urgent_far_beyond_the_files_that_are_worth_a_rew
     table = new_schema({"k": "INT"}, options={"bucket": "-1", "compaction.min.file-num": "2"}, now_millis=0)
 
     def urgent(count: int) -> str | None:
-        return survey_partition({}, [bucket("10 " * count)], table, local_now_millis=0).urgent
+        return survey_partition({}, [bucket("10 " * count)], table, manifests=1, local_now_millis=0).urgent
 
     assert urgent(40) is None
     assert urgent(41) == "41 small files, more than 20 times 2 (compaction.min.file-num)"
