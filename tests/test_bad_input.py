@@ -44,6 +44,9 @@ class Warehouse:
     def create(self, name: str, columns: Any = ORDERS, **declared: Any) -> lc.Table:
         return self.catalog.create_table(f"db.{name}", columns, **declared)
 
+    def connect(self, metastore: Any, options: Any = None) -> lc.Catalog:
+        return lc.connect(self.root, metastore=metastore, metastore_options=options)
+
     def visible(self) -> dict[str, bytes]:
         """Every file that a reader could see."""
         return {
@@ -210,7 +213,38 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: lc.connect("file:x"), INVALID, "expected an absolute path"),
         (lambda w: lc.connect("gs://b/wh"), UNSUPPORTED, "stores of gs: are not supported yet"),
         (lambda w: lc.connect("/x", storage={"secret_key": "hidden"}), INVALID, "has the settings ['secret_key'], but"),
-        (lambda w: lc.connect("/x", metastore="postgresql://x"), UNSUPPORTED, "SQL catalogs"),
+        *(
+            (lambda w, given=given: w.connect(*given), kind, message)
+            for given, kind, message in (
+                (("postgresql://x",), INVALID, "found no database, expected postgresql://user@host/database"),
+                (("mysql://h/d",), UNSUPPORTED, "'mysql': MySQL and MariaDB were never tried.*Use SQLite or Postgre"),
+                (("thrift://h:9083",), UNSUPPORTED, "a Hive metastore is not supported. Use a SQL catalog"),
+                (("rest",), UNSUPPORTED, "Paimon's REST catalog is not supported yet. Use a SQL catalog"),
+                (("https://h",), UNSUPPORTED, "Paimon's REST catalog is not supported yet. Use a SQL catalog"),
+                (("jdbc:sqlite:/c.db",), INVALID, "found an address as Java writes it (jdbc:…). Leave out 'jdbc:'"),
+                (("oracle://h/d",), UNSUPPORTED, "metastore='oracle': there is no catalog of that kind"),
+                (("postgresql+asyncpg://h/d",), UNSUPPORTED, "the driver 'asyncpg' was never tried"),
+                (("secret canary",), INVALID, "metastore: expected the address of a database, found another text"),
+                ((5,), INVALID, "metastore=5: expected the address of a database"),
+                (("sqlite://",), INVALID, "a catalog in SQLite needs a file, found none"),
+                (("sqlite://data/c.db",), INVALID, "found a host or settings in the address of SQLite"),
+                (("postgresql://h/d?password=x",), INVALID, "found a password among the settings after '?'"),
+                (("sqlite:////c.db", {"lock": "1"}), INVALID, "no option 'lock' of a SQL catalog.*Expected catalog"),
+                (("sqlite:////c.db", {"lock.enable": "true"}), INVALID, "Did you mean lock.enabled?"),
+                (("sqlite:////c.db", {"lock.enabled": "yes"}), INVALID, "lock.enabled is 'yes'. Expected true or"),
+                (("sqlite:////c.db", {"lock.enabled": True}), INVALID, "lock.enabled is True. Expected text"),
+                (("sqlite:////c.db", {"catalog-key": ""}), INVALID, "catalog-key is ''. Expected 1 to 255 letters"),
+                (("sqlite:////c.db", 7), INVALID, "connect: metastore_options=7: expected a dict"),
+                ((None, {"lock.enabled": "true"}), INVALID, "has ['lock.enabled'], but no metastore is given"),
+            )
+        ),
+        (lambda w: w.catalog.create_database("new", properties={"a": 1}), INVALID, "names and values are text"),
+        (
+            lambda w: w.catalog.create_database("new", properties={"a": "b"}),
+            UNSUPPORTED,
+            "a catalog of folders keeps no properties, found ['a']. Leave them out, or connect with a SQL catalog",
+        ),
+        (lambda w: w.catalog.database_properties("dc"), MISSING, "Did you mean 'db'?"),
         (
             lambda w: lc.connect(str(w.root), spark=5).table("db.orders").compact(full=True),
             INVALID,

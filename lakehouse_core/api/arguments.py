@@ -64,6 +64,17 @@ def mapping_of(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return given
 
 
+def texts_of(name: str, given: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the dict given as the argument `name`, whose names and values are text; an empty one for None."""
+    found = mapping_of(name, given)
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidRequest(
+                f"{name}: {shown(key)} = {shown(value)}: names and values are text{written_as(value)}."
+            )
+    return dict(found)
+
+
 def options_of(options: Mapping[str, str] | None) -> dict[str, str]:
     """Return the read options. Keys and values are text."""
     found = mapping_of("options", options)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
-from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of
+from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of, texts_of
 from lakehouse_core.api.error_context import named
 from lakehouse_core.api.fleet.plan import MaintenancePlan
 from lakehouse_core.api.fleet.planning import FleetTable, check_budget, names_of, plan_fleet
@@ -98,11 +98,15 @@ class Catalog:
         """Return the names of all databases, sorted."""
         return self._metastore.databases()
 
-    def create_database(self, name: str, *, exist_ok: bool = False) -> None:
-        """Create a database.
+    def create_database(
+        self, name: str, *, properties: Mapping[str, str] | None = None, exist_ok: bool = False
+    ) -> None:
+        """Create a database. A SQL catalog keeps its `properties`, such as an owner; a catalog of folders has none.
 
-        Raises InvalidRequest for an invalid name, and for an existing database unless `exist_ok`.
+        Raises InvalidRequest for an invalid name, and for an existing database unless `exist_ok`; UnsupportedFeature
+        for properties where they are not kept.
         """
+        given = texts_of("properties", properties)
         check_new_name(name, "database")
         if name.casefold() == SYSTEM_DATABASE:
             raise InvalidRequest(
@@ -111,10 +115,24 @@ class Catalog:
         known = self.databases()
         if name not in known:
             check_no_twin(name, known, "database")
-            self._metastore.create_database(name, {})
+            self._metastore.create_database(name, given)
             log_outcome("create_database", name, "created")
         elif not exist_ok:
             raise InvalidRequest(f"Database {shown(name)} exists already. Pass exist_ok=True to accept that.")
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        """Return the properties of a database; none in a catalog of folders. Raises NotFound naming near matches."""
+        if not self._has_database(name):
+            raise self._no_database(name)
+        return dict(self._metastore.database_properties(name))
+
+    def check(self) -> list[str]:
+        """Return a sentence for each disagreement between the names of the catalog and the files of the warehouse.
+
+        In a SQL catalog a table may be listed without files, or have files without being listed: a call was
+        interrupted, or another program removed a part. A catalog of folders cannot disagree.
+        """
+        return [found for name in self.databases() for found in self._metastore.check(name)]
 
     def drop_database(self, name: str, *, cascade: bool = False, missing_ok: bool = False) -> None:
         """Drop a database, with `cascade` also its tables.
@@ -207,13 +225,11 @@ class Catalog:
         A symbolic link is removed, not its target. Raises WriteOutcomeUnknown when the catalog has dropped the table
         but some of its files remain.
         """
-        try:
-            opened = self._opened(name)
-        except NotFound:
+        full_name = TableName(*split_name(name))
+        if not self._metastore.drop_table(full_name, self._metastore.place(full_name).schemas()):
             if missing_ok:
                 return
-            raise
-        self._metastore.drop_table(opened.name, opened.witness)
+            raise self._no_table(full_name)
         log_outcome("drop_table", name, "dropped")
 
     def rename_table(self, source: str, target: str) -> Table:
@@ -387,15 +403,19 @@ class Catalog:
         witness = self._metastore.find(full_name, schemas)
         if witness is not None:
             return _Opened(full_name, place, schemas, witness)
-        if not _PATTERN.isdisjoint(name):
-            raise NotFound(
-                f"Table {shown(name)} does not exist. For many tables loop over matching({shown(name)}), which "
-                "gives their names; compact takes the pattern itself."
+        raise self._no_table(full_name)
+
+    def _no_table(self, name: TableName) -> NotFound:
+        full = shown(str(name))
+        if not _PATTERN.isdisjoint(str(name)):
+            return NotFound(
+                f"Table {full} does not exist. For many tables loop over matching({full}), which gives their names; "
+                "compact takes the pattern itself."
             )
-        if not self._has_database(full_name.database):
-            raise self._no_database(full_name.database)
-        advice = self._metastore.hint(full_name) or near(full_name.table, self.tables(full_name.database))
-        raise NotFound(f"Table {shown(name)} does not exist. {advice}")
+        if not self._has_database(name.database):
+            return self._no_database(name.database)
+        advice = self._metastore.hint(name) or near(name.table, self.tables(name.database))
+        return NotFound(f"Table {full} does not exist. {advice}")
 
     def _existing(self, name: str, *, exist_ok: bool) -> Table:
         if not exist_ok:

@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 from lakehouse_core.api.arguments import mapping_of
 from lakehouse_core.api.spark_engine import spark_engine
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.catalog.metastore import Metastore
+from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.format.stored import is_broken
 from lakehouse_core.storage import StoreSpec, open_store, parse_location
@@ -28,6 +30,7 @@ def connect(
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     storage: Mapping[str, str] | None = None,
     metastore: str | None = None,
+    metastore_options: Mapping[str, str] | None = None,
 ) -> Catalog:
     """Open the catalog of a warehouse: a file path (`~` is the home folder), a file:// URI, or s3://bucket/prefix. It
     need not exist yet.
@@ -35,14 +38,15 @@ def connect(
     `storage`: how an S3-compatible store is reached (endpoint, region, path-style, allow-http, timeout in seconds,
     connections), and access-key, secret-key and session-token where they are not in the environment. `spark` is a
     session, or a function that makes one at the first task: tasks then run on Spark, otherwise in this process.
+    `metastore`: the SQL database that keeps the names, as Java's JDBC catalog does (sqlite:////path or
+    postgresql://user@host/database); without it the folders of the warehouse are the names. `metastore_options`:
+    catalog-key (jdbc), lock.enabled, lock-acquire-timeout, jdbc.user, jdbc.password.
     Raises InvalidRequest, UnsupportedFeature.
     """
     if isinstance(warehouse, PurePath):
         warehouse = str(warehouse)
     if not isinstance(warehouse, str) or is_broken(warehouse):
         raise InvalidRequest(f"Warehouse {shown(warehouse)}: expected a file path or a file:// URI.")
-    if metastore is not None:
-        raise UnsupportedFeature("connect: SQL catalogs (metastore=…) are not supported yet. Leave metastore out.")
     location = location_of(warehouse, mapping_of("connect: storage", storage))
     if spark is not None and not _is_session_or_function(spark):
         raise InvalidRequest(
@@ -50,7 +54,8 @@ def connect(
             "returns one, as in spark=SparkSession.builder.getOrCreate."
         )
     engine = None if spark is None else cache(lambda: spark_engine(spark))
-    return catalog_at(location, engine=engine)
+    options = mapping_of("connect: metastore_options", metastore_options)
+    return catalog_at(location, engine=engine, metastore=metastore, metastore_options=options)
 
 
 def location_of(warehouse: str, storage: Mapping[str, str]) -> StoreSpec:
@@ -66,9 +71,39 @@ def location_of(warehouse: str, storage: Mapping[str, str]) -> StoreSpec:
     return location
 
 
-def catalog_at(location: StoreSpec, *, engine: Callable[[], Engine] | None = None) -> Catalog:
-    """Open the catalog of the warehouse at `location`, on the system's clock; tasks run in this process by default."""
-    return Catalog(open_store(location), engine=engine, clock=SystemClock())
+def catalog_at(
+    location: StoreSpec,
+    *,
+    engine: Callable[[], Engine] | None = None,
+    metastore: str | None = None,
+    metastore_options: Mapping[str, str] | None = None,
+) -> Catalog:
+    """Open the catalog of the warehouse at `location`, on the system's clock; tasks run in this process by default.
+
+    Raises as `connect` does for its metastore.
+    """
+    store, clock = open_store(location), SystemClock()
+    if metastore is None:
+        if metastore_options:
+            raise InvalidRequest(
+                f"connect: metastore_options has {shown(list(metastore_options))}, but no metastore is given. Give "
+                "metastore='sqlite:////data/catalog.db', or leave the options out."
+            )
+        return Catalog(store, engine=engine, clock=clock)
+    names = _sql_metastore(metastore, metastore_options or {}, WarehouseFiles(store, clock))
+    return Catalog(store, engine=engine, clock=clock, metastore=names)
+
+
+def _sql_metastore(metastore: str, options: Mapping[str, str], files: WarehouseFiles) -> Metastore:
+    try:
+        from lakehouse_core.catalog.sql.metastore import sql_metastore  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "sqlalchemy":
+            raise
+        raise InvalidRequest(
+            "metastore: the package sqlalchemy is not installed. Run pip install 'paimon-lakehouse[sql]'."
+        ) from error
+    return sql_metastore(metastore, options, files)
 
 
 def _is_session_or_function(spark: object) -> bool:

@@ -37,6 +37,9 @@ class FileSystemMetastore:
     def database_properties(self, name: str) -> Mapping[str, str]:
         return {}
 
+    def check(self, database: str) -> list[str]:
+        return []
+
     def drop_database(self, name: str) -> None:
         if others := self._files.drop_database(name):
             raise InvalidRequest(
@@ -59,8 +62,12 @@ class FileSystemMetastore:
     def create_table(self, name: TableName, schemas: SchemaLog, first: TableSchema, *, adopt: bool) -> bool:
         return self._files.create_table(name, schemas, first)
 
-    def drop_table(self, name: TableName, witness: str) -> None:
+    def drop_table(self, name: TableName, schemas: SchemaLog) -> bool:
+        witness = self.find(name, schemas)
+        if witness is None:
+            return False
         self._files.drop_table(name, witness)
+        return True
 
     def rename_table(self, source: TableName, target: TableName, witness: str) -> bool:
         return self._files.move_table(source, target, witness)

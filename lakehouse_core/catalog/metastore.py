@@ -57,6 +57,12 @@ class Metastore(Protocol):
         """Return the properties of an existing database."""
         ...
 
+    def check(self, database: str) -> list[str]:
+        """Return a sentence for each table of an existing database that is listed without files, or the other way
+        round.
+        """
+        ...
+
     def drop_database(self, name: str) -> None:
         """Drop a database that had no tables a moment ago. Raises InvalidRequest if it holds anything else."""
         ...
@@ -87,8 +93,8 @@ class Metastore(Protocol):
         """
         ...
 
-    def drop_table(self, name: TableName, witness: str) -> None:
-        """Drop a table: all or nothing as seen through the catalog. `witness`: what `find` returned."""
+    def drop_table(self, name: TableName, schemas: SchemaLog) -> bool:
+        """Drop a table, all or nothing as seen through the catalog; return False if there is no such table."""
         ...
 
     def rename_table(self, source: TableName, target: TableName, witness: str) -> bool:

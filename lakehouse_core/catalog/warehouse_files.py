@@ -3,7 +3,7 @@
 Rule: a table's files are there as soon as its schema 0 is. Source: docs/format/catalogs.md#filesystem-catalog.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -22,6 +22,8 @@ from lakehouse_core.table.schema import TableSchema
 # listed as a table.
 _DATABASE_MARK: Final = ".lakehouse-database"
 _DROPPED_PREFIX: Final = ".dropped-"
+# In the folder of a table that is being dropped where folders cannot be moved.
+_DROP_MARK: Final = "lakehouse/dropped"
 
 
 class WarehouseFiles:
@@ -83,9 +85,10 @@ class WarehouseFiles:
         """Return the store rooted at the table's folder."""
         return self._store.at(_table_folder(name))
 
-    def database_uri(self, name: str) -> str:
-        """Return the address of the folder of a database."""
-        return self._store.uri(_folder(name))
+    def database_location(self, name: str) -> str:
+        """Return the address of the folder of a database as Java writes it: a path on a disk, else a URI."""
+        uri = self._store.uri(_folder(name))
+        return uri.removeprefix("file://")
 
     def create_table(self, name: TableName, schemas: SchemaLog, first: TableSchema) -> bool:
         """Create schema 0 of `name`, and so the table's files; return False if another table's schema is there.
@@ -94,9 +97,11 @@ class WarehouseFiles:
         """
         # Hidden files belong to another process that is writing, or to one that died.
         # Another process may have created the table since the tables were listed.
-        if any(not is_hidden(found.key.rpartition("/")[2]) for found in schemas.store.list("")) and not self.has_schema(
-            name
-        ):
+        keys = [found.key for found in schemas.store.list("")]
+        if _DROP_MARK in keys:
+            # A drop was interrupted.
+            self._drop_objects(name)
+        elif any(not is_hidden(key.rpartition("/")[2]) for key in keys) and not self.has_schema(name):
             raise InvalidRequest(
                 f"{schemas.store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
                 "remove the folder or choose another name."
@@ -106,20 +111,35 @@ class WarehouseFiles:
 
     def drop_table(self, name: TableName, witness: str) -> None:
         """Remove the table's folder. `witness`: the key of its first schema in the folder."""
+        if self._store.folders is None:
+            self._drop_objects(name)
+            return
         # The folder gets a hidden name first, so that a crash leaves hidden files and never a part of a table.
         hidden = f"{_folder(name.database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
         rest = (
             f"Table {shown(str(name))} is dropped, but some of its files remain. Remove the folder "
             f"{self._store.uri(hidden)}."
         )
-        folders = self.folders("dropped", name)
-        if not moved(folders, _table_folder(name), hidden, witness=witness):
+        if not moved(self.folders("dropped", name), _table_folder(name), hidden, witness=witness):
             raise StorageUnavailable(
                 f"{self._store.uri(hidden)}: expected a new name, found an existing folder. Drop the table again."
             )
         with begun(rest):
-            if left := self._store.delete_folder(hidden):
-                raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
+            _check_deleted(self._store.delete_folder(hidden))
+
+    def _drop_objects(self, name: TableName) -> None:
+        """Remove a table's objects where no folder moves at once: the mark first, then the schemas, the rest, the mark.
+
+        A table without schemas is gone for all. Objects with the mark are the rest of a table that was dropped.
+        """
+        store = self.at(name)
+        created(store, _DROP_MARK, b"")
+        schemas = store.children(MAIN.schema_folder).files
+        _check_deleted(store.delete([f"{MAIN.schema_folder}/{file}" for file in schemas]))
+        rest = f"Table {shown(str(name))} is dropped, but some of its objects remain. Create or drop it again."
+        with begun(rest):
+            _check_deleted(store.delete([found.key for found in store.list("") if found.key != _DROP_MARK]))
+            _check_deleted(store.delete([_DROP_MARK]))
 
     def move_table(self, source: TableName, target: TableName, witness: str) -> bool:
         """Move a table's folder; return False if the target exists."""
@@ -150,8 +170,7 @@ class WarehouseFiles:
                 left += self._store.delete_folder(f"{folder}/{name}")
             elif name == _DATABASE_MARK or is_temp(name):
                 left += self._store.delete([f"{folder}/{name}"])
-        if left:
-            raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
+        _check_deleted(left)
 
     @contextmanager
     def _cleared(self, folder: str) -> Iterator[None]:
@@ -164,6 +183,11 @@ class WarehouseFiles:
             with suppress(StorageUnavailable):
                 self.delete_empty_folders(folder)
             raise
+
+
+def _check_deleted(left: Sequence[str]) -> None:
+    if left:
+        raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
 
 
 def _folder(database: str) -> str:

@@ -5,7 +5,7 @@ import pytest
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.storage import FaultyStore, MemoryStore, ObjectStore
+from lakehouse_core.storage import FaultyStore, MemoryStore, ObjectStore, is_hidden
 
 
 class FlatStore(MemoryStore):
@@ -36,19 +36,37 @@ def catalog(store: ObjectStore) -> Catalog:
 
 
 @pytest.mark.parametrize(
-    ("verb", "call"),
+    "drop",
     [
-        ("dropped", lambda catalog: catalog.drop_table("db.t")),
-        ("dropped", lambda catalog: catalog.drop_database("db", cascade=True)),
-        ("renamed", lambda catalog: catalog.rename_table("db.t", "db.u")),
+        lambda catalog: catalog.drop_table("db.t"),
+        lambda catalog: catalog.drop_database("db", cascade=True),
     ],
-    ids=["drop a table", "drop a database", "rename"],
+    ids=["a table", "a database"],
 )
-def test_what_moves_a_table_is_refused_and_changes_nothing(catalog: Catalog, store: ObjectStore, verb, call) -> None:
+def test_what_is_dropped_leaves_no_object(catalog: Catalog, store: ObjectStore, drop) -> None:
+    drop(catalog)
+
+    assert [info.key for info in store.list("") if not is_hidden(info.key.rpartition("/")[2])] == []
+
+
+@pytest.mark.parametrize("left_by", ["lakehouse/dropped", "lakehouse/dropped and data"])
+def test_the_rest_of_an_interrupted_drop_does_not_belong_to_a_new_table(catalog, store, left_by) -> None:
+    catalog.drop_table("db.t")
+    store.write("db.db/t/lakehouse/dropped", b"")
+    if "data" in left_by:
+        store.write("db.db/t/snapshot/snapshot-1", b"{}")
+
+    made = catalog.create_table("db.t", {"k": "INT"})
+
+    assert made.snapshots() == []
+    assert [info.key for info in store.list("db.db/t")] == ["db.db/t/schema/schema-0"]
+
+
+def test_a_rename_is_refused_and_changes_nothing(catalog: Catalog, store: ObjectStore) -> None:
     before = {info.key: store.read(info.key) for info in store.list("")}
 
-    with pytest.raises(UnsupportedFeature, match=f"Table 'db.t' cannot be {verb}: the store of memory:"):
-        call(catalog)
+    with pytest.raises(UnsupportedFeature, match=r"Table 'db\.t' cannot be renamed: the store of memory:"):
+        catalog.rename_table("db.t", "db.u")
     assert {info.key: store.read(info.key) for info in store.list("")} == before
 
 

@@ -8,9 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 import lakehouse_core as lc
 from lakehouse_core.cli.program import run
@@ -18,32 +16,16 @@ from lakehouse_core.errors import InvalidRequest, StorageUnavailable, Unsupporte
 from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, s3
 from lakehouse_core.storage.s3_settings import with_storage
 from tests.storage.contract import StoreContract
+from tests.storage.s3_server import ACCESS, SECRET, s3_server, storage_of
 from tests.test_documents import run_page
 
-ACCESS, SECRET = "canary-access", "canary-secret-key"
 NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Any]:
-    """Return a client of the server's own kind, as an opinion from outside."""
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    client = boto3.client(
-        "s3",
-        endpoint_url=f"http://{host}:{port}",
-        aws_access_key_id=ACCESS,
-        aws_secret_access_key=SECRET,
-        region_name="us-east-1",
-    )
-    client.create_bucket(Bucket="lake")
-    yield client
-    moto.stop()
-
-
-def storage_of(server: Any) -> dict[str, str]:
-    return {"endpoint": server.meta.endpoint_url, "access-key": ACCESS, "secret-key": SECRET}
+    with s3_server() as client:
+        yield client
 
 
 def store_at(server: Any, root: str, **settings: str) -> ObjectStore:

@@ -1,0 +1,186 @@
+"""The database of a SQL catalog: reads, and changes of one transaction each.
+
+Rule: each call opens a connection and closes it, so nothing is shared with a forked child and nothing is stale after
+the server was restarted. Errors of the driver end here. Source: docs/decisions/0023-sql-catalogs.md.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.schema import CreateTable
+
+from lakehouse_core.catalog.sql.address import POSTGRESQL, SQLITE, SqlAddress, with_password, without_secrets
+from lakehouse_core.catalog.sql.tables import ALL, LOCKS
+from lakehouse_core.errors import InvalidRequest, LakehouseError, StorageUnavailable, WriteOutcomeUnknown
+
+R = TypeVar("R")
+
+# How long a statement may take, in seconds, also while another process writes.
+_STATEMENT_SECONDS = 20
+_CONNECT_SECONDS = 10
+# Of PostgreSQL.
+_UNIQUE_VIOLATION = "23505"
+
+
+class RowExists(Exception):
+    """A row of that key is there already. It does not leave this package."""
+
+
+class SqlDatabase:
+    """One database of catalogs. The first change creates the SQL tables."""
+
+    def __init__(self, address: SqlAddress) -> None:
+        self.address = address
+        self._engine = _engine(address)
+        self._is_readable = False
+        self._is_writable = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the address without the password; another process takes its own."""
+        return SqlDatabase, (self.address,)
+
+    def read(self, ask: Callable[[sa.Connection], R], *, empty: R) -> R:
+        """Return what `ask` finds; `empty` if the database has no tables of a catalog yet. Creates nothing.
+
+        Raises StorageUnavailable, InvalidRequest.
+        """
+        if self.address.file is not None and not os.path.exists(self.address.file):
+            return empty
+        with self._answering("read"), self._engine.connect() as opened:
+            connection = opened.execution_options(isolation_level="AUTOCOMMIT")
+            if not self._is_readable:
+                # Java makes the table of locks only where it takes locks.
+                inspector = sa.inspect(connection)
+                self._is_readable = all(inspector.has_table(table.name) for table in ALL if table is not LOCKS)
+            return ask(connection) if self._is_readable else empty
+
+    def change(self, do: Callable[[sa.Connection], R], *, is_done: Callable[[sa.Connection], bool]) -> R | None:
+        """Return what `do` returns; its statements are one transaction. None if the answer of the database was lost and
+        `is_done` then finds the change.
+
+        Raises RowExists, StorageUnavailable if certainly nothing was changed, WriteOutcomeUnknown, InvalidRequest.
+        """
+        self._make_tables()
+        result: list[R] = []
+        try:
+            with self._answering("change"), self._engine.connect() as connection, connection.begin() as transaction:
+                result.append(do(connection))
+                self._commit(transaction)
+        except WriteOutcomeUnknown:
+            if self.read(is_done, empty=False):
+                return None
+            raise
+        return result[0]
+
+    def _make_tables(self) -> None:
+        if self._is_writable:
+            return
+        # Another process may make the same ones at once.
+        with suppress(RowExists), self._answering("create"), self._engine.begin() as connection:
+            for table in ALL:
+                connection.execute(CreateTable(table, if_not_exists=True))
+        self._is_writable = True
+
+    def _commit(self, transaction: sa.RootTransaction) -> None:
+        try:
+            transaction.commit()
+        except exc.DBAPIError as error:
+            if self.address.dialect == SQLITE and _code(error) == sqlite3.SQLITE_BUSY:
+                # A reader kept the file; the transaction is rolled back.
+                raise
+            raise WriteOutcomeUnknown(
+                f"{self}: the connection was lost when a change was committed: {self._told(error)}. It may have been "
+                "applied: look, then call again."
+            ) from None
+
+    @contextmanager
+    def _answering(self, verb: str) -> Iterator[None]:
+        """Turn errors of the driver into ours; their text may name the password, so they are not kept as causes."""
+        try:
+            yield
+        except LakehouseError:
+            raise
+        except exc.DBAPIError as error:
+            if _is_duplicate(error):
+                raise RowExists from error
+            told = self._told(error)
+            if isinstance(error, exc.OperationalError | exc.InterfaceError) or error.connection_invalidated:
+                raise StorageUnavailable(
+                    f"{self}: the database of the catalog did not answer: {told}. Nothing was changed. "
+                    f"{self._advice(told)}"
+                ) from None
+            raise InvalidRequest(
+                f"{self}: the database refused to {verb} the tables of the catalog: {told}. Check the permissions of "
+                "the user, and that the tables are those of a Paimon catalog."
+            ) from None
+        except exc.SQLAlchemyError as error:
+            raise StorageUnavailable(f"{self}: {self._told(error)}. Nothing was changed. Call again.") from None
+
+    def __str__(self) -> str:
+        return self.address.text
+
+    def _advice(self, told: str) -> str:
+        if self.address.file is not None:
+            folder = os.path.dirname(self.address.file)
+            if not os.path.isdir(folder):
+                return f"Make the folder {folder} first."
+            return "Check the file and its permissions, then call again."
+        if "password" in told and self.address.has_given_password and with_password(self.address).password is None:
+            return (
+                "Its password was given to connect() in another process, and is not sent to this one. Set PGPASSWORD "
+                "in the environment."
+            )
+        return "Check its address, user and password, and that it runs; then call again."
+
+    def _told(self, error: exc.SQLAlchemyError) -> str:
+        text = str(error.orig) if isinstance(error, exc.DBAPIError) else str(error)
+        return without_secrets(self.address, " ".join(text.split()).rstrip("."))
+
+
+def _engine(address: SqlAddress) -> sa.Engine:
+    """Return the engine, which connects at the first statement. Raises InvalidRequest if the driver is missing."""
+    settings: dict[str, Any] = {"timeout": _STATEMENT_SECONDS}
+    if address.dialect == POSTGRESQL:
+        settings = {"connect_timeout": _CONNECT_SECONDS, "tcp_user_timeout": _STATEMENT_SECONDS * 1000}
+        if "options" not in sa.make_url(address.url).query:
+            settings["options"] = f"-c statement_timeout={_STATEMENT_SECONDS * 1000}"
+    try:
+        engine = sa.create_engine(
+            with_password(address), poolclass=sa.pool.NullPool, connect_args=settings, hide_parameters=True
+        )
+    except ModuleNotFoundError as error:
+        raise InvalidRequest(
+            f"metastore: the driver {error.name} of {address.text} is not installed. Run pip install "
+            "'paimon-lakehouse[postgresql]'."
+        ) from None
+    if address.dialect == SQLITE:
+        # Python's driver begins transactions late and in its own way: two changes could both read, then both write.
+        sa.event.listen(engine, "connect", _leave_transactions)
+        sa.event.listen(engine, "begin", _begin_immediate)
+    return engine
+
+
+def _leave_transactions(connection: Any, _: Any) -> None:
+    connection.isolation_level = None
+
+
+def _begin_immediate(connection: sa.Connection) -> None:
+    if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _is_duplicate(error: exc.DBAPIError) -> bool:
+    if _code(error) in (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE):
+        return True
+    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+    return state == _UNIQUE_VIOLATION
+
+
+def _code(error: exc.DBAPIError) -> int | None:
+    code: int | None = getattr(error.orig, "sqlite_errorcode", None)
+    return code

@@ -1,0 +1,318 @@
+"""The SQL metastore: names are rows, in the tables of Paimon's JDBC catalog; files lie as in a catalog of folders.
+
+Rule: a table is created files first, then rows, and dropped rows first, then files. So a listed table has files,
+unless another program removed them. Source: docs/format/catalogs.md#jdbc-catalog, docs/decisions/0023-sql-catalogs.md.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import sqlalchemy as sa
+
+from lakehouse_core.catalog.metastore import TableName, TablePlace
+from lakehouse_core.catalog.sql.address import sql_address
+from lakehouse_core.catalog.sql.database import RowExists, SqlDatabase
+from lakehouse_core.catalog.sql.tables import DATABASE_PROPERTIES, LONGEST_VALUE, TABLE_PROPERTIES, TABLES, VIEWS
+from lakehouse_core.catalog.warehouse_files import WarehouseFiles
+from lakehouse_core.errors import (
+    CorruptTable,
+    InvalidRequest,
+    NotFound,
+    StorageUnavailable,
+    WriteOutcomeUnknown,
+    shown,
+)
+from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
+from lakehouse_core.metadata.read_ahead import both
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.storage.outcomes import begun
+from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.schema import TableSchema
+
+# Rows that each database has. Users do not see the first, which keeps an empty database.
+_EXISTS: Final = "exists"
+_LOCATION: Final = "location"
+_LONGEST_NAME: Final = 255
+
+
+def sql_metastore(metastore: str, options: Mapping[str, str], files: WarehouseFiles) -> "SqlMetastore":
+    """Return the metastore at the address of a database, without connecting. Raises as `connect` does."""
+    return SqlMetastore(SqlDatabase(sql_address(metastore, options)), files)
+
+
+class SqlMetastore:
+    """Names as rows of one catalog key; the store decides which writer of a table wins."""
+
+    def __init__(self, database: SqlDatabase, files: WarehouseFiles) -> None:
+        self._database = database
+        self._files = files
+        self._key = database.address.catalog_key
+
+    def describe(self) -> Mapping[str, str]:
+        return {"metastore": str(self._database)}
+
+    def databases(self) -> list[str]:
+        return self._database.read(self._databases, empty=[])
+
+    def create_database(self, name: str, properties: Mapping[str, str]) -> None:
+        for key, value in properties.items():
+            if key in (_EXISTS, _LOCATION):
+                raise InvalidRequest(
+                    f"Database {shown(name)}: the property {shown(key)} is kept by the catalog. Choose another name."
+                )
+            if len(key) > _LONGEST_NAME or len(value) > LONGEST_VALUE:
+                raise InvalidRequest(
+                    f"Database {shown(name)}: the property {shown(key)} is too long. Expected a name of at most "
+                    f"{_LONGEST_NAME} and a value of at most {LONGEST_VALUE} characters."
+                )
+        rows = {**properties, _EXISTS: "true", _LOCATION: self._files.database_location(name)}
+        # A concurrent call creates the same database.
+        with suppress(RowExists):
+            self._database.change(
+                lambda connection: self._insert_properties(connection, name, rows),
+                is_done=lambda connection: name in self._databases(connection),
+            )
+
+    def database_properties(self, name: str) -> Mapping[str, str]:
+        columns = DATABASE_PROPERTIES.c
+        query = sa.select(columns.property_key, columns.property_value).where(
+            columns.catalog_key == self._key, columns.database_name == name
+        )
+        empty: dict[str, str] = {}
+        rows = self._database.read(
+            lambda connection: {row[0]: row[1] for row in connection.execute(query)}, empty=empty
+        )
+        return {key: rows[key] for key in sorted(rows) if key != _EXISTS}
+
+    def check(self, database: str) -> list[str]:
+        listed, there = self.tables(database), self._files.tables(database)
+        names = sorted({*listed} ^ {*there})
+        return [
+            self._without_files(name) if name.table in listed else self._without_row(name)
+            for name in (TableName(database, table) for table in names)
+        ]
+
+    def drop_database(self, name: str) -> None:
+        if unlisted := self._files.tables(name):
+            raise InvalidRequest(
+                f"Database {shown(name)}: {self._without_row(TableName(name, unlisted[0]))} Nothing was changed."
+            )
+        if views := self._read_names(name, VIEWS.c.view_name):
+            raise InvalidRequest(
+                f"Database {shown(name)} has {len(views)} views of another engine, such as {shown(views[0])}. Drop "
+                "them there first."
+            )
+
+        def drop(connection: sa.Connection) -> None:
+            if tables := self._names(connection, name, TABLES.c.table_name):
+                raise InvalidRequest(
+                    f"Database {shown(name)}: the table {shown(tables[0])} was created meanwhile. Drop it again."
+                )
+            connection.execute(
+                sa.delete(DATABASE_PROPERTIES).where(
+                    DATABASE_PROPERTIES.c.catalog_key == self._key, DATABASE_PROPERTIES.c.database_name == name
+                )
+            )
+
+        self._database.change(drop, is_done=lambda connection: name not in self._databases(connection))
+        # Files of no table stay: the database is dropped without them.
+        self._files.drop_database(name)
+
+    def tables(self, database: str) -> list[str]:
+        return self._read_names(database, TABLES.c.table_name)
+
+    def place(self, name: TableName) -> TablePlace:
+        return TablePlace(self._files.at(name), self._arbiter(name))
+
+    def find(self, name: TableName, schemas: SchemaLog) -> str | None:
+        is_listed, ids = both(lambda: self._is_listed(name), schemas.ids, at_once=schemas.store.requests_at_once)
+        if not is_listed:
+            return None
+        if not ids:
+            raise CorruptTable(self._without_files(name))
+        return MAIN.schema(ids[0])
+
+    def hint(self, name: TableName) -> str | None:
+        return self._without_row(name) if self._files.has_schema(name) else None
+
+    def create_table(self, name: TableName, schemas: SchemaLog, first: TableSchema, *, adopt: bool) -> bool:
+        if self._database.read(lambda connection: self._has_view(connection, name), empty=False):
+            raise InvalidRequest(
+                f"Table {shown(str(name))}: a view of another engine has that name. Choose another name."
+            )
+        is_ours = self._files.create_table(name, schemas, first)
+        if not is_ours and not adopt:
+            if self._is_listed(name):
+                # Another process was faster.
+                return False
+            raise InvalidRequest(self._without_row(name))
+        schema = first if is_ours else schemas.latest()
+        try:
+            self._database.change(
+                lambda connection: self._insert_table(connection, name, schema),
+                is_done=lambda connection: self._has_table(connection, name),
+            )
+        except RowExists:
+            # Another process listed it.
+            return is_ours
+        except StorageUnavailable as error:
+            raise WriteOutcomeUnknown(
+                f"{error} The files of table {shown(str(name))} are there. Create it again with exist_ok=True, which "
+                "lists them."
+            ) from None
+        return is_ours
+
+    def drop_table(self, name: TableName, schemas: SchemaLog) -> bool:
+        ids = schemas.ids()
+
+        def drop(connection: sa.Connection) -> bool:
+            connection.execute(sa.delete(TABLE_PROPERTIES).where(*self._rows_of(TABLE_PROPERTIES, name)))
+            return bool(connection.execute(sa.delete(TABLES).where(*self._rows_of(TABLES, name))).rowcount)
+
+        is_dropped = self._database.change(drop, is_done=lambda connection: not self._has_table(connection, name))
+        if is_dropped is False:
+            return False
+        if ids:
+            rest = f"Table {shown(str(name))} is dropped. Files of it remain at {schemas.store.uri('')}."
+            with begun(rest):
+                self._files.drop_table(name, MAIN.schema(ids[0]))
+        return True
+
+    def rename_table(self, source: TableName, target: TableName, witness: str) -> bool:
+        # Refused before a row is changed.
+        self._files.folders("renamed", source)
+        moved = False
+
+        def rename(connection: sa.Connection) -> None:
+            nonlocal moved
+            if self._has_table(connection, target) or self._has_view(connection, target):
+                raise _TargetExists
+            new = {"database_name": target.database, "table_name": target.table}
+            for table in (TABLES, TABLE_PROPERTIES):
+                connection.execute(sa.update(table).where(*self._rows_of(table, source)).values(new))
+            # The rows are committed only when the folder has moved.
+            moved = self._files.move_table(source, target, witness)
+            if not moved:
+                raise _TargetExists
+
+        try:
+            self._database.change(rename, is_done=lambda connection: self._has_table(connection, target))
+        except (_TargetExists, RowExists):
+            return False
+        except StorageUnavailable as error:
+            if not moved:
+                raise
+            raise WriteOutcomeUnknown(
+                f"{error} The folder of table {shown(str(source))} has moved to {shown(str(target))}. If the catalog "
+                f"still lists the old name, drop that name and create {target} with exist_ok=True, which lists the "
+                "files."
+            ) from None
+        return True
+
+    def _arbiter(self, name: TableName) -> Arbiter:
+        return CREATE_IF_ABSENT
+
+    def _databases(self, connection: sa.Connection) -> list[str]:
+        queries = [
+            sa.select(table.c.database_name).where(table.c.catalog_key == self._key)
+            for table in (TABLES, DATABASE_PROPERTIES, VIEWS)
+        ]
+        return sorted(connection.execute(sa.union(*queries)).scalars())
+
+    def _read_names(self, database: str, column: sa.Column[str]) -> list[str]:
+        empty: list[str] = []
+        return self._database.read(lambda connection: self._names(connection, database, column), empty=empty)
+
+    def _names(self, connection: sa.Connection, database: str, column: sa.Column[str]) -> list[str]:
+        table = column.table
+        query = sa.select(column).where(table.c.catalog_key == self._key, table.c.database_name == database)
+        return sorted(connection.execute(query).scalars())
+
+    def _is_listed(self, name: TableName) -> bool:
+        return self._database.read(lambda connection: self._has_table(connection, name), empty=False)
+
+    def _has_table(self, connection: sa.Connection, name: TableName) -> bool:
+        return connection.execute(sa.select(TABLES).where(*self._rows_of(TABLES, name))).first() is not None
+
+    def _has_view(self, connection: sa.Connection, name: TableName) -> bool:
+        return name.table in self._names(connection, name.database, VIEWS.c.view_name)
+
+    def _rows_of(self, table: sa.Table, name: TableName) -> tuple[sa.ColumnElement[bool], ...]:
+        columns = table.c
+        return (
+            columns.catalog_key == self._key,
+            columns.database_name == name.database,
+            columns.table_name == name.table,
+        )
+
+    def _insert_properties(self, connection: sa.Connection, database: str, properties: Mapping[str, str]) -> None:
+        connection.execute(
+            sa.insert(DATABASE_PROPERTIES),
+            [
+                {
+                    "catalog_key": self._key,
+                    "database_name": database,
+                    "property_key": key,
+                    "property_value": value,
+                }
+                for key, value in properties.items()
+            ],
+        )
+
+    def _insert_table(self, connection: sa.Connection, name: TableName, schema: TableSchema) -> None:
+        columns = DATABASE_PROPERTIES.c
+        # Where rows can be locked, a concurrent drop of the database waits.
+        database = (
+            sa.select(columns.property_key)
+            .where(columns.catalog_key == self._key, columns.database_name == name.database)
+            .with_for_update()
+        )
+        connection.execute(database).all()
+        if name.database not in self._databases(connection):
+            raise NotFound(
+                f"Database {shown(name.database)} was dropped meanwhile. Files of table {shown(str(name))} remain at "
+                f"{self._files.at(name).uri('')}."
+            )
+        if self._has_view(connection, name):
+            raise InvalidRequest(
+                f"Table {shown(str(name))}: a view of another engine got that name meanwhile. Drop the view, then "
+                "create the table with exist_ok=True."
+            )
+        row = {"catalog_key": self._key, "database_name": name.database, "table_name": name.table}
+        connection.execute(sa.insert(TABLES), row)
+        properties = [
+            {**row, "property_key": key, "property_value": value}
+            for key, value in _table_properties(schema).items()
+            if len(key) <= _LONGEST_NAME and len(value) <= LONGEST_VALUE
+        ]
+        # Rows of a table that Java dropped in the middle.
+        connection.execute(sa.delete(TABLE_PROPERTIES).where(*self._rows_of(TABLE_PROPERTIES, name)))
+        if properties:
+            connection.execute(sa.insert(TABLE_PROPERTIES), properties)
+
+    def _without_files(self, name: TableName) -> str:
+        return (
+            f"Table {shown(str(name))}: the catalog lists it, but {self._files.at(name).uri('')} has no schema. "
+            "Restore its files, or drop the table, which removes the name."
+        )
+
+    def _without_row(self, name: TableName) -> str:
+        return (
+            f"Table {shown(str(name))}: its files are at {self._files.at(name).uri('')}, but the catalog does not list "
+            "it. Create it with exist_ok=True, which lists the files as they are, or remove the folder."
+        )
+
+
+class _TargetExists(Exception):
+    """The new name of a table is taken; the transaction is rolled back."""
+
+
+def _table_properties(schema: TableSchema) -> dict[str, str]:
+    """Return what Java keeps in rows of a table: its options, and its keys."""
+    keys = {
+        "primary-key": schema.primary_keys,
+        "partition": schema.partition_keys,
+        "bucket-key": schema.bucket_keys,
+    }
+    return {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
