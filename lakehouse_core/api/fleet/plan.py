@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from lakehouse_core.display import count_text, size_text
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.fleet.candidates import Candidate, Operation, verb_text
-from lakehouse_core.planning.fleet.choice import Refused
 from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Budget, Cost, Rates
 
 # In plans that users store. Raise it when a field is added or removed, or gets another meaning.
@@ -77,7 +76,8 @@ class MaintenanceRefusal:
     """An operation that is not carried out, and why; `operation` None: any operation on the table.
 
     `saved_seconds` are those of reading that it would save each day, 0 if it is not possible. `urgent` says why it
-    should not wait.
+    should not wait. `partitions`: how many of the table are refused with it, beyond those that are named; then
+    `partition` is None.
     """
 
     __pydantic_config__ = _STRICT
@@ -89,6 +89,7 @@ class MaintenanceRefusal:
     saved_seconds: _Seconds
     reason: str
     urgent: str | None = None
+    partitions: _Count = 0
 
     @property
     def name(self) -> str:
@@ -219,20 +220,6 @@ def choice_of(candidate: Candidate, incarnation: int, snapshot_id: int | None) -
             f"{urgent}{candidate.sentence}; {cost} for {benefit.seconds_per_day:.3g} s saved a day, which "
             f"{_pays(candidate)}"
         ),
-        urgent=candidate.urgent,
-    )
-
-
-def refusal_of(refused: Refused) -> MaintenanceRefusal:
-    """Return a refused candidate as users see it."""
-    candidate = refused.candidate
-    return MaintenanceRefusal(
-        warehouse=candidate.warehouse,
-        table=candidate.table,
-        operation=candidate.operation,
-        partition=candidate.partition,
-        saved_seconds=round(candidate.benefit.seconds_per_day, 6),
-        reason=f"{candidate.sentence}. Refused: {refused.reason}",
         urgent=candidate.urgent,
     )
 

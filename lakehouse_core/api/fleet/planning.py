@@ -3,27 +3,20 @@
 Rule: a table that cannot be surveyed is a refusal with its reason, never the end of the pass.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lakehouse_core.api.arguments import mapping_of
-from lakehouse_core.api.fleet.plan import MaintenancePlan, MaintenanceRefusal, choice_of, refusal_of
+from lakehouse_core.api.fleet.plan import MaintenancePlan, MaintenanceRefusal, choice_of
+from lakehouse_core.api.fleet.refusals import impossible, refusals_of, without_candidate
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.fleet.survey import survey_table
-from lakehouse_core.planning.fleet.candidates import (
-    COMPACTIONS,
-    OPERATIONS,
-    Candidate,
-    Operation,
-    candidates_of,
-    why_none,
-)
-from lakehouse_core.planning.fleet.choice import choose
+from lakehouse_core.planning.fleet.candidates import OPERATIONS, Candidate, Operation, candidates_of
+from lakehouse_core.planning.fleet.choice import choose, parted
 from lakehouse_core.planning.fleet.cost import Budget, Rates, is_amount
-from lakehouse_core.planning.fleet.survey import TableSurvey
 from lakehouse_core.progress import Listener, Watch
 
 # More are no reads of a table, and seconds would leave the range of numbers.
@@ -62,6 +55,7 @@ def plan_fleet(
     started = clock.monotonic_seconds()
     candidates: list[Candidate] = []
     refusals: list[MaintenanceRefusal] = []
+    none: list[MaintenanceRefusal] = []
     unread: list[MaintenanceRefusal] = []
     states: dict[tuple[str, str], tuple[int, int | None]] = {}
     files = size = surveyed = 0
@@ -70,15 +64,20 @@ def plan_fleet(
         try:
             found = survey_table(table.open(table.name), warehouse=table.warehouse, operations=wanted)
         except LakehouseError as error:
-            unread.append(_refusal(table.warehouse, table.name, None, str(error)))
+            unread.append(without_candidate(table.warehouse, table.name, None, str(error)))
             continue
         surveyed += 1
         files, size = files + found.file_count, size + found.size_bytes
         states[table.warehouse, table.name] = found.incarnation, found.snapshot_id
         of_table = list(candidates_of(found, wanted, reads_per_day=per_day.get(table.name, 1.0), rates=rates))
-        candidates += of_table
-        refusals += _refusals(found, wanted, {each.operation for each in of_table})
+        worth, not_worth = parted(of_table, only_urgent=only_urgent)
+        candidates += worth
+        # The sentences of a few are kept, not the candidates of all.
+        refusals += refusals_of(not_worth)
+        none += impossible(found, wanted, {each.operation for each in of_table})
     choice = choose(candidates, budget, only_urgent=only_urgent)
+    refusals += refusals_of(choice.refused)
+    refusals.sort(key=lambda each: (each.partitions > 0, -each.saved_seconds, each.warehouse, each.table, each.name))
     return MaintenancePlan(
         warehouses=tuple(dict.fromkeys(table.warehouse for table in tables)),
         budget=budget,
@@ -90,7 +89,7 @@ def plan_fleet(
         duration_seconds=clock.monotonic_seconds() - started,
         choices=tuple(choice_of(each, *states[each.warehouse, each.table]) for each in choice.chosen),
         reserve=tuple(choice_of(each, *states[each.warehouse, each.table]) for each in choice.reserve),
-        refusals=(*unread, *map(refusal_of, choice.refused), *refusals),
+        refusals=(*unread, *refusals, *none),
     )
 
 
@@ -130,24 +129,3 @@ def _checked_reads(reads: Mapping[str, float] | None, names: Iterable[str]) -> M
 
 def _is_count(value: Any) -> bool:
     return is_amount(value) and value <= _MOST_READS
-
-
-def _refusals(
-    found: TableSurvey, operations: Sequence[Operation], possible: Collection[Operation]
-) -> Iterator[MaintenanceRefusal]:
-    """Yield why operations are not `possible` in the table, those refused for the same reason once."""
-    told: set[str] = set()
-    for operation in operations:
-        # Of the two compactions one is enough.
-        if operation in possible or (operation in COMPACTIONS and not COMPACTIONS.isdisjoint(possible)):
-            continue
-        reason = found.refusals.get(operation) or why_none(found, operation)
-        if reason not in told:
-            told.add(reason)
-            yield _refusal(found.warehouse, found.table, operation, reason)
-
-
-def _refusal(warehouse: str, table: str, operation: Operation | None, reason: str) -> MaintenanceRefusal:
-    return MaintenanceRefusal(
-        warehouse=warehouse, table=table, operation=operation, partition=None, saved_seconds=0.0, reason=reason
-    )

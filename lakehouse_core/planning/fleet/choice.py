@@ -6,7 +6,7 @@ Source: docs/decisions/0019-value-of-maintenance.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -23,10 +23,38 @@ _Taken: TypeAlias = dict[_Group, Candidate]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A candidate that is not chosen, and why."""
+    """A candidate that is not chosen. `reason` says why, in figures."""
 
     candidate: Candidate
-    reason: str
+    why: Callable[[Candidate], str]
+
+    @property
+    def reason(self) -> str:
+        return self.why(self.candidate)
+
+
+@dataclass(frozen=True, slots=True)
+class _TooLarge:
+    budget: Budget
+
+    def __call__(self, each: Candidate) -> str:
+        exceeded = " and ".join(self.budget.exceeded_by(each.cost))
+        return f"alone it needs {each.cost}, more {exceeded} than the budget of {self.budget}"
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """The candidate of the same group that is chosen, and what all choices took."""
+
+    chosen: Candidate | None
+    budget: Budget
+    spent: Cost
+
+    def __call__(self, each: Candidate) -> str:
+        saves = f"it would save {each.benefit.seconds_per_day:.2g} s a day for {each.cost}"
+        if self.chosen is not None:
+            return f"{saves}; {self.chosen.name}, which takes {self.chosen.cost}, is chosen instead"
+        return f"{saves}, and of the budget of {self.budget} the choices of more worth took {self.spent}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +79,13 @@ def choose(candidates: Iterable[Candidate], budget: Budget, *, only_urgent: bool
     The value of the chosen ones is at least half of the highest possible, if one figure is limited and nothing is
     urgent. Raises nothing: a candidate that does not fit is refused.
     """
-    every = sorted(candidates, key=_name)
-    refused: list[Refused] = []
+    worth, refused = parted(sorted(candidates, key=_name), only_urgent=only_urgent)
     fitting: dict[_Group, list[Candidate]] = defaultdict(list)
-    for each in every:
-        if reason := _why_not(each, budget, only_urgent=only_urgent):
-            refused.append(Refused(candidate=each, reason=reason))
-        else:
+    for each in worth:
+        if budget.holds(each.cost):
             fitting[_group(each)].append(each)
+        else:
+            refused.append(Refused(candidate=each, why=_TooLarge(budget)))
     taken = _chosen(fitting, budget)
     spare = _chosen({group: found for group, found in fitting.items() if group not in taken}, budget)
     left = total(taken.values())
@@ -66,7 +93,7 @@ def choose(candidates: Iterable[Candidate], budget: Budget, *, only_urgent: bool
         chosen = taken.get(group)
         for each in found:
             if each is not chosen and not _is_surpassed(each, chosen):
-                refused.append(Refused(candidate=each, reason=_why_left(each, chosen, budget, left)))
+                refused.append(Refused(candidate=each, why=_LeftOut(chosen, budget, left)))
     refused.sort(key=lambda one: (-one.candidate.benefit.seconds_per_day, _name(one.candidate)))
     return Choice(
         chosen=_in_order(taken.values(), budget), refused=tuple(refused), reserve=_in_order(spare.values(), budget)
@@ -163,26 +190,29 @@ def _value(candidate: Candidate) -> float:
     return candidate.benefit.seconds_per_day
 
 
-def _why_not(each: Candidate, budget: Budget, *, only_urgent: bool) -> str | None:
-    """Return why a candidate is refused whatever else is chosen."""
-    if only_urgent and each.urgent is None:
-        return "it is not urgent"
-    if each.urgent is None and each.days_to_pay > DAYS_TO_PAY:
-        pays = "never pays" if each.benefit.seconds_per_day <= 0 else f"pays after {each.days_to_pay:,.0f} days"
-        return (
-            f"it would take {each.cost.seconds:.3g} s and save {each.benefit.seconds_per_day:.2g} s a day, so it "
-            f"{pays}, and the limit is {DAYS_TO_PAY:g}"
-        )
-    if exceeded := budget.exceeded_by(each.cost):
-        return f"alone it needs {each.cost}, more {' and '.join(exceeded)} than the budget of {budget}"
-    return None
+def parted(candidates: Iterable[Candidate], *, only_urgent: bool) -> tuple[list[Candidate], list[Refused]]:
+    """Return the candidates that are worth their cost, and those that are refused whatever the budget is."""
+    worth, refused = [], []
+    for each in candidates:
+        if only_urgent and each.urgent is None:
+            refused.append(Refused(candidate=each, why=_why_it_waits))
+        elif each.urgent is None and each.days_to_pay > DAYS_TO_PAY:
+            refused.append(Refused(candidate=each, why=_why_not_worth))
+        else:
+            worth.append(each)
+    return worth, refused
 
 
-def _why_left(each: Candidate, chosen: Candidate | None, budget: Budget, spent: Cost) -> str:
-    saves = f"it would save {each.benefit.seconds_per_day:.2g} s a day for {each.cost}"
-    if chosen is not None:
-        return f"{saves}; {chosen.name}, which takes {chosen.cost}, is chosen instead"
-    return f"{saves}, and of the budget of {budget} the choices of more worth took {spent}"
+def _why_it_waits(_: Candidate) -> str:
+    return "it is not urgent"
+
+
+def _why_not_worth(each: Candidate) -> str:
+    pays = "never pays" if each.benefit.seconds_per_day <= 0 else f"pays after {each.days_to_pay:,.0f} days"
+    return (
+        f"it would take {each.cost.seconds:.3g} s and save {each.benefit.seconds_per_day:.2g} s a day, so it "
+        f"{pays}, and the limit is {DAYS_TO_PAY:g}"
+    )
 
 
 def _is_surpassed(each: Candidate, chosen: Candidate | None) -> bool:

@@ -405,3 +405,38 @@ def test_slow_requests_make_small_files_worth_more(lake: Lake) -> None:
 def test_a_rate_that_is_no_number_above_0_is_refused(value: object) -> None:
     with pytest.raises(lc.InvalidRequest, match=r"Rates: request_seconds=.*: expected a number above 0"):
         lc.Rates(request_seconds=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("reads", [0, OFTEN], ids=["not worth it", "beyond the budget"])
+def test_of_many_partitions_that_are_refused_alike_the_first_are_named_and_the_others_counted(
+    lake: Lake, reads: float
+) -> None:
+    table = lake.key_table()
+    for number in range(6):
+        table.write([{"dt": dt, "id": number, "v": "text"} for dt in "abcdefghi"])
+    options = {"operations": ["compact"], "reads": {"db.t": reads}}
+
+    plan = lake.plan(budget=lc.Budget(bytes=10), **options)
+
+    *named, others = plan.refusals
+    assert [refusal.partition for refusal in named] == [{"dt": dt} for dt in "abcde"]
+    assert [refusal.partitions for refusal in plan.refusals] == [0] * 5 + [4]
+    assert others.reason.startswith("4 partitions more, which together would take ")
+    assert "Refused: of compact dt=f, the most valuable of them: " in others.reason
+    everything = [refusal.saved_seconds for refusal in named] + [others.saved_seconds]
+    alone = lake.plan(tables=["db.t"], budget=ENOUGH, operations=["compact"], reads={"db.t": OFTEN})
+    assert len(alone.choices) == 9
+    if reads:
+        assert sum(everything) == pytest.approx(sum(choice.saved_seconds for choice in alone.choices), abs=1e-5)
+
+
+def test_urgent_partitions_beyond_the_budget_are_counted_apart(lake: Lake) -> None:
+    table = lake.key_table(**{"num-sorted-run.stop-trigger": "5"})
+    for number in range(6):
+        table.write([{"dt": dt, "id": number, "v": "text"} for dt in "abcdefghi"])
+
+    urgent = lake.plan(budget=lc.Budget(bytes=10), operations=["compact"]).urgent_refusals
+
+    assert len(urgent) == 6
+    assert urgent[-1].urgent is not None
+    assert urgent[-1].urgent.startswith("4 partitions more, as compact dt=f: a bucket has 6 sorted runs")
