@@ -13,11 +13,11 @@ from lakehouse_core.api.spark_engine import spark_engine
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.metastore import Metastore
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
-from lakehouse_core.clock import SystemClock
+from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.format.stored import is_broken
-from lakehouse_core.storage import StoreSpec, open_store, parse_location
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, parse_location
 from lakehouse_core.storage.s3_settings import with_storage
 
 # Named for the reader: this module must not know Spark.
@@ -90,11 +90,11 @@ def catalog_at(
                 "metastore='sqlite:////data/catalog.db', or leave the options out."
             )
         return Catalog(store, engine=engine, clock=clock)
-    names = _sql_metastore(metastore, metastore_options or {}, WarehouseFiles(store, clock))
+    names = _sql_metastore(metastore, metastore_options or {}, store, clock)
     return Catalog(store, engine=engine, clock=clock, metastore=names)
 
 
-def _sql_metastore(metastore: str, options: Mapping[str, str], files: WarehouseFiles) -> Metastore:
+def _sql_metastore(metastore: str, options: Mapping[str, str], store: ObjectStore, clock: Clock) -> Metastore:
     try:
         from lakehouse_core.catalog.sql.metastore import sql_metastore  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -103,7 +103,7 @@ def _sql_metastore(metastore: str, options: Mapping[str, str], files: WarehouseF
         raise InvalidRequest(
             "metastore: the package sqlalchemy is not installed. Run pip install 'paimon-lakehouse[sql]'."
         ) from error
-    return sql_metastore(metastore, options, files)
+    return sql_metastore(metastore, options, WarehouseFiles(store, clock), clock)
 
 
 def _is_session_or_function(spark: object) -> bool:

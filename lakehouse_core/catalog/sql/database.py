@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -36,9 +37,16 @@ class SqlDatabase:
 
     def __init__(self, address: SqlAddress) -> None:
         self.address = address
-        self._engine = _engine(address)
         self._is_readable = False
         self._is_writable = False
+
+    @cached_property
+    def _engine(self) -> sa.Engine:
+        return _engine(self.address)
+
+    def load_driver(self) -> None:
+        """Load the driver, without connecting. Raises InvalidRequest if it is missing."""
+        _ = self._engine
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the password; another process takes its own."""

@@ -4,8 +4,8 @@ Rule: a table is created files first, then rows, and dropped rows first, then fi
 unless another program removed them. Source: docs/format/catalogs.md#jdbc-catalog, docs/decisions/0023-sql-catalogs.md.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 import sqlalchemy as sa
@@ -13,8 +13,10 @@ import sqlalchemy as sa
 from lakehouse_core.catalog.metastore import TableName, TablePlace
 from lakehouse_core.catalog.sql.address import sql_address
 from lakehouse_core.catalog.sql.database import RowExists, SqlDatabase
+from lakehouse_core.catalog.sql.lock import SqlLock
 from lakehouse_core.catalog.sql.tables import DATABASE_PROPERTIES, LONGEST_VALUE, TABLE_PROPERTIES, TABLES, VIEWS
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
+from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
     CorruptTable,
     InvalidRequest,
@@ -36,15 +38,20 @@ _LOCATION: Final = "location"
 _LONGEST_NAME: Final = 255
 
 
-def sql_metastore(metastore: str, options: Mapping[str, str], files: WarehouseFiles) -> "SqlMetastore":
+def sql_metastore(metastore: str, options: Mapping[str, str], files: WarehouseFiles, clock: Clock) -> "SqlMetastore":
     """Return the metastore at the address of a database, without connecting. Raises as `connect` does."""
-    return SqlMetastore(SqlDatabase(sql_address(metastore, options)), files)
+    database = SqlDatabase(sql_address(metastore, options))
+    database.load_driver()
+    return SqlMetastore(database, files, clock)
 
 
 class SqlMetastore:
-    """Names as rows of one catalog key; the store decides which writer of a table wins."""
+    """Names as rows of one catalog key. The store decides which writer of a table wins, with `lock.enabled` one that
+    has the lock.
+    """
 
-    def __init__(self, database: SqlDatabase, files: WarehouseFiles) -> None:
+    def __init__(self, database: SqlDatabase, files: WarehouseFiles, clock: Clock) -> None:
+        self._clock = clock
         self._database = database
         self._files = files
         self._key = database.address.catalog_key
@@ -197,7 +204,8 @@ class SqlMetastore:
                 raise _TargetExists
 
         try:
-            self._database.change(rename, is_done=lambda connection: self._has_table(connection, target))
+            with self._locked(source, target):
+                self._database.change(rename, is_done=lambda connection: self._has_table(connection, target))
         except (_TargetExists, RowExists):
             return False
         except StorageUnavailable as error:
@@ -211,7 +219,19 @@ class SqlMetastore:
         return True
 
     def _arbiter(self, name: TableName) -> Arbiter:
-        return CREATE_IF_ABSENT
+        return self._lock(name) if self._database.address.takes_lock else CREATE_IF_ABSENT
+
+    def _lock(self, name: TableName) -> SqlLock:
+        return SqlLock(self._database, f"{self._key}.{name}", self._clock)
+
+    @contextmanager
+    def _locked(self, *names: TableName) -> Iterator[None]:
+        """Hold the locks of tables, in an order that is the same for all writers, if locks are taken."""
+        with ExitStack() as stack:
+            if self._database.address.takes_lock:
+                for name in sorted(names, key=str):
+                    stack.enter_context(self._lock(name).held())
+            yield
 
     def _databases(self, connection: sa.Connection) -> list[str]:
         queries = [

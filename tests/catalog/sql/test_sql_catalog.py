@@ -265,7 +265,7 @@ def catalog_on(store: ObjectStore, names: Path) -> Catalog:
     clock = VirtualClock(seed=next(NUMBERS))
     files = WarehouseFiles(store, clock)
     database = SqlDatabase(sql_address(f"sqlite:///{names}", {}))
-    return Catalog(store, clock=clock, metastore=SqlMetastore(database, files))
+    return Catalog(store, clock=clock, metastore=SqlMetastore(database, files, clock))
 
 
 VERBS: dict[str, tuple[Callable[[Catalog], object], Callable[[Catalog], object]]] = {
