@@ -6,7 +6,7 @@ Source: docs/reliability/deletion.md#order.
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import ObjectStore, StoreReader
+from lakehouse_core.storage.object_store import Children, ObjectStore, StoreReader
 from lakehouse_core.storage.outcomes import created, replaced
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
 from lakehouse_core.table.layout import OWN_FOLDER, is_deletion_plan
@@ -14,9 +14,13 @@ from lakehouse_core.table.layout import OWN_FOLDER, is_deletion_plan
 
 def load_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:
     """Return the unfinished deletions. Raises CorruptTable, and NotFound if one ends meanwhile."""
-    names = store.children(OWN_FOLDER).files
-    keys = [f"{OWN_FOLDER}/{name}" for name in names if is_deletion_plan(name)]
+    keys = plan_keys(store.children(OWN_FOLDER))
     return tuple(parse_plan(data, key) for key, data in zip(keys, store.read_all(keys), strict=True))
+
+
+def plan_keys(own: Children) -> list[str]:
+    """Return the keys of the deletion plans in the folder `OWN_FOLDER`."""
+    return [f"{OWN_FOLDER}/{name}" for name in own.files if is_deletion_plan(name)]
 
 
 def current_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import Children, StoreReader
 from lakehouse_core.table.layout import TableLayout
 
 _SNAPSHOT: Final = re.compile(r"snapshot-([1-9]\d{0,18})")
@@ -12,13 +12,18 @@ _CHANGELOG: Final = re.compile(r"changelog-([1-9]\d{0,18})")
 
 def snapshot_ids(store: StoreReader, layout: TableLayout) -> list[int]:
     """Return the ids of a branch's snapshot files, rising."""
-    return _ids(store, layout.snapshot_folder, _SNAPSHOT)
+    return _ids_in(store.children(layout.snapshot_folder), _SNAPSHOT)
 
 
 def changelog_ids(store: StoreReader, layout: TableLayout) -> list[int]:
     """Return the ids of a branch's changelog files, rising."""
-    return _ids(store, layout.changelog_folder, _CHANGELOG)
+    return changelog_ids_in(store.children(layout.changelog_folder))
 
 
-def _ids(store: StoreReader, folder: str, name: re.Pattern[str]) -> list[int]:
-    return sorted(int(match[1]) for match in map(name.fullmatch, store.children(folder).files) if match)
+def changelog_ids_in(changelogs: Children) -> list[int]:
+    """Return the ids of the changelog files in a changelog folder, rising."""
+    return _ids_in(changelogs, _CHANGELOG)
+
+
+def _ids_in(folder: Children, name: re.Pattern[str]) -> list[int]:
+    return sorted(int(match[1]) for match in map(name.fullmatch, folder.files) if match)

@@ -5,18 +5,27 @@ root".
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
-from lakehouse_core.metadata.deletion_plans import load_plans
-from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
-from lakehouse_core.metadata.staged_commits import pending_commits
-from lakehouse_core.metadata.tag_log import read_tag, tag_names
+from lakehouse_core.metadata.deletion_plans import plan_keys
+from lakehouse_core.metadata.ids import changelog_ids_in, snapshot_ids
+from lakehouse_core.metadata.read_ahead import both, in_order
+from lakehouse_core.metadata.staged_commits import parse_pending, pending_keys
+from lakehouse_core.metadata.tag_log import tag_in, tag_names_in
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import StoreReader
-from lakehouse_core.table.deletion_plan import DeletionPlan
-from lakehouse_core.table.layout import BRANCH_FOLDER, BRANCH_PREFIX, MAIN, TableLayout
+from lakehouse_core.storage.object_store import Children, StoreReader
+from lakehouse_core.table.deletion_plan import DeletionPlan, parse_plan
+from lakehouse_core.table.layout import (
+    BRANCH_FOLDER,
+    BRANCH_PREFIX,
+    MAIN,
+    OWN_FOLDER,
+    PENDING_FOLDER,
+    PINS_FOLDER,
+    TableLayout,
+)
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -41,10 +50,16 @@ def collect_roots(store: StoreReader, *, boundary: int) -> Roots:
     """
 
     def read() -> Roots:
+        of_main, listed = _roots_on(
+            store, MAIN, boundary, beside=(BRANCH_FOLDER, OWN_FOLDER, PINS_FOLDER, PENDING_FOLDER)
+        )
+        branches, own, pins, pending = listed
+        plans, kept = plan_keys(own), pending_keys(store, pins, pending)
+        data = _read(store, (*plans, *kept))
         return Roots(
-            roots=(*_roots_on(store, MAIN, boundary), *_branch_roots(store)),
-            plans=load_plans(store),
-            pending=pending_commits(store),
+            roots=(*of_main, *_branch_roots(store, branches)),
+            plans=tuple(parse_plan(data[key], key) for key in plans),
+            pending=tuple((key, parse_pending(data[key], store.uri(key))) for key in kept),
         )
 
     # If a listed root is missing, all roots are listed again; nothing is assumed about its removal.
@@ -58,31 +73,51 @@ def collect_roots(store: StoreReader, *, boundary: int) -> Roots:
     )
 
 
-def _roots_on(store: StoreReader, layout: TableLayout, boundary: int) -> Iterator[Root]:
-    """Yield the snapshots, changelogs and tags of one branch."""
+def _roots_on(
+    store: StoreReader, layout: TableLayout, boundary: int, *, beside: Sequence[str] = ()
+) -> tuple[list[Root], list[Children]]:
+    """Return the snapshots, changelogs and tags of one branch, and what is in the folders `beside`.
+
+    The snapshots are listed first: what protects their files later, a changelog or a tag, is made before they go.
+    """
     snapshots = [layout.snapshot(id) for id in snapshot_ids(store, layout) if id >= boundary]
-    for key, data in zip(snapshots, store.read_all(snapshots), strict=True):
-        yield root_of(parse_snapshot(data, key), key, RootKind.SNAPSHOT, lineage=layout.prefix)
-    changelogs = [layout.changelog(id) for id in changelog_ids(store, layout)]
-    for key, data in zip(changelogs, store.read_all(changelogs), strict=True):
-        yield root_of(parse_snapshot(data, key), key, RootKind.CHANGELOG, lineage=layout.prefix)
-    for name in tag_names(store, layout):
-        key = layout.tag(name)
-        yield root_of(read_tag(store, key).snapshot, key, RootKind.TAG, lineage=layout.prefix)
+    folders = (layout.changelog_folder, layout.tag_folder, *beside)
+    at_once = store.requests_at_once
+    data, (changelog_folder, tag_folder, *others) = both(
+        lambda: _read(store, snapshots),
+        lambda: list(in_order(store.children, folders, at_once=at_once)),
+        at_once=at_once,
+    )
+    changelogs = [layout.changelog(id) for id in changelog_ids_in(changelog_folder)]
+    tags = [layout.tag(name) for name in tag_names_in(tag_folder)]
+    data |= _read(store, (*changelogs, *tags))
+    found = (
+        *((key, parse_snapshot(data[key], key), RootKind.SNAPSHOT) for key in snapshots),
+        *((key, parse_snapshot(data[key], key), RootKind.CHANGELOG) for key in changelogs),
+        *((key, tag_in(store, key, data[key]).snapshot, RootKind.TAG) for key in tags),
+    )
+    return [root_of(snapshot, key, kind, lineage=layout.prefix) for key, snapshot, kind in found], others
+
+
+def _read(store: StoreReader, keys: Sequence[str]) -> dict[str, bytes]:
+    return dict(zip(keys, store.read_all(keys), strict=True))
 
 
 def branch_names(store: StoreReader) -> list[str]:
     """Return the names of all branches except main, sorted."""
-    folders = store.children(BRANCH_FOLDER).folders
-    return [folder.removeprefix(BRANCH_PREFIX) for folder in folders if _BRANCH.fullmatch(folder)]
+    return _names_in(store.children(BRANCH_FOLDER))
 
 
-def _branch_roots(store: StoreReader) -> Iterator[Root]:
-    for layout in map(TableLayout, branch_names(store)):
+def _names_in(branches: Children) -> list[str]:
+    return [folder.removeprefix(BRANCH_PREFIX) for folder in branches.folders if _BRANCH.fullmatch(folder)]
+
+
+def _branch_roots(store: StoreReader, branches: Children) -> Iterator[Root]:
+    for layout in map(TableLayout, _names_in(branches)):
         if not any(map(_SCHEMA.fullmatch, store.children(layout.schema_folder).files)):
             raise CorruptTable(
                 f"{store.uri(layout.prefix.rstrip('/'))}: the branch has no schema, so it was not created or "
                 "dropped completely. Nothing was deleted, because its files may be needed. Finish creating it, or "
                 "remove its folder."
             )
-        yield from _roots_on(store, layout, 0)
+        yield from _roots_on(store, layout, 0)[0]

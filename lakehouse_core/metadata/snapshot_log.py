@@ -21,7 +21,7 @@ from lakehouse_core.metadata.hints import read_hint, write_hint
 from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.lru import Recent
-from lakehouse_core.metadata.read_ahead import in_order
+from lakehouse_core.metadata.read_ahead import both, in_order
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import ObjectStore
@@ -177,7 +177,7 @@ class SnapshotLog:
     def history(self) -> list[Snapshot]:
         """Return every snapshot that has not expired, oldest first. Lists the folder and reads all of them."""
         for _ in LISTING.attempts():
-            ids = self.ids_from(self._boundary.first_id())
+            _, ids = self.boundary_and_ids()
             found = list(in_order(self._load, ids, at_once=self._store.requests_at_once))
             # Expiry removes the oldest first; snapshots that expire during the read count as expired before it.
             kept = [snapshot for snapshot in found if snapshot is not None]
@@ -206,6 +206,19 @@ class SnapshotLog:
             f"{self._store.uri('')}: its latest snapshot is {every[-1]}, below its boundary {boundary}: another engine "
             f"rolled it back. Nothing was changed; write {every[0]} into lakehouse/boundary if that was meant."
         )
+
+    def boundary_and_ids(self) -> tuple[int, list[int]]:
+        """Return the smallest id that has not expired, and the ids of the snapshots from there on, rising.
+
+        Raises CorruptTable as `ids_from` does.
+        """
+        boundary, every = both(
+            self._boundary.first_id,
+            lambda: snapshot_ids(self._store, self._layout),
+            at_once=self._store.requests_at_once,
+        )
+        ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
+        return boundary, ids if ids or not boundary else self.ids_from(boundary)
 
     def since(self, after_id: int, until_id: int) -> list[Snapshot]:
         """Return the snapshots (after_id, until_id], oldest first. Raises as `snapshot` does for each."""
@@ -243,8 +256,11 @@ class SnapshotLog:
 
         Java trusts LATEST if no snapshot of the next id exists.
         """
-        write_hint(self._store, self._layout.earliest_hint, snapshot_id)
-        latest = read_hint(Look(self._store), self._layout.latest_hint)
+        _, latest = both(
+            lambda: write_hint(self._store, self._layout.earliest_hint, snapshot_id),
+            lambda: read_hint(Look(self._store), self._layout.latest_hint),
+            at_once=self._store.requests_at_once,
+        )
         if latest is not None and latest < snapshot_id:
             write_hint(self._store, self._layout.latest_hint, self.latest_id() or snapshot_id)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.metadata.read_back import readable_file
-from lakehouse_core.storage.object_store import ObjectStore, StoreReader
+from lakehouse_core.storage.object_store import Children, ObjectStore, StoreReader
 from lakehouse_core.table.layout import PENDING_FOLDER, PINS_FOLDER, TableLayout
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -97,12 +97,19 @@ def _sealed(staged: StagedCommit) -> bytes:
 
 def pending_commits(store: StoreReader) -> tuple[tuple[str, StagedCommit], ...]:
     """Return the kept commits, by key. Raises UnsupportedFeature or CorruptTable for any other file in the folder."""
-    pins = store.children(PINS_FOLDER).files
-    if pins:
-        raise UnsupportedFeature(
-            f"{store.uri(PINS_FOLDER)}: pin {pins[0]} was set by a newer release, and protects files unknown to "
-            "this one. Nothing was deleted; upgrade, or remove the pin."
-        )
-    keys = [f"{PENDING_FOLDER}/{name}" for name in store.children(PENDING_FOLDER).files]
+    keys = pending_keys(store, store.children(PINS_FOLDER), store.children(PENDING_FOLDER))
     read = zip(keys, store.read_all(keys), strict=True)
     return tuple((key, parse_pending(data, store.uri(key))) for key, data in read)
+
+
+def pending_keys(store: StoreReader, pins: Children, pending: Children) -> list[str]:
+    """Return the keys of the kept commits, from the folders `PINS_FOLDER` and `PENDING_FOLDER`.
+
+    Raises UnsupportedFeature for a pin.
+    """
+    if pins.files:
+        raise UnsupportedFeature(
+            f"{store.uri(PINS_FOLDER)}: pin {pins.files[0]} was set by a newer release, and protects files unknown to "
+            "this one. Nothing was deleted; upgrade, or remove the pin."
+        )
+    return [f"{PENDING_FOLDER}/{name}" for name in pending.files]

@@ -8,7 +8,7 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import Children, StoreReader
 from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import Tag, parse_tag
 
@@ -54,8 +54,12 @@ class TagLog:
 
 def tag_names(store: StoreReader, layout: TableLayout) -> list[str]:
     """Return the names of the tags of a branch, in no order."""
-    names = store.children(layout.tag_folder).files
-    return [match[1] for match in map(_NAME.fullmatch, names) if match]
+    return tag_names_in(store.children(layout.tag_folder))
+
+
+def tag_names_in(tags: Children) -> list[str]:
+    """Return the names of the tags in a tag folder, in no order."""
+    return [match[1] for match in map(_NAME.fullmatch, tags.files) if match]
 
 
 def read_tag(store: StoreReader, key: str) -> Tag:

@@ -108,8 +108,8 @@ CASES = {
         lambda _, table: table.changes(after=1).to_arrow(), lake=Lake(producer="input"), most=11, aim=11
     ),
     "compact 60 files": Case(compact, most=23, aim=23),
-    "expire 14 snapshots": Case(expire, most=45, aim=25),
-    "expire 49 snapshots": Case(expire, lake=Lake(commits=50), most=52, aim=30),
+    "expire 14 snapshots": Case(expire, most=25, aim=25),
+    "expire 49 snapshots": Case(expire, lake=Lake(commits=50), most=32, aim=30),
     "verify": Case(lambda _, table: table.verify(), most=81, aim=30),
     "create a table": Case(lambda catalog, _: catalog.create_table("db.new", COLUMNS), most=7, aim=4),
     "create a table beside 40": Case(

@@ -14,6 +14,7 @@ from lakehouse_core.execution.expiry.reachability import NamedFiles, pending_fil
 from lakehouse_core.execution.expiry.unlinking import delete_all, is_covered, is_unlinking, resume
 from lakehouse_core.metadata.deletion_plans import advance, current_plans, skip_wait
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.metadata.roots import Roots, collect_roots
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is_due
@@ -64,7 +65,6 @@ def finish_deletions(
     table: TableContext,
     schema: TableSchema,
     *,
-    boundary: int,
     unlinked: Iterable[DeletionPlan] = (),
     watch: Watch = NOBODY,
 ) -> Deleted:
@@ -76,10 +76,18 @@ def finish_deletions(
     known = {plan.uuid for plan in unlinked}
     begun = []
     covered = []
-    for plan in current_plans(store):
+    requests = store.requests_at_once
+    boundary, (plans, now_millis) = both(
+        table.snapshots.boundary.first_id,
+        lambda: both(lambda: current_plans(store), store.now_millis, at_once=requests),
+        at_once=requests,
+    )
+    for plan in plans:
         if plan.uuid in known or is_unlinking(store, plan, boundary):
             if plan.uuid not in known:
                 resume(table, plan)
+                # Its readers are waited for from now on.
+                now_millis = store.now_millis()
             if is_covered(table, plan, boundary):
                 delete_all(store, [plan.key])
                 covered.append(plan.key)
@@ -88,12 +96,12 @@ def finish_deletions(
     waiting_keys: frozenset[str] = frozenset()
     if grace_millis > 0:
         for plan in begun:
-            earlier, now_millis = _waiting_plans(current_plans(store)), store.now_millis()
             waiting, waiting_keys = _waiting(
-                table, schema, plan, earlier, DryRun(), boundary=boundary, now_millis=now_millis
+                table, schema, plan, _waiting_plans(plans), DryRun(), boundary=boundary, now_millis=now_millis
             )
             advance(store, plan, waiting)
-    plans, now_millis = current_plans(store), store.now_millis()
+            plans = current_plans(store)
+    plans = tuple(plan for plan in plans if plan.key not in covered)
     # Without readers to wait for, files of roots unlinked now are deleted now.
     at_once = {plan.uuid for plan in begun} if grace_millis == 0 else set()
     due = tuple(

@@ -12,8 +12,9 @@ from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import Deleted, DryRun, finish_deletions, preview, storage_now_millis
 from lakehouse_core.execution.expiry.history import Dates, History, Resumed, load_history, resume_interrupted
-from lakehouse_core.execution.expiry.unlinking import deleting, make_changelogs, unlink
+from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, make_changelogs, unlink
 from lakehouse_core.metadata.deletion_plans import begin
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.options import ChangelogExpiryOptions, ExpiryOptions, TableOptions, option_of_unknown_roots
 from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, checked_retention, plan_expiry
 from lakehouse_core.planning.timestamps import believed_now
@@ -22,7 +23,7 @@ from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.snapshot import Snapshot, Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +70,13 @@ def expire(
     Raises CorruptTable when a root cannot be read: then nothing is deleted; WriteOutcomeUnknown when it stopped midway.
     """
     watch.at("planning the expiry")
-    schema = table.schemas.latest()
+    schema, begun = both(table.schemas.latest, lambda: interrupted(table), at_once=table.store.requests_at_once)
     check_understood(table.store.uri(""), schema)
     lowered = retain_min is None and retain_max is not None and 1 <= retain_max < _least_retained(schema)
     retain_min = retain_max if lowered else retain_min
     options = _options(schema, retain_max=retain_max, retain_min=retain_min, max_age_millis=max_age_millis)
     snapshots, changelogs = _retentions(options)
-    resumed = resume_interrupted(table, dry_run=dry_run)
+    resumed = resume_interrupted(table, begun, dry_run=dry_run)
     outlook = _outlook(table, schema, resumed, snapshots, changelogs)
     state, plan, tags = outlook.history, outlook.plan, outlook.tags
     if lowered:
@@ -104,24 +105,29 @@ def expiry_outlook(table: TableContext) -> ExpiryOutlook:
 
     Raises CorruptTable, UnsupportedFeature.
     """
-    schema = table.schemas.latest()
+    schema, begun = both(table.schemas.latest, lambda: interrupted(table), at_once=table.store.requests_at_once)
     check_understood(table.store.uri(""), schema)
     snapshots, changelogs = _retentions(schema.table_options)
-    return _outlook(table, schema, resume_interrupted(table, dry_run=True), snapshots, changelogs)
+    return _outlook(table, schema, resume_interrupted(table, begun, dry_run=True), snapshots, changelogs)
 
 
 def _outlook(
     table: TableContext, schema: TableSchema, resumed: Resumed, snapshots: Retention, changelogs: Retention
 ) -> ExpiryOutlook:
-    state = load_history(table, snapshots, changelogs, resumed)
+    at_once = table.store.requests_at_once
+    state, (storage_millis, tags) = both(
+        lambda: load_history(table, snapshots, changelogs, resumed),
+        lambda: both(lambda: storage_now_millis(table), lambda: _tags(table, schema), at_once=at_once),
+        at_once=at_once,
+    )
     skew = schema.table_options.expiry.max_skew_millis
-    now_millis = believed_now(table.clock.now_millis(), storage_now_millis(table), max_skew_millis=skew)
+    now_millis = believed_now(table.clock.now_millis(), storage_millis, max_skew_millis=skew)
     dates = Dates(table.store, now_millis=now_millis, max_skew_millis=skew)
     plan = _plan(state, schema, snapshots, changelogs, dates)
     # The writer's clock and the local one show the same error.
     local_now_millis = table.clock.local_now_millis() + now_millis - table.clock.now_millis()
-    tags = expired_tags(table, schema, local_now_millis=local_now_millis)
-    return ExpiryOutlook(history=state, plan=plan, tags=tags)
+    expired = _expired_tags(table, tags, local_now_millis=local_now_millis)
+    return ExpiryOutlook(history=state, plan=plan, tags=expired)
 
 
 def _dry_run(
@@ -151,7 +157,6 @@ def _carried_out(
         return finish_deletions(
             table,
             schema,
-            boundary=table.snapshots.boundary.first_id(),
             unlinked=(*resumed.plans, *deletions),
             watch=watch,
         )
@@ -168,12 +173,15 @@ def check_understood(table: str, schema: TableSchema) -> None:
         )
 
 
-def expired_tags(table: TableContext, schema: TableSchema, *, local_now_millis: int) -> Sequence[DeletionPlan]:
+def _tags(table: TableContext, schema: TableSchema) -> Mapping[str, Tag]:
+    """Return the tags by name, none if none expires in the table."""
+    return table.tags.all() if schema.table_options.expiry.tags_expire else {}
+
+
+def _expired_tags(table: TableContext, tags: Mapping[str, Tag], *, local_now_millis: int) -> Sequence[DeletionPlan]:
     """Return the deletion plans of the expired tags; tags without a retention time stay."""
-    if not schema.table_options.expiry.tags_expire:
-        return ()
     found = []
-    for name, tag in table.tags.all().items():
+    for name, tag in tags.items():
         created, retained = tag.create_time_millis, tag.time_retained_millis
         # The time in a tag is its writer's wall clock, without a time zone.
         if created is not None and retained is not None and local_now_millis > created + retained:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.expiry.unlinking import deleting, existing_roots, interrupted, resume
+from lakehouse_core.execution.expiry.unlinking import deleting, existing_roots, resume
 from lakehouse_core.metadata.ids import changelog_ids
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.expiry.retention import Retention, asked_ids
 from lakehouse_core.planning.timestamps import Dated, believed
 from lakehouse_core.retry import LISTING
@@ -45,12 +46,11 @@ class Resumed:
     made_changelogs: Mapping[int, Snapshot]
 
 
-def resume_interrupted(table: TableContext, *, dry_run: bool) -> Resumed:
-    """Unlink the roots that an interrupted run planned to unlink and did not. A dry run only returns these roots.
+def resume_interrupted(table: TableContext, plans: tuple[DeletionPlan, ...], *, dry_run: bool) -> Resumed:
+    """Unlink the roots that interrupted runs with these plans did not. A dry run only returns these roots.
 
     The history for the next plan includes the changelogs that this call makes of unlinked snapshots.
     """
-    plans = interrupted(table)
     left = {
         root.key: (plan, root, data) for plan in plans for root, data in existing_roots(table.store, plan.roots).items()
     }
@@ -82,17 +82,22 @@ def load_history(table: TableContext, snapshots: Retention, changelogs: Retentio
 
 def _read_history(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: Resumed) -> History:
     store, layout = table.store, table.layout
-    boundary = table.snapshots.boundary.first_id()
-    ids = table.snapshots.ids_from(boundary)
+    boundary, ids = table.snapshots.boundary_and_ids()
     latest_id = ids[-1] if ids else 0
     made = resumed.made_changelogs
-    listed = (id for id in changelog_ids(store, layout) if layout.changelog(id) not in resumed.root_keys)
+    # The result names the first and the last snapshot that stay.
+    needed = {*asked_ids(ids, latest_id, snapshots), *ids[:1], *ids[-1:]}
+    # A snapshot that another run makes a changelog is listed above or here.
+    read, (every_changelog_id, (consumers, unreadable)) = both(
+        lambda: _read(store, {id: layout.snapshot(id) for id in needed}),
+        lambda: both(
+            lambda: changelog_ids(store, layout), lambda: _consumers(store, layout), at_once=store.requests_at_once
+        ),
+        at_once=store.requests_at_once,
+    )
+    listed = (id for id in every_changelog_id if layout.changelog(id) not in resumed.root_keys)
     # A changelog of an existing snapshot is a copy, left by a run that ended before it forbade the id.
     kept_changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})
-    consumers, unreadable = _consumers(store, layout)
-    # The result names the first and the last snapshot that stay.
-    ends = {*ids[:1], *ids[-1:]}
-    read = _read(store, {id: layout.snapshot(id) for id in {*asked_ids(ids, latest_id, snapshots), *ends}})
     asked = {id: layout.changelog(id) for id in asked_ids(kept_changelog_ids, latest_id, changelogs)}
     there = _read(store, {id: key for id, key in asked.items() if id not in made})
     return History(

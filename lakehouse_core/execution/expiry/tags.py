@@ -90,7 +90,7 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
         unlink(table, deletion)
         return deletion_result(
             [deletion],
-            finish_deletions(table, schema, boundary=table.snapshots.boundary.first_id(), unlinked=[deletion]),
+            finish_deletions(table, schema, unlinked=[deletion]),
         )
 
 

@@ -12,6 +12,7 @@ from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.deletion_plans import current_plans
 from lakehouse_core.metadata.ids import changelog_ids
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.storage.outcomes import begun, created
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
@@ -24,8 +25,11 @@ _AT_ONCE: Final = 1_000
 
 def interrupted(table: TableContext) -> tuple[DeletionPlan, ...]:
     """Return the plans whose unlinking began and is not recorded as done; any run may finish them."""
-    boundary = table.snapshots.boundary.first_id()
-    return tuple(plan for plan in current_plans(table.store) if is_unlinking(table.store, plan, boundary))
+    store = table.store
+    boundary, plans = both(
+        table.snapshots.boundary.first_id, lambda: current_plans(store), at_once=store.requests_at_once
+    )
+    return tuple(plan for plan in plans if is_unlinking(store, plan, boundary))
 
 
 def resume(table: TableContext, plan: DeletionPlan) -> None:
