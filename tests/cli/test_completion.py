@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse_core.cli import main
+
 # What is typed, and what may come next.
 TYPED = {
     "lakehouse compact-": ["compact-manifests"],
@@ -33,37 +35,59 @@ TYPED = {
 }
 IN_BASH = """
 source <(lakehouse completion bash)
-COMP_WORDS=({words})
-COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
-_lakehouse_completion lakehouse
-printf '%s\\n' "${{COMPREPLY[@]}}"
+while read -r -a COMP_WORDS; do
+  COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+  COMPREPLY=()
+  _lakehouse_completion lakehouse
+  echo "${COMPREPLY[*]}"
+done
 """
 
 
 @pytest.fixture
-def shells(shell, orders, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the program, on the PATH."""
+def tagged(shell, orders) -> None:
+    """A table with two tags."""
     for name in ("eod", "eoy"):
         shell("tag", "create", orders, name)
+
+
+@pytest.fixture
+def program(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program on the PATH."""
     program = home / "bin" / "lakehouse"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\nfrom lakehouse_core.cli import main\nmain()\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    return home
-
-
-def said(*command: str) -> list[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    return sorted(line for line in done.stdout.splitlines() if line)
 
 
 @pytest.mark.parametrize("typed", TYPED)
-def test_bash_completes(shells, typed):
-    words = typed.format(home=shells)
+def test_the_program_says_what_may_come_next(tagged, home, monkeypatch, capsys, typed):
+    words = typed.format(home=home)
+    monkeypatch.setenv("_LAKEHOUSE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
 
-    assert said("bash", "-c", IN_BASH.format(words=words)) == TYPED[typed]
+    with pytest.raises(SystemExit):
+        main()
+
+    # Each line has the kind of a word, and the word.
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(line.partition(",")[2] for line in lines if line) == TYPED[typed]
+
+
+def test_bash_completes(program, tagged):
+    typed = [
+        "lakehouse read sales.o",
+        "lakehouse tag delete sales.orders e",
+        "lakehouse alter sales.none drop-column s",
+    ]
+
+    done = subprocess.run(
+        ["bash", "-c", IN_BASH], input="\n".join([*typed, ""]), capture_output=True, text=True, check=True
+    )
+
+    assert (done.stdout.splitlines(), done.stderr) == ([" ".join(TYPED[words]) for words in typed], "")
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])

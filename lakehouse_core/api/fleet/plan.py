@@ -6,6 +6,7 @@ Rule: the plan is a value; its JSON holds all of it, so that one process may pla
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -191,7 +192,7 @@ class MaintenancePlan:
             version = _Versioned.model_validate_json(text).version
             if version != _VERSION:
                 raise InvalidRequest(f"The plan has version {version}: expected {_VERSION}. Plan again.")
-            return _PLANS.validate_json(text)
+            return _plans().validate_json(text)
         except ValidationError as error:
             raise InvalidRequest(
                 f"{shown(text)}: expected a plan as to_json returns it ({_first_problem(error)}). Plan again."
@@ -234,7 +235,10 @@ def _plain(value: MaintenanceChoice | MaintenanceRefusal) -> dict[str, Any]:
     return {**found, "partition": None if value.partition is None else dict(value.partition)}
 
 
-_PLANS: Final = TypeAdapter(MaintenancePlan)
+@cache
+def _plans() -> TypeAdapter[MaintenancePlan]:
+    # Made when a plan is read: it takes longer than the import of this module.
+    return TypeAdapter(MaintenancePlan)
 
 
 def _first_problem(error: ValidationError) -> str:
