@@ -16,7 +16,7 @@ from sqlalchemy import exc
 from sqlalchemy.schema import CreateTable
 
 from lakehouse_core.catalog.sql.address import POSTGRESQL, SQLITE, SqlAddress, with_password, without_secrets
-from lakehouse_core.catalog.sql.tables import ALL, LOCKS
+from lakehouse_core.catalog.sql.tables import ALL, LOCKS, TABLES
 from lakehouse_core.errors import InvalidRequest, LakehouseError, StorageUnavailable, WriteOutcomeUnknown
 
 R = TypeVar("R")
@@ -88,6 +88,11 @@ class SqlDatabase:
     def _make_tables(self) -> None:
         if self._is_writable:
             return
+        with self._answering("create"), self._engine.connect() as opened:
+            connection = opened.execution_options(isolation_level="AUTOCOMMIT")
+            if self.address.dialect == SQLITE and not sa.inspect(connection).has_table(TABLES.name):
+                # Stored in the file. Java leaves reads open, which would keep all others from writing.
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         # Another process may make the same ones at once.
         with suppress(RowExists), self._answering("create"), self._engine.begin() as connection:
             for table in ALL:
@@ -137,6 +142,11 @@ class SqlDatabase:
             folder = os.path.dirname(self.address.file)
             if not os.path.isdir(folder):
                 return f"Make the folder {folder} first."
+            if "locked" in told:
+                return (
+                    "Another program keeps the file; call again. Java does not where its address ends in "
+                    "?journal_mode=WAL."
+                )
             return "Check the file and its permissions, then call again."
         if "password" in told and self.address.has_given_password and with_password(self.address).password is None:
             return (
