@@ -22,6 +22,7 @@ BLOCK = re.compile(r"```(python|sh)\n(.*?)```", re.DOTALL)
 # What a line of a block prints, as the page says it.
 PRINTED = re.compile(r"# → (.*)$", re.MULTILINE)
 PAGES = (
+    "catalogs.md",
     "changelogs.md",
     "fleet.md",
     "interchange.md",

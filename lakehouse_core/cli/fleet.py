@@ -13,7 +13,7 @@ from lakehouse_core.cli.failures import error_text, exit_code, print_failure, wo
 from lakehouse_core.cli.help import VerbGroup
 from lakehouse_core.cli.options import json_option, parse_age
 from lakehouse_core.cli.output import print_json
-from lakehouse_core.cli.session import catalog_of, is_json, open_catalog, progress_bar
+from lakehouse_core.cli.session import catalog_of, catalog_of_plan, is_json, open_catalog, progress_bar
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.options.units import parse_size
@@ -120,7 +120,7 @@ def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> 
     for warehouse in made.warehouses:
         try:
             with progress_bar(context) as progress:
-                done = catalog_of(warehouse).maintain(left, progress=progress)
+                done = catalog_of_plan(context, warehouse).maintain(left, progress=progress)
         except LakehouseError as error:
             # The other lakes need not wait for one that is away.
             codes.append(exit_code(error))

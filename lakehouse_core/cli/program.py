@@ -81,16 +81,42 @@ class _Verbs(VerbGroup):
     metavar="WAREHOUSE",
     help="Path or file:// URI of the warehouse. Default: LAKEHOUSE_WAREHOUSE.",
 )
+@click.option(
+    "--metastore",
+    envvar="LAKEHOUSE_METASTORE",
+    metavar="URL",
+    help="SQL database with the names of tables, such as sqlite:////data/catalog.db. Default: LAKEHOUSE_METASTORE, "
+    "else the folders of the warehouse are the names.",
+)
+@click.option(
+    "--metastore-option",
+    "metastore_options",
+    multiple=True,
+    envvar="LAKEHOUSE_METASTORE_OPTIONS",
+    metavar="KEY=VALUE",
+    help="catalog-key, lock.enabled, … Default: LAKEHOUSE_METASTORE_OPTIONS, separated by blanks.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on standard output.")
 @click.version_option(package_name="paimon-lakehouse")
 @click.pass_context
-def cli(context: click.Context, warehouse: str | None, as_json: bool) -> None:
+def cli(
+    context: click.Context,
+    warehouse: str | None,
+    metastore: str | None,
+    metastore_options: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Read, write and maintain tables in the Apache Paimon format. Tasks run in this process.
 
     Exit codes: 0 done, 1 verify found something, 2 the request is wrong, 3 conflict: try again, 4 storage did not
     answer, 5 stored bytes are corrupt, 6 not supported.
     """
-    context.obj = {"warehouse": warehouse, "json": as_json}
+    context.obj = {
+        "warehouse": warehouse,
+        "metastore": metastore,
+        "metastore_options": metastore_options,
+        "json": as_json,
+    }
 
 
 def main() -> None:

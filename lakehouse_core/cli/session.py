@@ -1,7 +1,7 @@
 """Session: the catalog of the warehouse and the progress bar that every verb starts with."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,20 +23,48 @@ def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog
 
     Raises InvalidRequest, and NotFound when the warehouse does not exist, unless it `may_be_new`.
     """
-    return catalog_of(context.find_root().obj["warehouse"], may_be_new=may_be_new)
+    given = context.find_root().obj
+    options = {}
+    for text in given["metastore_options"]:
+        key, equals, value = text.partition("=")
+        if not (equals and key):
+            # The text may hold a password.
+            raise InvalidRequest("--metastore-option: expected KEY=VALUE, as in lock.enabled=true.")
+        options[key] = value
+    return catalog_of(
+        given["warehouse"], may_be_new=may_be_new, metastore=given["metastore"] or None, metastore_options=options
+    )
 
 
-def catalog_of(warehouse: str | None, *, may_be_new: bool = False) -> Catalog:
+def catalog_of_plan(context: click.Context, warehouse: str) -> Catalog:
+    """Return the catalog of a warehouse that a plan names: the one of the command line with its metastore, or another
+    one, whose folders are the names.
+    """
+    given = context.find_root().obj
+    if given["warehouse"] or given["metastore"]:
+        own = open_catalog(context)
+        if own.uri == warehouse:
+            return own
+    return catalog_of(warehouse)
+
+
+def catalog_of(
+    warehouse: str | None,
+    *,
+    may_be_new: bool = False,
+    metastore: str | None = None,
+    metastore_options: Mapping[str, str] | None = None,
+) -> Catalog:
     """Return the catalog of a warehouse; its tasks run in this process. Raises as `open_catalog` does."""
     if not warehouse:
         raise InvalidRequest("No warehouse is given. Pass -w WAREHOUSE before the verb, or set LAKEHOUSE_WAREHOUSE.")
     location = location_of(warehouse, {})
-    if not may_be_new and not is_there(location):
+    if not may_be_new and metastore is None and not is_there(location):
         raise NotFound(
             f"Warehouse {location.root} does not exist. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with "
             "its first table."
         )
-    return catalog_at(location)
+    return catalog_at(location, metastore=metastore, metastore_options=metastore_options)
 
 
 @contextmanager

@@ -31,11 +31,27 @@ _OF_A_COLUMN: Final = ("type", "comment", "description")
 
 @click.command("tables", cls=Verb, epilog="lakehouse -w warehouse tables\nlakehouse -w warehouse tables 'sales.*'")
 @click.argument("pattern", required=False)
+@click.option(
+    "--check", is_flag=True, help="List what is wrong instead: names without files, and files without a name."
+)
 @json_option
 @click.pass_context
-def tables(context: click.Context, *, pattern: str | None) -> None:
-    """List the tables of the warehouse, or those that match PATTERN."""
+def tables(context: click.Context, *, pattern: str | None, check: bool) -> int:
+    """List the tables of the warehouse, or those that match PATTERN.
+
+    With --check the exit code is 1 if anything is wrong.
+    """
     catalog = open_catalog(context)
+    if check:
+        if pattern is not None:
+            raise InvalidRequest("--check looks at all tables. Leave the pattern out.")
+        found = catalog.check()
+        for sentence in found:
+            if is_json(context):
+                print_json({"finding": sentence})
+            else:
+                click.echo(sentence)
+        return 1 if found else 0
     if pattern is None:
         names = [f"{database}.{name}" for database in catalog.databases() for name in catalog.tables(database)]
     else:
@@ -47,6 +63,7 @@ def tables(context: click.Context, *, pattern: str | None) -> None:
         click.echo("\n".join(names))
     else:
         click.echo(f"{catalog.uri} has no tables.", err=True)
+    return 0
 
 
 @click.command("describe", cls=Verb, epilog="lakehouse describe sales.orders")

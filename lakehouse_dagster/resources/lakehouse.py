@@ -4,6 +4,7 @@ Rule: the resource is configuration only. The verbs are the catalog's.
 """
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 import dagster as dg
@@ -18,7 +19,10 @@ class LakehouseResource(dg.ConfigurableResource):
     name: str = "lake"
     # A path or URI. `dg.EnvVar("LAKEHOUSE_WAREHOUSE")` keeps it out of the code location.
     warehouse: str
+    # The SQL database with the names, such as sqlite:////data/catalog.db. None: the folders of the warehouse are.
+    # `dg.EnvVar("LAKEHOUSE_METASTORE")` keeps its password out of the code location.
     metastore: str | None = None
+    metastore_options: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
     # Settings of the store's client; never options of a table.
     storage: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
     # Options that a table gets when it is created here and its specification does not name them.
@@ -33,16 +37,18 @@ class LakehouseResource(dg.ConfigurableResource):
 
     def catalog(self) -> lc.Catalog:
         """Open the catalog. The Spark session is made at the first task: sensors and checks never start a JVM."""
-        return lc.connect(
-            self.warehouse,
-            metastore=self.metastore,
-            storage=self.storage or None,
-            spark=lambda: self.spark.spark_session,
-        )
+        return lc.connect(self.warehouse, spark=lambda: self.spark.spark_session, **self._settings())
 
     def local_catalog(self) -> lc.Catalog:
         """Open the catalog for metadata and small reads in this process, without Spark."""
-        return lc.connect(self.warehouse, metastore=self.metastore, storage=self.storage or None)
+        return lc.connect(self.warehouse, **self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "metastore": self.metastore,
+            "metastore_options": self.metastore_options or None,
+            "storage": self.storage or None,
+        }
 
     @property
     def uri(self) -> str:

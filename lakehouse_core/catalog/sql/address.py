@@ -67,8 +67,7 @@ def sql_address(metastore: str, settings: Mapping[str, str]) -> SqlAddress:
     else:
         dialect, url = POSTGRESQL, _server_url(url, given)
     password = given.get("jdbc.password", url.password)
-    address = url.set(password=None) if dialect == POSTGRESQL else url
-    text = _without_password(address)
+    text = _without_password(url)
     if password is not None:
         _GIVEN[text] = str(password)
     key = given.get("catalog-key", "jdbc")
@@ -169,7 +168,9 @@ def _server_url(url: URL, given: Mapping[str, str]) -> URL:
 
 
 def _without_password(url: URL) -> str:
-    return url.render_as_string(hide_password=True)
+    # `set` would keep the password.
+    bare = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, url.query)
+    return bare.render_as_string(hide_password=False)
 
 
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, str]:

@@ -1,0 +1,47 @@
+"""A lake whose table names are kept in a SQL database."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_dagster import Lake, LakehouseResource, SparkRuntime, lake_definitions, load_specs
+
+SPEC = """
+database: sales
+name: orders
+comment: Orders from files.
+columns: {id: BIGINT NOT NULL}
+write_mode: append
+runs_on: process
+files: {path: "incoming/*.csv"}
+"""
+
+
+@pytest.mark.dagster
+def test_a_table_of_a_lake_is_loaded_and_maintained_by_its_name_in_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "orders.yaml").write_text(SPEC)
+    (tmp_path / "incoming").mkdir()
+    (tmp_path / "incoming" / "a.csv").write_text("id\n1\n2\n")
+    monkeypatch.setenv("LAKEHOUSE_METASTORE", f"sqlite:///{tmp_path}/names.db")
+    lakehouse = LakehouseResource(
+        warehouse=str(tmp_path / "warehouse"),
+        metastore=dg.EnvVar("LAKEHOUSE_METASTORE"),
+        metastore_options={"lock.enabled": "true", "catalog-key": "team"},
+        spark=SparkRuntime(),
+    )
+    lake = Lake(name="lake", tables=load_specs(tmp_path))
+    defs = lake_definitions(lake, resources={"lakehouse": lakehouse})
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        for job in ("lake_ingest", "lake_maintain"):
+            assert defs.resolve_job_def(job).execute_in_process(instance=instance).success
+
+    options = {"catalog-key": "team"}
+    catalog = lc.connect(tmp_path / "warehouse", metastore=f"sqlite:///{tmp_path}/names.db", metastore_options=options)
+    assert "orders" in catalog.tables("sales")
+    assert catalog.table("sales.orders").scan().count() == 2
+    assert catalog.check() == []
