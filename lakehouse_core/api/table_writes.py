@@ -132,7 +132,7 @@ def commit_together(
     _check_own(table, joint)
     watch = Watch("commit", table.name, progress)
     watch.at("committing")
-    result = commit_staged(table, joint, parts=tuple(len(part.messages) for part in staged))
+    result = commit_staged(table, joint, parts=tuple(staged))
     return _committed(table, joint, result, watch)
 
 

@@ -1,5 +1,9 @@
-"""Deltas: read the file changes of the snapshots after a given one, while other runs may expire them."""
+"""Deltas: read the file changes of the snapshots after a given one, while other runs may expire them.
 
+Rule: an id names a snapshot only together with its time, because other engines can roll a table back.
+"""
+
+from dataclasses import dataclass
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, SnapshotExpired
@@ -8,9 +12,36 @@ from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import Keep, ManifestEntry
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
 
 # For more snapshots than this, reading the live files takes less time.
 LONGEST_CATCH_UP: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A snapshot that was the latest once. `time_millis` None: not recorded; `id` 0: there was no snapshot."""
+
+    id: int
+    time_millis: int | None
+
+
+def base_of(staged: StagedCommit) -> Seen:
+    """Return the snapshot that the writer of a staged commit saw."""
+    return Seen(staged.base_snapshot_id or 0, staged.base_time_millis)
+
+
+def is_part(snapshots: SnapshotLog, seen: Seen, latest: Snapshot) -> bool | None:
+    """Return whether the history that ends with `latest` has the snapshot that was seen; None: it has expired.
+
+    Another engine can roll a table back to a lower id, and give the ids above it to other snapshots.
+    """
+    if seen.time_millis is None or seen.id == 0:
+        return True
+    if seen.id > latest.id:
+        return False
+    there = latest if seen.id == latest.id else snapshots.found(seen.id)
+    return None if there is None else there.time_millis == seen.time_millis
 
 
 def deltas_since(

@@ -151,6 +151,10 @@ class SnapshotLog:
         ids = self.ids_from(boundary)
         return ids[0] if ids else None
 
+    def found(self, snapshot_id: int) -> Snapshot | None:
+        """Return the snapshot of which a file exists, also if the id has expired; None without a file."""
+        return self._load(snapshot_id)
+
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """Return one snapshot. Raises SnapshotExpired naming the earliest, NotFound, InvalidRequest, CorruptTable."""
         if snapshot_id < 1:

@@ -1,6 +1,6 @@
 """Commit messages as JSON: the results of tasks, and the body of a staged commit.
 
-Versions 1 to 3. Names follow Paimon's DataFileMeta and commit messages.
+Versions 1 to 4. Names follow Paimon's DataFileMeta and commit messages.
 Source: docs/semantics/commit.md#commit-message.
 """
 
@@ -13,7 +13,7 @@ from lakehouse_core.table.commit_codecs import (
     INT,
     NAME,
     TEXT,
-    VERSION,
+    WITHOUT_BASE_TIME,
     WITHOUT_INDEX_FILES,
     WITHOUT_VECTOR_CHECKSUMS,
     RecordCodec,
@@ -52,7 +52,7 @@ def version_of(messages: Sequence[CommitMessage]) -> int:
     indexes = [index for message in messages for index in message.index_files]
     vectors = (vector for index in indexes for vector in index.deletion_vectors or ())
     if any(vector.checksum is not None for vector in vectors):
-        return VERSION
+        return WITHOUT_BASE_TIME
     return WITHOUT_VECTOR_CHECKSUMS if indexes else WITHOUT_INDEX_FILES
 
 

@@ -14,6 +14,7 @@ from lakehouse_core.table.commit_codecs import (
     INT,
     MODE,
     TEXT,
+    VERSION,
     RecordCodec,
     decode_strings,
     dump,
@@ -35,8 +36,10 @@ class StagedCommit:
     mode: WriteMode
     messages: tuple[CommitMessage, ...]
     schema_id: int
-    # The snapshot that the writer saw (None: an empty table); an overwrite never removes files added after it.
+    # The snapshot that the writer saw (None: an empty table); an overwrite never removes files added after it. Another
+    # engine may roll the table back and give the id to another snapshot, which has another time.
     base_snapshot_id: int | None = None
+    base_time_millis: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     watermark: int | None = None
 
@@ -48,7 +51,8 @@ class StagedCommit:
 
     def to_json(self) -> str:
         """Return the staged commit as one line of JSON, versioned."""
-        return dump({"version": version_of(self.messages), **_STAGED.encode(self)})
+        version = version_of(self.messages) if self.base_time_millis is None else VERSION
+        return dump({"version": version, **_STAGED.encode(self)})
 
     @staticmethod
     def from_json(text: str) -> "StagedCommit":
@@ -78,6 +82,7 @@ _STAGED = RecordCodec(
         "messages": list_of(MESSAGE),
         "schema_id": COUNT,
         "base_snapshot_id": or_none(COUNT),
+        "base_time_millis": or_none(INT),
         "properties": (dict, decode_strings),
         "watermark": or_none(INT),
     },

@@ -59,14 +59,14 @@ _MOST_FREE_LOOKS: Final = 3
 _NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, StorageUnavailable, TaskFailed)
 
 
-def commit(table: TableContext, staged: StagedCommit, *, parts: tuple[int, ...] = ()) -> CommitResult:
+def commit(table: TableContext, staged: StagedCommit, *, parts: tuple[StagedCommit, ...] = ()) -> CommitResult:
     """Publish `staged` and return its snapshots: one, or two when it holds both rows and compactions.
 
     Safe to call again after a crash or a lost answer: a commit is recognised by user, identifier and kind. A compaction
     with conflicts in some buckets is applied in the others; the result names a compaction that failed after the rows of
     the same commit were applied. If other commits wrote the same buckets after staging, the engine of the table first
-    writes the staged rows anew with higher sequence numbers. `parts`: the number of messages of each part that was
-    staged by itself; later parts win over earlier ones in the same way.
+    writes the staged rows anew with higher sequence numbers. `parts`: the staged commits that `staged` joins;
+    later ones win over earlier ones in the same way.
     Raises CommitConflict (nothing applied: repeat the work), CommitTimeout (nothing applied: commit again),
     CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
     StorageUnavailable, TaskFailed.

@@ -6,7 +6,7 @@ Rule: the staged files stay until the commit is applied, because the caller may 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ from lakehouse_core.execution.commit.staged_files import check_new_files, discar
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
 from lakehouse_core.format.data_types import DataType
-from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since
+from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
 from lakehouse_core.planning.commit.file_changes import append_changes, new_files
 from lakehouse_core.planning.commit_order import needed_shift
 from lakehouse_core.planning.manifests import manifests_of_partitions
@@ -36,28 +36,29 @@ _Place: TypeAlias = tuple[bytes, int]
 class CommitOrder:
     """The commit messages of one commit in progress, with the state that an attempt leaves to the next.
 
-    `parts`: the number of messages of each part that was staged by itself, in the order in which their rows count.
+    `parts`: the staged commits that `staged` joins, in the order in which their rows count.
     """
 
-    def __init__(self, table: TableContext, staged: StagedCommit, parts: Sequence[int] = ()) -> None:
+    def __init__(self, table: TableContext, staged: StagedCommit, parts: Sequence[StagedCommit] = ()) -> None:
         self._table = table
         self._staged = staged
         # By bucket, the indexes of the messages with files of it, for each part.
         self._places: Mapping[_Place, list[list[int]]] = defaultdict(list)
         first = 0
-        for count in parts or [len(staged.messages)]:
+        parts = parts or [staged]
+        for part in parts:
             of_part: Mapping[_Place, list[int]] = defaultdict(list)
-            for index, message in enumerate(staged.messages[first : first + count], first):
+            for index, message in enumerate(part.messages, first):
                 if message.new_files and is_placed(message.bucket):
                     of_part[message.partition, message.bucket].append(index)
             for place, indexes in of_part.items():
                 self._places[place].append(indexes)
-            first += count
+            first += len(part.messages)
         self._new: Mapping[_Place, list[DataFile]] = defaultdict(list)
         for message in staged.messages:
             if message.new_files and is_placed(message.bucket):
                 self._new[message.partition, message.bucket] += message.new_files
-        self._arrived = _Arrived(table, staged.base_snapshot_id, self._new)
+        self._arrived = _Arrived(table, parts, self._new)
         # By the index of a message, the files written in place of its new files.
         self._written: dict[int, tuple[DataFile, ...]] = {}
         self._messages = staged.messages
@@ -188,9 +189,12 @@ class _Arrived:
     again are included; in `names` they are as long as the snapshots that added them are retained.
     """
 
-    def __init__(self, table: TableContext, base_id: int | None, new: Mapping[_Place, Sequence[DataFile]]) -> None:
+    def __init__(
+        self, table: TableContext, parts: Iterable[StagedCommit], new: Mapping[_Place, Sequence[DataFile]]
+    ) -> None:
         self._table = table
-        self._at = base_id or 0
+        # What the parts saw, the earliest first.
+        self._seen = sorted(map(base_of, parts), key=lambda seen: seen.id)
         self._lowest = {place: min(file.min_sequence_number for file in files) for place, files in new.items()}
         self._files: Mapping[_Place, list[DataFile]] = defaultdict(list)
         self.names: set[str] = set()
@@ -198,26 +202,28 @@ class _Arrived:
 
     def at(self, latest: Snapshot | None, schema: TableSchema) -> Mapping[_Place, list[DataFile]]:
         """Return, by bucket, the added files whose sequence numbers are not below all staged ones."""
-        if latest is None or latest.id == self._at:
+        if latest is None or self._seen == [Seen(latest.id, latest.time_millis)]:
             return self._files
+        # What was seen in another history, which the table had before it was rolled back, is not in this one.
+        after_id = self._seen[0].id if all(is_part(self._table.snapshots, one, latest) for one in self._seen) else 0
         try:
-            entries = self._since(latest)
+            entries = self._since(after_id, latest)
         except SnapshotExpired:
             entries = self._live(latest, schema)
             self.is_complete = False
-            self.names.update(self._added_since(latest))
+            self.names.update(self._added_since(after_id, latest))
         for entry in entries:
             self.names.add(entry.file.file_name)
             place = entry.partition, entry.bucket
             if entry.kind is EntryKind.ADD and entry.file.max_sequence_number >= self._lowest[place]:
                 self._files[place].append(entry.file)
-        self._at = latest.id
+        self._seen = [Seen(latest.id, latest.time_millis)]
         return self._files
 
-    def _since(self, latest: Snapshot) -> list[ManifestEntry]:
-        if not 0 < latest.id - self._at <= LONGEST_CATCH_UP:
-            raise SnapshotExpired(f"Snapshot {self._at} is too far from {latest.id}.")
-        deltas = deltas_since(self._table.snapshots, self._table.manifests, self._at, latest.id, keep=self._keep)
+    def _since(self, after_id: int, latest: Snapshot) -> list[ManifestEntry]:
+        if latest.id - after_id > LONGEST_CATCH_UP:
+            raise SnapshotExpired(f"Snapshot {after_id} is too far from {latest.id}.")
+        deltas = deltas_since(self._table.snapshots, self._table.manifests, after_id, latest.id, keep=self._keep)
         return [entry for _, entries in deltas for entry in entries]
 
     def _live(self, latest: Snapshot, schema: TableSchema) -> list[ManifestEntry]:
@@ -226,10 +232,10 @@ class _Arrived:
         manifests = manifests_of_partitions(self._table.manifests.of(latest), partitions, types)
         return self._table.manifests.live_entries(latest, keep=self._keep, manifests=manifests)
 
-    def _added_since(self, latest: Snapshot) -> Iterator[str]:
-        """Yield the names of the files that the retained snapshots after the last look added, removed ones too."""
+    def _added_since(self, after_id: int, latest: Snapshot) -> Iterator[str]:
+        """Yield the names of the files that the retained snapshots after `after_id` added, removed ones too."""
         for snapshot in self._table.snapshots.newest_first(latest):
-            if snapshot.id <= self._at:
+            if snapshot.id <= after_id:
                 return
             if snapshot.commit_kind is not CommitKind.COMPACT:
                 for entries in self._table.manifests.entries_of_each(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from lakehouse_core.errors import SnapshotExpired
 from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since
+from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
 from lakehouse_core.planning.commit.conflicts import needs_live_files
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.commit.steps import (
@@ -20,6 +20,7 @@ from lakehouse_core.planning.commit.steps import (
     RewriteManifestsStep,
     StepState,
     expired_error,
+    replaced_error,
     with_messages,
 )
 from lakehouse_core.planning.manifests import manifests_of_partitions
@@ -83,6 +84,10 @@ class StepReader:
         covers = overwritten(step.staged, schema)
         if covers is None or latest is None:
             return StepState(schema=schema, covers=covers)
+        if is_part(self._table.snapshots, base_of(step.staged), latest) is False and (
+            (step.staged.base_snapshot_id or 0) <= latest.id
+        ):
+            raise replaced_error(step.staged)
         indexes = self._indexes(latest)
         try:
             since_staged = deltas_since(
@@ -116,7 +121,7 @@ class _LiveFiles:
 
     def __init__(self, table: TableContext) -> None:
         self._table = table
-        self._at: int | None = None
+        self._at: Seen | None = None
         self._entries: list[ManifestEntry] = []
 
     def at(self, latest: Snapshot | None, partitions: frozenset[bytes], schema: TableSchema) -> list[ManifestEntry]:
@@ -133,11 +138,12 @@ class _LiveFiles:
             types = [field.type for field in schema.partition_fields]
             manifests = manifests_of_partitions(self._table.manifests.of(latest), partitions, types)
             self._entries = self._table.manifests.live_entries(latest, keep=keep, manifests=manifests)
-        self._at = latest.id
+        self._at = Seen(latest.id, latest.time_millis)
         return self._entries
 
     def _deltas_until(self, latest: Snapshot, keep: Keep) -> list[tuple[CommitKind, list[ManifestEntry]]]:
         """Return the deltas up to `latest`. Raises SnapshotExpired when there are too many or one has expired."""
-        if self._at is None or not 0 <= latest.id - self._at <= LONGEST_CATCH_UP:
-            raise SnapshotExpired(f"Snapshot {latest.id} is too far from {self._at}.")
-        return deltas_since(self._table.snapshots, self._table.manifests, self._at, latest.id, keep=keep)
+        at = self._at
+        if at is None or latest.id - at.id > LONGEST_CATCH_UP or not is_part(self._table.snapshots, at, latest):
+            raise SnapshotExpired(f"Snapshot {latest.id} is too far from {at}.")
+        return deltas_since(self._table.snapshots, self._table.manifests, at.id, latest.id, keep=keep)

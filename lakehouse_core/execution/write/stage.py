@@ -69,6 +69,7 @@ def stage(
         messages=(),
         schema_id=schema.id,
         base_snapshot_id=None if base is None else base.id,
+        base_time_millis=None if base is None else base.time_millis,
         properties=dict(properties),
     )
     check_staged(staged)

@@ -36,7 +36,8 @@ def check_staged(staged: StagedCommit) -> None:
             f"mode={shown(staged.mode)}: expected Append(), StaticOverwrite(partition) or DynamicOverwrite()."
         )
     check_properties(staged.properties)
-    for name, number in (("base_snapshot_id", staged.base_snapshot_id), ("watermark", staged.watermark)):
+    for name in ("base_snapshot_id", "base_time_millis", "watermark"):
+        number = getattr(staged, name)
         if number is not None and not is_int64(number):
             raise InvalidRequest(f"staged commit: {name} is {shown(number)}: expected a whole number of 64 bits.")
     if not is_int64(staged.schema_id) or not isinstance(staged.messages, tuple):

@@ -34,13 +34,13 @@ _NOTHING: Final = FileChanges(kind=CommitKind.COMPACT)
 class AppendStep:
     """Add files, and delete the files that its messages name. Deletes make its snapshot an OVERWRITE.
 
-    `parts`: the number of messages of each part that was staged by itself; empty if they were staged as one.
+    `parts`: the staged commits that `staged` joins, in order; empty if it was staged as one.
     """
 
     staged: StagedCommit
     changes: FileChanges
     skips_empty: bool
-    parts: tuple[int, ...] = ()
+    parts: tuple[StagedCommit, ...] = ()
 
     @property
     def kind(self) -> CommitKind:
@@ -140,7 +140,9 @@ class StepPlan:
         return bool(self.conflicts) and self.changes.is_empty
 
 
-def commit_steps(staged: StagedCommit, *, skips_empty: bool, parts: tuple[int, ...] = ()) -> tuple[CommitStep, ...]:
+def commit_steps(
+    staged: StagedCommit, *, skips_empty: bool, parts: tuple[StagedCommit, ...] = ()
+) -> tuple[CommitStep, ...]:
     """Return the steps of a staged commit in order: first the added and removed files, then the compactions.
 
     `skips_empty`: a commit that changes nothing makes no snapshot. `parts` as in `AppendStep`. Raises InvalidRequest
@@ -188,6 +190,15 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
             return StepPlan(changes=_NOTHING, rewrites_manifests=True)
         case _:
             assert_never(step)
+
+
+def replaced_error(staged: StagedCommit) -> CommitConflict:
+    """Return the error of an overwrite if another snapshot has the id of its base."""
+    return CommitConflict(
+        f"{_name(staged)}: the overwrite was staged at snapshot {staged.base_snapshot_id}, and another snapshot has "
+        "this id now: the table was rolled back, so the files that it would replace are not those that its writer "
+        "saw. Nothing was applied: stage the overwrite again."
+    )
 
 
 def expired_error(base_id: int, error: SnapshotExpired) -> CommitConflict:

@@ -37,7 +37,8 @@ def joined(
             map(is_compaction, part.messages)
         ):
             raise InvalidRequest(f"{name} removes files, which needs a snapshot of its own. Commit it by itself.")
-    bases = [part.base_snapshot_id for part in parts]
+    # What came after the earliest base came after some of the parts were staged.
+    earliest = min(parts, key=lambda part: part.base_snapshot_id or 0)
     return StagedCommit(
         table=first.table,
         commit_user=commit_user,
@@ -45,8 +46,8 @@ def joined(
         mode=Append(),
         messages=tuple(message for part in parts for message in part.messages),
         schema_id=max(part.schema_id for part in parts),
-        # What came after the earliest base came after some of the parts were staged.
-        base_snapshot_id=None if None in bases else min(base for base in bases if base is not None),
+        base_snapshot_id=earliest.base_snapshot_id,
+        base_time_millis=earliest.base_time_millis,
         properties=dict(properties),
         watermark=max((part.watermark for part in parts if part.watermark is not None), default=None),
     )
