@@ -27,6 +27,7 @@ _EXPIRY_SECONDS: Final = 60
 _LONGEST_ID: Final = 255
 _MIN_WAIT_MILLIS: Final = 10
 _MAX_WAIT_MILLIS: Final = 500
+_RELEASE: Final = Retry(None, timeout_millis=10_000, min_wait_millis=50, max_wait_millis=500)
 # A wait that is longer is logged once.
 _LONG_WAIT_SECONDS: Final = 5
 
@@ -131,12 +132,18 @@ class SqlLock:
         return inserted
 
     def _release(self, row: _Row) -> bool:
-        """Delete our row; return False if another writer removed it. Raises StorageUnavailable."""
+        """Delete our row; return False if another writer removed it. Raises StorageUnavailable.
+
+        Repeated while the database does not answer: until the row expires, all others would wait for it.
+        """
         ours = sa.and_(LOCKS.c.lock_id == self.lock_id, _acquired_at() == row.acquired_at)
-        count = self.database.change(
-            lambda connection: connection.execute(sa.delete(LOCKS).where(ours)).rowcount, is_done=lambda _: False
-        )
-        return count == 1
+
+        def delete() -> int | None:
+            return self.database.change(
+                lambda connection: connection.execute(sa.delete(LOCKS).where(ours)).rowcount, is_done=lambda _: False
+            )
+
+        return _RELEASE.call(delete, on=(StorageUnavailable,), clock=self.clock) == 1
 
     def _holder(self) -> str:
         """Return a phrase about the writer that has the lock."""
