@@ -4,6 +4,7 @@ Rule: connecting reads and creates nothing; the first verb does.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import PurePath
 from typing import Any, TypeAlias
@@ -12,6 +13,7 @@ from lakehouse_core.api.arguments import mapping_of
 from lakehouse_core.api.spark_engine import spark_engine
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.metastore import Metastore
+from lakehouse_core.catalog.profiles import Profile, read_profile
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import InvalidRequest, shown
@@ -25,8 +27,9 @@ SparkSession: TypeAlias = Any
 
 
 def connect(
-    warehouse: str | PurePath,
+    warehouse: str | PurePath | None = None,
     *,
+    profile: str | None = None,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     storage: Mapping[str, str] | None = None,
     metastore: str | None = None,
@@ -40,26 +43,62 @@ def connect(
     session, or a function that makes one at the first task: tasks then run on Spark, otherwise in this process.
     `metastore`: the SQL database that keeps the names, as Java's JDBC catalog does (sqlite:////path or
     postgresql://user@host/database); without it the folders of the warehouse are the names. `metastore_options`:
-    catalog-key (jdbc), lock.enabled, lock-acquire-timeout, jdbc.user, jdbc.password.
-    Raises InvalidRequest, UnsupportedFeature.
+    catalog-key (jdbc), lock.enabled, lock-acquire-timeout, jdbc.user, jdbc.password. `profile`: a name in the file
+    ~/.lakehouse.yaml, or the one that LAKEHOUSE_PROFILES names; it gives what is not given here.
+    Raises InvalidRequest, UnsupportedFeature, NotFound for the profile.
     """
-    if isinstance(warehouse, PurePath):
-        warehouse = str(warehouse)
-    if not isinstance(warehouse, str) or is_broken(warehouse):
-        raise InvalidRequest(f"Warehouse {shown(warehouse)}: expected a file path or a file:// URI.")
-    location = location_of(warehouse, mapping_of("connect: storage", storage))
+    address = address_of(
+        str(warehouse) if isinstance(warehouse, PurePath) else warehouse,
+        profile=profile,
+        storage=mapping_of("connect: storage", storage),
+        metastore=metastore,
+        metastore_options=mapping_of("connect: metastore_options", metastore_options),
+    )
     if spark is not None and not _is_session_or_function(spark):
         raise InvalidRequest(
             f"connect: spark={shown(spark)} is not a Spark session. Pass a SparkSession, or a function that "
             "returns one, as in spark=SparkSession.builder.getOrCreate."
         )
     engine = None if spark is None else cache(lambda: spark_engine(spark))
-    options = mapping_of("connect: metastore_options", metastore_options)
-    return catalog_at(location, engine=engine, metastore=metastore, metastore_options=options)
+    return catalog_at(address, engine=engine)
 
 
-def location_of(warehouse: str, storage: Mapping[str, str]) -> StoreSpec:
-    """Return the address of a warehouse whose store is reached as `storage` says. Raises as `connect` does."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogAddress:
+    """Where a catalog is. `metastore` None: the folders of the warehouse are the names."""
+
+    location: StoreSpec
+    metastore: str | None = field(repr=False)
+    metastore_options: Mapping[str, str] = field(repr=False)
+
+
+def address_of(
+    warehouse: str | None,
+    *,
+    profile: str | None = None,
+    storage: Mapping[str, str],
+    metastore: str | None,
+    metastore_options: Mapping[str, str],
+) -> CatalogAddress:
+    """Return the address of a catalog; the profile gives what is not given. Raises as `connect` does."""
+    named = Profile() if profile is None else read_profile(profile)
+    found = named.warehouse if warehouse is None else warehouse
+    if found is None and profile is not None:
+        raise InvalidRequest(
+            f"Profile {shown(profile)} has no warehouse. Add it there, or give one beside the profile."
+        )
+    if not isinstance(found, str) or is_broken(found):
+        raise InvalidRequest(f"Warehouse {shown(found)}: expected a file path or a file:// URI.")
+    # Options belong to the metastore beside which they stand.
+    options = metastore_options if metastore is not None else {**named.metastore_options, **metastore_options}
+    return CatalogAddress(
+        location=_location_of(found, {**named.storage, **storage}),
+        metastore=named.metastore if metastore is None else metastore,
+        metastore_options=options,
+    )
+
+
+def _location_of(warehouse: str, storage: Mapping[str, str]) -> StoreSpec:
     location = parse_location(warehouse)
     if location.scheme == "s3":
         return with_storage(location, storage)
@@ -71,26 +110,20 @@ def location_of(warehouse: str, storage: Mapping[str, str]) -> StoreSpec:
     return location
 
 
-def catalog_at(
-    location: StoreSpec,
-    *,
-    engine: Callable[[], Engine] | None = None,
-    metastore: str | None = None,
-    metastore_options: Mapping[str, str] | None = None,
-) -> Catalog:
-    """Open the catalog of the warehouse at `location`, on the system's clock; tasks run in this process by default.
+def catalog_at(address: CatalogAddress, *, engine: Callable[[], Engine] | None = None) -> Catalog:
+    """Open the catalog at an address, on the system's clock; tasks run in this process by default.
 
     Raises as `connect` does for its metastore.
     """
-    store, clock = open_store(location), SystemClock()
-    if metastore is None:
-        if metastore_options:
+    store, clock = open_store(address.location), SystemClock()
+    if address.metastore is None:
+        if address.metastore_options:
             raise InvalidRequest(
-                f"connect: metastore_options has {shown(list(metastore_options))}, but no metastore is given. Give "
-                "metastore='sqlite:////data/catalog.db', or leave the options out."
+                f"connect: metastore_options has {shown(list(address.metastore_options))}, but no metastore is given. "
+                "Give metastore='sqlite:////data/catalog.db', or leave the options out."
             )
         return Catalog(store, engine=engine, clock=clock)
-    names = _sql_metastore(metastore, metastore_options or {}, store, clock)
+    names = _sql_metastore(address.metastore, address.metastore_options, store, clock)
     return Catalog(store, engine=engine, clock=clock, metastore=names)
 
 

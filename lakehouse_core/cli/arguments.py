@@ -7,7 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lakehouse_core.api.table import Table
-from lakehouse_core.cli.session import catalog_of
+from lakehouse_core.cli.session import open_catalog
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,7 +56,7 @@ class TableName(click.ParamType[str]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the tables that begin with the typed text; none without a warehouse."""
         try:
-            catalog = catalog_of(ctx.find_root().params.get("warehouse"))
+            catalog = open_catalog(ctx)
             names = [f"{database}.{table}" for database in catalog.databases() for table in catalog.tables(database)]
         except LakehouseError:
             return []
@@ -104,12 +104,12 @@ COLUMNS: Final = ColumnName(many=True)
 
 
 def _table_before(context: click.Context) -> Table:
-    """Return the table that the words before name. Raises as `catalog_of` and `Catalog.table` do."""
+    """Return the table that the words before name. Raises as `open_catalog` and `Catalog.table` do."""
     # The steps of an alteration stand behind a table that is not theirs.
     given = (each.params.get("table") for each in (context, context.parent) if each is not None)
     # Before an option that has no value yet nothing is parsed.
     name = next(filter(None, given), None) or next(iter(context.args), "")
-    return catalog_of(context.find_root().params.get("warehouse")).table(name)
+    return open_catalog(context).table(name)
 
 
 def table_argument(command: F) -> F:

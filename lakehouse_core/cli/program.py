@@ -82,6 +82,13 @@ class _Verbs(VerbGroup):
     help="Path or file:// URI of the warehouse. Default: LAKEHOUSE_WAREHOUSE.",
 )
 @click.option(
+    "--profile",
+    envvar="LAKEHOUSE_PROFILE",
+    metavar="NAME",
+    help="Name in ~/.lakehouse.yaml of what is not given here: warehouse, storage, metastore. Default: "
+    "LAKEHOUSE_PROFILE.",
+)
+@click.option(
     "--metastore",
     envvar="LAKEHOUSE_METASTORE",
     metavar="URL",
@@ -101,22 +108,18 @@ class _Verbs(VerbGroup):
 @click.pass_context
 def cli(
     context: click.Context,
+    /,
+    *,
     warehouse: str | None,
-    metastore: str | None,
-    metastore_options: tuple[str, ...],
     as_json: bool,
+    **_: object,
 ) -> None:
     """Read, write and maintain tables in the Apache Paimon format. Tasks run in this process.
 
     Exit codes: 0 done, 1 verify found something, 2 the request is wrong, 3 conflict: try again, 4 storage did not
     answer, 5 stored bytes are corrupt, 6 not supported.
     """
-    context.obj = {
-        "warehouse": warehouse,
-        "metastore": metastore,
-        "metastore_options": metastore_options,
-        "json": as_json,
-    }
+    context.obj = {"warehouse": warehouse, "json": as_json}
 
 
 def main() -> None:

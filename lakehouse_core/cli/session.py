@@ -12,7 +12,7 @@ from rich.progress import Progress as Bar
 
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.catalog.connect import catalog_at, location_of
+from lakehouse_core.catalog.connect import CatalogAddress, address_of, catalog_at
 from lakehouse_core.errors import InvalidRequest, NotFound
 from lakehouse_core.progress import Listener, Progress
 from lakehouse_core.storage import is_there
@@ -23,48 +23,69 @@ def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog
 
     Raises InvalidRequest, and NotFound when the warehouse does not exist, unless it `may_be_new`.
     """
-    given = context.find_root().obj
+    # Not `obj`, which a completing shell does not set.
+    given = context.find_root().params
     options = {}
-    for text in given["metastore_options"]:
+    for text in given.get("metastore_options") or ():
         key, equals, value = text.partition("=")
         if not (equals and key):
             # The text may hold a password.
             raise InvalidRequest("--metastore-option: expected KEY=VALUE, as in lock.enabled=true.")
         options[key] = value
-    return catalog_of(
-        given["warehouse"], may_be_new=may_be_new, metastore=given["metastore"] or None, metastore_options=options
+    address = _address(
+        given.get("warehouse"),
+        profile=given.get("profile"),
+        metastore=given.get("metastore"),
+        metastore_options=options,
     )
+    if not may_be_new and address.metastore is None and not is_there(address.location):
+        raise _missing(address)
+    return catalog_at(address)
 
 
 def catalog_of_plan(context: click.Context, warehouse: str) -> Catalog:
     """Return the catalog of a warehouse that a plan names: the one of the command line with its metastore, or another
     one, whose folders are the names.
     """
-    given = context.find_root().obj
-    if given["warehouse"] or given["metastore"]:
+    given = context.find_root().params
+    if given.get("warehouse") or given.get("metastore") or given.get("profile"):
         own = open_catalog(context)
         if own.uri == warehouse:
             return own
     return catalog_of(warehouse)
 
 
-def catalog_of(
+def catalog_of(warehouse: str) -> Catalog:
+    """Return the catalog of a warehouse whose folders are the names. Raises as `open_catalog` does."""
+    address = _address(warehouse)
+    if not is_there(address.location):
+        raise _missing(address)
+    return catalog_at(address)
+
+
+def _address(
     warehouse: str | None,
     *,
-    may_be_new: bool = False,
+    profile: str | None = None,
     metastore: str | None = None,
     metastore_options: Mapping[str, str] | None = None,
-) -> Catalog:
-    """Return the catalog of a warehouse; its tasks run in this process. Raises as `open_catalog` does."""
-    if not warehouse:
+) -> CatalogAddress:
+    if not warehouse and not profile:
         raise InvalidRequest("No warehouse is given. Pass -w WAREHOUSE before the verb, or set LAKEHOUSE_WAREHOUSE.")
-    location = location_of(warehouse, {})
-    if not may_be_new and metastore is None and not is_there(location):
-        raise NotFound(
-            f"Warehouse {location.root} does not exist. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with "
-            "its first table."
-        )
-    return catalog_at(location, metastore=metastore, metastore_options=metastore_options)
+    return address_of(
+        warehouse or None,
+        profile=profile or None,
+        storage={},
+        metastore=metastore or None,
+        metastore_options=metastore_options or {},
+    )
+
+
+def _missing(address: CatalogAddress) -> NotFound:
+    return NotFound(
+        f"Warehouse {address.location.root} does not exist. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with "
+        "its first table."
+    )
 
 
 @contextmanager

@@ -23,6 +23,8 @@ class LakehouseResource(dg.ConfigurableResource):
     # `dg.EnvVar("LAKEHOUSE_METASTORE")` keeps its password out of the code location.
     metastore: str | None = None
     metastore_options: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
+    # The name in the file of profiles of what is not given here: storage and metastore. Empty: none.
+    profile: str = ""
     # Settings of the store's client; never options of a table.
     storage: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
     # Options that a table gets when it is created here and its specification does not name them.
@@ -45,6 +47,7 @@ class LakehouseResource(dg.ConfigurableResource):
 
     def _settings(self) -> dict[str, Any]:
         return {
+            "profile": self.profile or None,
             "metastore": self.metastore,
             "metastore_options": self.metastore_options or None,
             "storage": self.storage or None,
