@@ -1,4 +1,4 @@
-"""One catalog in SQLite, shared with Java's JDBC catalog: names made by either, tables written by both at once."""
+"""One catalog in SQLite or PostgreSQL, shared with Java's: names made by either, tables written by both at once."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
+from tests.catalog.sql.postgresql_server import PostgresqlServer, postgresql_server, rows_of
 from tests.interop.judge import Judge
 
 pytestmark = pytest.mark.interop
@@ -27,34 +28,65 @@ def judge() -> Iterator[Judge]:
         yield java
 
 
+class Sqlite:
+    """The names in a file. `options`: those of Java's catalog."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "names.db"
+        self.address = f"sqlite:///{self._file}"
+        # In the default mode, reads that Java leaves open would keep all others from writing, Java too.
+        self.options = {"uri": f"jdbc:sqlite:{self._file}?journal_mode=WAL"}
+
+    def before_java_opens(self) -> None:
+        # Where Java finds the table of locks when it opens a catalog, it leaves a read open for good, and its own
+        # changes through that connection then fail with SQLITE_BUSY_SNAPSHOT.
+        self.sql("DROP TABLE IF EXISTS paimon_distributed_locks")
+
+    def sql(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self._file)) as connection, connection:
+            return connection.execute(query).fetchall()
+
+
+class Postgresql:
+    """The names in a database of a server."""
+
+    def __init__(self, server: PostgresqlServer) -> None:
+        self.address = server.new_database()
+        database = self.address.rpartition("/")[2]
+        self.options = {"uri": f"jdbc:postgresql://127.0.0.1:{server.port}/{database}", "jdbc.user": "postgres"}
+
+    def before_java_opens(self) -> None:
+        pass
+
+    def sql(self, query: str) -> list[tuple[Any, ...]]:
+        return rows_of(self.address, query)
+
+
 class Shared:
     """A warehouse and its names, for both sides."""
 
-    def __init__(self, folder: Path, judge: Judge, *, takes_lock: bool) -> None:
-        self.warehouse, self.names = folder / "lake", folder / "names.db"
+    def __init__(self, folder: Path, names: Sqlite | Postgresql, judge: Judge, *, takes_lock: bool) -> None:
+        self.warehouse, self.names = folder / "lake", names
         self._judge, self._lock = judge, "true" if takes_lock else "false"
         self._opened: list[Judge] = []
 
     @property
     def ours(self) -> lc.Catalog:
         options = {"lock.enabled": self._lock}
-        return lc.connect(self.warehouse, metastore=f"sqlite:///{self.names}", metastore_options=options)
+        return lc.connect(self.warehouse, metastore=self.names.address, metastore_options=options)
 
     def java(self, verb: str, judge: Judge | None = None, **request: Any) -> Any:
         catalog = {
             "metastore": "jdbc",
-            # Without, its open reads would keep all others from writing, Java too.
-            "uri": f"jdbc:sqlite:{self.names}?journal_mode=WAL",
             "lock.enabled": self._lock,
             "lock.type": "jdbc",
             "lock-check-max-sleep": "50 ms",
+            **self.names.options,
         }
         judge = judge or self._judge
         if judge not in self._opened:
             self._opened.append(judge)
-            # Where Java finds the table of locks when it opens a catalog, it leaves a read open for good, and its own
-            # changes through that connection then fail with SQLITE_BUSY_SNAPSHOT.
-            self.sql("DROP TABLE IF EXISTS paimon_distributed_locks")
+            self.names.before_java_opens()
         return judge.call(verb, warehouse=str(self.warehouse), catalog=catalog, **request)
 
     def java_creates(self, table: str, **options: str) -> None:
@@ -74,14 +106,21 @@ class Shared:
         rows = self.ours.table(table).scan().to_arrow().to_pylist()
         return sorted((row["k"], row["v"]) for row in rows)
 
-    def sql(self, query: str) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self.names)) as connection, connection:
-            return connection.execute(query).fetchall()
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
+    with postgresql_server(tmp_path_factory.mktemp("postgres")) as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def names(request: pytest.FixtureRequest, tmp_path: Path) -> Sqlite | Postgresql:
+    return Sqlite(tmp_path) if request.param == "sqlite" else Postgresql(request.getfixturevalue("server"))
 
 
 @pytest.fixture(params=[False, True], ids=["no-lock", "lock"])
-def shared(request: pytest.FixtureRequest, judge: Judge, tmp_path: Path) -> Shared:
-    return Shared(tmp_path, judge, takes_lock=request.param)
+def shared(request: pytest.FixtureRequest, names: Sqlite | Postgresql, judge: Judge, tmp_path: Path) -> Shared:
+    return Shared(tmp_path, names, judge, takes_lock=request.param)
 
 
 def row(key: int, value: str) -> dict[str, Any]:
@@ -131,21 +170,23 @@ def test_names_and_tables_that_we_make_are_javas(shared: Shared) -> None:
 
 
 def test_the_rows_and_sql_tables_of_both_are_the_same(judge: Judge, tmp_path: Path) -> None:
-    sides = [Shared(tmp_path / name, judge, takes_lock=True) for name in ("java", "ours")]
-    for side in sides:
-        side.names.parent.mkdir()
-    java, ours = sides
+    folders = [tmp_path / name for name in ("java", "ours")]
+    for folder in folders:
+        folder.mkdir()
+    java, ours = (Shared(folder, Sqlite(folder), judge, takes_lock=True) for folder in folders)
     java.java("database", op="create", database="db")
     java.java_creates("db.t")
     ours.ours.create_database("db")
     ours.ours.create_table("db.t", FIELDS, **DECLARED, options=OPTIONS)
 
     tables = "SELECT name, replace(replace(lower(sql), ' ', ''), char(10), '') FROM sqlite_master WHERE type = 'table'"
-    assert [(name, ddl.replace("\t", "")) for name, ddl in sorted(ours.sql(tables))] == sorted(java.sql(tables))
+    assert [(name, ddl.replace("\t", "")) for name, ddl in sorted(ours.names.sql(tables))] == sorted(
+        java.names.sql(tables)
+    )
     for table in ("paimon_tables", "paimon_table_properties"):
-        assert sorted(ours.sql(f"SELECT * FROM {table}")) == sorted(java.sql(f"SELECT * FROM {table}"))
+        assert sorted(ours.names.sql(f"SELECT * FROM {table}")) == sorted(java.names.sql(f"SELECT * FROM {table}"))
     properties = "SELECT catalog_key, database_name, property_key FROM paimon_database_properties"
-    assert sorted(ours.sql(properties)) == sorted(java.sql(properties))
+    assert sorted(ours.names.sql(properties)) == sorted(java.names.sql(properties))
 
 
 def test_files_that_java_leaves_of_a_dropped_database_are_told(shared: Shared) -> None:
@@ -162,8 +203,10 @@ def test_files_that_java_leaves_of_a_dropped_database_are_told(shared: Shared) -
     assert shared.java("tables", database="sales") == ["orders"]
 
 
-def test_writers_of_both_engines_with_the_lock_lose_no_row(judge: Judge, tmp_path: Path) -> None:
-    shared = Shared(tmp_path, judge, takes_lock=True)
+def test_writers_of_both_engines_with_the_lock_lose_no_row(
+    names: Sqlite | Postgresql, judge: Judge, tmp_path: Path
+) -> None:
+    shared = Shared(tmp_path, names, judge, takes_lock=True)
     shared.java("database", op="create", database="sales")
     shared.java_creates("sales.orders", **{"write-only": "true", "bucket": "1"})
 
@@ -196,4 +239,4 @@ def test_writers_of_both_engines_with_the_lock_lose_no_row(judge: Judge, tmp_pat
     table = shared.ours.table("sales.orders")
     assert len(table.snapshots()) == 2 * WRITERS * COMMITS
     assert table.verify().findings == ()
-    assert shared.sql("SELECT * FROM paimon_distributed_locks") == []
+    assert shared.names.sql("SELECT * FROM paimon_distributed_locks") == []

