@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -52,8 +53,8 @@ class Postgresql:
 
     def __init__(self, server: PostgresqlServer) -> None:
         self.address = server.new_database()
-        database = self.address.rpartition("/")[2]
-        self.options = {"uri": f"jdbc:postgresql://127.0.0.1:{server.port}/{database}", "jdbc.user": "postgres"}
+        database = urlsplit(self.address).path
+        self.options = {"uri": f"jdbc:postgresql://127.0.0.1:{server.port}{database}", "jdbc.user": "postgres"}
 
     def before_java_opens(self) -> None:
         pass
@@ -109,7 +110,7 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
-    with postgresql_server(tmp_path_factory.mktemp("postgres")) as running:
+    with postgresql_server(tmp_path_factory.mktemp("postgres"), listens=True) as running:
         yield running
 
 

@@ -90,13 +90,17 @@ class SqlDatabase:
             return
         with self._answering("create"), self._engine.connect() as opened:
             connection = opened.execution_options(isolation_level="AUTOCOMMIT")
-            if self.address.dialect == SQLITE and not sa.inspect(connection).has_table(TABLES.name):
+            inspector = sa.inspect(connection)
+            # A user of a server that may not create tables may well change rows.
+            missing = [table for table in ALL if not inspector.has_table(table.name)]
+            if self.address.dialect == SQLITE and TABLES in missing:
                 # Stored in the file. Java leaves reads open, which would keep all others from writing.
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-        # Another process may make the same ones at once.
-        with suppress(RowExists), self._answering("create"), self._engine.begin() as connection:
-            for table in ALL:
-                connection.execute(CreateTable(table, if_not_exists=True))
+        if missing:
+            # Another process may make the same ones at once.
+            with suppress(RowExists), self._answering("create"), self._engine.begin() as connection:
+                for table in missing:
+                    connection.execute(CreateTable(table, if_not_exists=True))
         self._is_writable = True
 
     def _commit(self, transaction: sa.RootTransaction) -> None:

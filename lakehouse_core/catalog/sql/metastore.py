@@ -5,7 +5,7 @@ unless another program removed them. Source: docs/format/catalogs.md#jdbc-catalo
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import sqlalchemy as sa
@@ -74,12 +74,17 @@ class SqlMetastore:
                     f"{_LONGEST_NAME} and a value of at most {LONGEST_VALUE} characters."
                 )
         rows = {**properties, _EXISTS: "true", _LOCATION: self._files.database_location(name)}
-        # A concurrent call creates the same database.
-        with suppress(RowExists):
+        try:
             self._database.change(
                 lambda connection: self._insert_properties(connection, name, rows),
                 is_done=lambda connection: name in self._databases(connection),
             )
+        except RowExists:
+            # A concurrent call has created the same database.
+            if properties:
+                raise InvalidRequest(
+                    f"Database {shown(name)} was created meanwhile by another call, which chose its properties."
+                ) from None
 
     def database_properties(self, name: str) -> Mapping[str, str]:
         columns = DATABASE_PROPERTIES.c
@@ -102,9 +107,7 @@ class SqlMetastore:
 
     def drop_database(self, name: str) -> None:
         if unlisted := self._files.tables(name):
-            raise InvalidRequest(
-                f"Database {shown(name)}: {self._without_row(TableName(name, unlisted[0]))} Nothing was changed."
-            )
+            raise InvalidRequest(f"Database {shown(name)} stays. {self._without_row(TableName(name, unlisted[0]))}")
         if views := self._read_names(name, VIEWS.c.view_name):
             raise InvalidRequest(
                 f"Database {shown(name)} has {len(views)} views of another engine, such as {shown(views[0])}. Drop "
@@ -196,8 +199,10 @@ class SqlMetastore:
             if self._has_table(connection, target) or self._has_view(connection, target):
                 raise _TargetExists
             new = {"database_name": target.database, "table_name": target.table}
-            for table in (TABLES, TABLE_PROPERTIES):
-                connection.execute(sa.update(table).where(*self._rows_of(table, source)).values(new))
+            for table in (TABLE_PROPERTIES, TABLES):
+                renamed = connection.execute(sa.update(table).where(*self._rows_of(table, source)).values(new))
+            if not renamed.rowcount:
+                raise NotFound(f"Table {shown(str(source))} was dropped or renamed meanwhile. Nothing was changed.")
             # The rows are committed only when the folder has moved.
             moved = self._files.move_table(source, target, witness)
             if not moved:

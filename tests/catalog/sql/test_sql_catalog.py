@@ -17,6 +17,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.catalog.metastore import TableName, TablePlace
 from lakehouse_core.catalog.sql.address import sql_address
 from lakehouse_core.catalog.sql.database import SqlDatabase
 from lakehouse_core.catalog.sql.metastore import SqlMetastore
@@ -384,6 +385,41 @@ def test_a_table_whose_name_cannot_be_stored_says_how_to_go_on(disk: Lake) -> No
     assert len(catalog.check()) == 1
     assert catalog.create_table("sales.more", COLUMNS, exist_ok=True).scan().count() == 0
     assert catalog.check() == []
+
+
+def test_what_another_call_did_meanwhile_is_told_and_not_undone(disk: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog, other = disk.connect(), disk.connect()
+    made(catalog)
+    monkeypatch.setattr(catalog, "databases", lambda: ["sales"])
+    other.create_database("archive")
+
+    with pytest.raises(lc.InvalidRequest, match="'archive' was created meanwhile by another call, which chose its"):
+        catalog.create_database("archive", properties={"owner": "ann"})
+    catalog.create_database("archive")
+    assert other.database_properties("archive").keys() == {"location"}
+
+    place = catalog._metastore.place
+
+    def dropped_meanwhile(name: TableName) -> TablePlace:
+        if name.table == "old":
+            disk.sql("DELETE FROM paimon_tables")
+        return place(name)
+
+    monkeypatch.setattr(catalog._metastore, "place", dropped_meanwhile)
+    with pytest.raises(lc.NotFound, match=r"'sales\.orders' was dropped or renamed meanwhile\. Nothing was changed"):
+        catalog.rename_table("sales.orders", "sales.old")
+    assert (Path(disk.warehouse) / "sales.db" / "orders" / "schema").exists()
+
+
+def test_a_database_with_files_that_are_not_listed_stays_when_it_is_dropped_with_its_tables(disk: Lake) -> None:
+    catalog = disk.connect()
+    made(catalog)
+    made(catalog, "sales.items")
+    disk.sql("DELETE FROM paimon_tables WHERE table_name = 'items'")
+
+    with pytest.raises(lc.InvalidRequest, match=r"Database 'sales' stays\. Table 'sales\.items': its files are at"):
+        catalog.drop_database("sales", cascade=True)
+    assert (catalog.databases(), catalog.tables("sales")) == (["sales"], [])
 
 
 def test_a_writer_waits_while_another_changes_the_database(disk: Lake) -> None:
