@@ -19,6 +19,7 @@ settings.register_profile("search", deadline=None, print_blob=True, database=Non
 settings.load_profile("tests")
 
 
+@pytest.hookimpl(tryfirst=True)  # the workers read the groups in a hook of their own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one worker run all tests under Dagster and one all others with Spark: each has one session for them all.
 
@@ -29,6 +30,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         starts = item.get_closest_marker("dagster") or item.get_closest_marker("spark")
         if starts and not item.get_closest_marker("own_session"):
             item.add_marker(pytest.mark.xdist_group(starts.name))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fail where groups have no effect: each worker would start sessions of its own, and the run take much longer."""
+    if session.config.getoption("loadgroup", default=False):
+        for item in session.items:
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+                raise pytest.UsageError(
+                    f"{item.nodeid} has a group, and pytest-xdist does not see it: see pyproject.toml"
+                )
 
 
 @pytest.fixture(autouse=True)
